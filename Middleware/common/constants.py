@@ -1,0 +1,17 @@
+"""Numbers and texts that more than one floor uses."""
+
+from __future__ import annotations
+
+from Middleware.common.registry import NamesView
+
+VERSION = "0.1.0"
+USER_AGENT = f"Headrace/{VERSION}"
+
+VALID_NODE_TYPES = NamesView()
+"""The names of the node types: a live view that `workflows/handlers/registry.py` fills. Scripts import it."""
+
+TICK_S = 1.0
+"""A stream that has nothing to say gives an empty batch at least this often, so that heartbeats can go out."""
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""A longer line of a backend stream is an error, not memory."""

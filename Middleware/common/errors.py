@@ -1,0 +1,173 @@
+"""Errors, from broad to narrow. Catch the broad one; raise the narrow one.
+
+MiddlewareError            status_hint 500
+    ConfigError            a JSON file is wrong (file, JSON pointer, found, allowed)
+        ConfigMissing      a file that a name leads to does not exist (also a FileNotFoundError)
+    ClientRequestError     400  the caller's request is wrong (param, code)
+        NotFound           404  nothing by that name
+        Unauthorized       401  no valid API key
+        Forbidden          403  origin or host not allowed
+    ServerBusy             503  no free slot in time, or the queue is full
+    WorkflowError          a node failed (workflow, node number, title, type); its status is that of its cause
+    BackendError           502  a backend failed (endpoint name, kind); the kind may name another status (also a RuntimeError)
+        SlotTimeout        503  no free slot for an outgoing call in time (also a TimeoutError)
+    RequestCancelled       499  the request was cancelled; never a failure
+    EarlyTermination       a run ends here by design (a lock that is held); never a failure
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MiddlewareError(Exception):
+    """Root of the tree. `status_hint`: HTTP status to the client; `code`: its machine-readable name, or None."""
+
+    status_hint: int = 500
+    code: str | None = None
+    retry_after_s: float | None = None
+
+
+class ConfigError(MiddlewareError):
+    """A configuration file is wrong.
+
+    `file`: path below the config root. `pointer`: JSON pointer (`/nodes/2/endpointName`) or `""`.
+    The text is one sentence: `<file>#<pointer>: <message>`.
+    """
+
+    def __init__(self, message: str, *, file: str = "", pointer: str = "") -> None:
+        self.message, self.file, self.pointer = message, file, pointer
+        place = f"{file}#{pointer}" if pointer else file
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class ConfigMissing(ConfigError, FileNotFoundError):
+    """A file that a name leads to does not exist; the message lists the paths that were tried."""
+
+    def __str__(self) -> str:  # OSError has its own idea of a text
+        return str(self.args[0]) if self.args else ""
+
+
+class ClientRequestError(MiddlewareError):
+    """The caller's request is wrong. `param`: the field at fault, e.g. `messages[0].role`."""
+
+    status_hint = 400
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        self.param, self.code = param, code
+        super().__init__(message)
+
+
+class NotFound(ClientRequestError):
+    status_hint = 404
+
+
+class Unauthorized(ClientRequestError):
+    status_hint = 401
+
+
+class Forbidden(ClientRequestError):
+    status_hint = 403
+
+
+class ServerBusy(MiddlewareError):
+    status_hint = 503
+    retry_after_s = 5.0
+
+
+class WorkflowError(MiddlewareError):
+    """A node failed. Made once, by the loop, around the narrow error (`__cause__`).
+
+    `workflow`: file below the config root, `node`: 1-based number, `chain`: workflow names from the first to the innermost.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        workflow: str,
+        node: int,
+        cause: BaseException | None = None,
+        chain: tuple[str, ...] = (),
+    ) -> None:
+        self.workflow, self.node, self.chain = workflow, node, chain
+        if isinstance(cause, MiddlewareError):
+            self.status_hint = cause.status_hint
+            self.code = cause.code
+            self.retry_after_s = cause.retry_after_s
+        self.kind = getattr(cause, "kind", None)
+        super().__init__(message)
+
+
+KIND_STATUS = {
+    "config_error": 500,
+    "bad_url": 502,
+    "connect_error": 502,
+    "timeout": 504,
+    "auth": 502,
+    "not_found": 502,
+    "bad_request": 400,
+    "context_overflow": 400,
+    "rate_limited": 429,
+    "overloaded": 503,
+    "server_error": 502,
+    "stream_error": 502,
+    "connection_lost": 502,
+    "protocol_error": 502,
+    "slot_timeout": 503,
+}
+"""Kind of a backend failure -> HTTP status to the client. Source: spec backends.md 16."""
+
+
+class BackendError(MiddlewareError, RuntimeError):
+    """A backend failed.
+
+    `kind`: a key of KIND_STATUS. `status`: the backend's HTTP status, or None when there was no answer.
+    `native`: its error body, at most 4 KiB of it. `retry_after_s`: what it asked for. Never holds a key or a prompt.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        kind: str,
+        message: str,
+        *,
+        status: int | None = None,
+        native: Any = None,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        self.endpoint, self.kind, self.message = endpoint, kind, message
+        self.status, self.native, self.retryable = status, native, retryable
+        self.retry_after_s = retry_after_s
+        self.status_hint = KIND_STATUS[kind]
+        self.code = "context_length_exceeded" if kind == "context_overflow" else "backend_error"
+        answered = f" answered {status}" if status is not None else ""
+        super().__init__(f"endpoint '{endpoint}'{answered}: {message}")
+
+
+class SlotTimeout(BackendError, TimeoutError):
+    """No free slot for an outgoing call in time; never a reason for failover."""
+
+    def __init__(self, endpoint: str, message: str) -> None:
+        super().__init__(endpoint, "slot_timeout", message)
+
+    def __str__(self) -> str:  # OSError has its own idea of a text
+        return str(self.args[0]) if self.args else ""
+
+
+class RequestCancelled(MiddlewareError):
+    """The request was cancelled (hang-up, DELETE, displaced by a retry, shutdown)."""
+
+    status_hint = 499
+
+    def __init__(self, message: str = "request was cancelled") -> None:
+        super().__init__(message)
+
+
+class EarlyTermination(MiddlewareError):
+    """A lock is held: this run and its parents end here. `locked_message`: the answer if nothing was answered yet."""
+
+    def __init__(self, message: str = "", *, locked_message: str = "") -> None:
+        self.locked_message = locked_message
+        super().__init__(message)

@@ -1,0 +1,48 @@
+"""Facts of the process, set once at launch. Reading `API_TYPE` gives the current request's wire format; no setter exists."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from Middleware.common.request_context import current_request
+
+INSTALL_DIRECTORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts:
+    """What the command line said, resolved. `users`: as given; empty = pointer mode (`_current-user.json`)."""
+
+    public_directory: Path = INSTALL_DIRECTORY / "Public"
+    config_directory: Path = INSTALL_DIRECTORY / "Public" / "Configs"
+    users: tuple[str, ...] = ()
+    discussion_directory: Path | None = None
+    sqlite_directory: Path | None = None
+    logging_directory: Path | None = None
+    concurrency: int = 1
+    concurrency_timeout_s: float = 900.0
+    concurrency_level: str = "wilmer"
+    instance_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    started_at: int = field(default_factory=lambda: int(time.time()))
+
+
+_facts = LaunchFacts()
+
+
+def set_launch_facts(facts: LaunchFacts) -> None:
+    global _facts
+    _facts = facts
+
+
+def launch_facts() -> LaunchFacts:
+    return _facts
+
+
+def __getattr__(name: str) -> str:
+    if name == "API_TYPE":
+        request = current_request()
+        return request.api_type if request else "openai"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

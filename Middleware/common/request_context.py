@@ -1,0 +1,62 @@
+"""What is true for one client request, made at the edge and passed down. Never a module global.
+
+The context variable mirrors it for log lines and for names that are called without it (spec frontend-api.md 1);
+threads that work for a request run in a copied context (`contextvars.copy_context()`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _nothing() -> None:
+    """Default of `RequestContext.setup_done`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One client request.
+
+    `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`; `common`
+    does not look into it). `setup_done()` is called, any number of times, before the request begins to wait for a
+    backend. `workflow_folder` is the shared workflow folder that the model field picked.
+    """
+
+    request_id: str
+    user: str
+    api_type: str
+    api_key: str | None = field(default=None, repr=False)
+    workflow_folder: str | None = None
+    privacy: bool = False
+    suppress_reasoning: bool = False
+    task: str | None = None
+    snapshot: Any = field(default=None, repr=False)
+    arrived: float = field(default_factory=time.monotonic)
+    setup_done: Callable[[], None] = field(default=_nothing, repr=False)
+
+    @property
+    def model_name(self) -> str:
+        """The name that answers carry: `<user>:<workflow>` while a workflow was picked, else `<user>`."""
+        return f"{self.user}:{self.workflow_folder}" if self.workflow_folder else self.user
+
+
+_CURRENT: ContextVar[RequestContext | None] = ContextVar("request", default=None)
+
+
+def current_request() -> RequestContext | None:
+    return _CURRENT.get()
+
+
+@contextmanager
+def entered(request: RequestContext) -> Iterator[RequestContext]:
+    """Inside the block `request` is the current one."""
+    token = _CURRENT.set(request)
+    try:
+        yield request
+    finally:
+        _CURRENT.reset(token)

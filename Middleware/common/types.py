@@ -1,0 +1,41 @@
+"""The vocabulary: shapes that cross floors. Nothing here does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict
+
+Message = dict[str, Any]
+"""`{"role": str, "content": str, "images"?: [str], "tool_calls"?: [dict], "tool_call_id"?: str, "name"?: str}`.
+`content` is never null and never a list. Source: spec frontend-api.md 7."""
+
+Messages = list[Message]
+
+NodeConfig = Mapping[str, Any]
+"""One node object of a workflow file; never changed in place."""
+
+JsonObject = dict[str, Any]
+
+
+class _ChunkAlways(TypedDict):
+    token: str
+    finish_reason: str | None
+
+
+class Chunk(_ChunkAlways, total=False):
+    """The standard dict of a stream. The first two keys are always there. Source: spec backends.md 10."""
+
+    tool_calls: list[JsonObject]
+    thinking: str
+    usage: JsonObject
+    error: JsonObject
+    native_finish_reason: str
+    model: str
+    truncated: bool
+    refusal: bool
+
+
+Batch = list[Chunk]
+"""What one read brought. An empty batch is a tick: nothing to say, but the stream lives."""
+
+Batches = Iterator[Batch]
