@@ -1,0 +1,150 @@
+"""The contract of a node type, and the schema of the fields that every node may have (nodes.md 2).
+
+A handler is one stateless object for the whole process: all it knows of a run is its `ExecutionContext`. It returns a
+result and raises plain narrow errors (`ConfigError`, `ValueError`, `BackendError`, ...); the loop wraps them once, with
+workflow, node number, title and type. It never cleans, never records its output, never changes `context.config`.
+
+    @NODES.register("WordCount")
+    class WordCountNode(WorkflowNodeHandler):
+        '''Counts the words of `input`.'''
+
+        SCHEMA = {"properties": {"input": TEXT}, "required": ["input"]}
+        RUNS_DRY = True
+
+        def handle(self, context: ExecutionContext) -> str:
+            return str(len(context.fill(context.config["input"]).split()))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from Middleware.common.types import NodeConfig
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import NodeResult
+
+Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+"""A field that takes variables (V)."""
+FLAG: Schema = {"type": "boolean"}
+INTEGER: Schema = {"type": ["integer", "number", "string"], "pattern": r"^\s*-?\d+\s*$|\{"}
+"""A number, or a text that holds one or a placeholder (int/E)."""
+TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+
+
+@dataclass(frozen=True, slots=True)
+class ChildName:
+    """A workflow that a node may run. `pointer`: JSON pointer below the node; `inputs`: how many it passes."""
+
+    pointer: str
+    name: str
+    folder: str | None = None
+    inputs: int = 0
+
+
+class WorkflowNodeHandler:
+    """One node type. `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. Own fields only."""
+
+    SCHEMA: ClassVar[Schema] = {}
+    ADVICE: ClassVar[Schema] = {}
+
+    RUNS_DRY: ClassVar[bool] = False
+    """True: `handle` may run in a dry run: it neither writes nor leaves the process, except through its context."""
+
+    CALLS_MODEL: ClassVar[bool] = False
+    """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        """The node's result (`NodeResult`). A `NodeStream` only when `context.stream`, or from an answering child."""
+        raise NotImplementedError
+
+    def fits_in_parallel_group(self, config: NodeConfig) -> bool:
+        """Claims that the node may run beside others (workflows.md 16.14)."""
+        return True
+
+    def children(self, config: NodeConfig) -> list[ChildName]:
+        """The workflows that this node may run, for validation."""
+        return []
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        """What the node would write or call outside, one line each, for a dry run."""
+        return []
+
+
+_TEXT_FIELDS = ("title", "agentName")
+_V_FIELDS = ("systemPrompt", "prompt", "errorText")
+_E_FIELDS = ("endpointName", "preset", "presetName")
+_OVERRIDES = (
+    "firstNodeSystemPromptOverride",
+    "systemPromptOverride",
+    "firstNodePromptOverride",
+    "promptOverride",
+)
+_NUMBERS = (
+    "maxResponseSizeInTokens",
+    "maxContextTokenSize",
+    "lastMessagesToSendInsteadOfPrompt",
+    "lastMessagesToSendInsteadOfPromptMaxTokenSize",
+    "nMessagesToIncludeInVariable",
+    "estimatedTokensToIncludeInVariable",
+    "minMessagesInVariable",
+    "maxEstimatedTokensInVariable",
+    "maxImagesToSend",
+)
+_FLAGS = (
+    "is_responder",
+    "returnToUser",
+    "jinja2",
+    "addUserTurnTemplate",
+    "addOpenEndedAssistantTurnTemplate",
+    "forceGenerationPromptIfEndpointAllows",
+    "blockGenerationPrompt",
+    "mergeConsecutiveAssistantMessages",
+    "insertUserTurnBetweenAssistantMessages",
+    "addUserAssistantTags",
+    "includeToolCallsInConversation",
+    "addDiscussionIdTimestampsForLLM",
+    "useRelativeTimestamps",
+    "useGroupChatTimestampLogic",
+    "removeCustomTextFromResponseStart",
+    "allowTools",
+    "appendNativeToolExchange",
+    "lowercaseToolCallFunctionNames",
+    "injectLivenessToolCall",
+    "acceptImages",
+)
+
+COMMON_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {
+        "type": TEXT,
+        **dict.fromkeys(_V_FIELDS, TEXT),
+        **dict.fromkeys(_E_FIELDS, TEXT),
+        **dict.fromkeys(_OVERRIDES, TEXT),
+        **dict.fromkeys(_NUMBERS, INTEGER),
+        "clampPromptToContextWindow": {"type": ["boolean", "string"]},
+        "structuredOutputFile": TEXT,
+        "scoped_variables": {"type": "array"},
+        "workflowUserFolderOverride": TEXT,
+        "responseStartTextToRemove": {"type": ["array", "string"], "items": {"type": "string"}},
+        "parallelGroup": TEXT,
+        "onNodeError": {"enum": ["raise", "continue"]},
+        "reasoningOutput": {"enum": ["drop", "field", "inline"]},
+        "insertedUserTurnText": TEXT,
+        "mergeConsecutiveAssistantMessagesDelimiter": TEXT,
+    },
+}
+"""What every node must keep to."""
+
+COMMON_ADVICE: Schema = {
+    "properties": {
+        **dict.fromkeys(_TEXT_FIELDS, TEXT),
+        **dict.fromkeys(_FLAGS, FLAG),
+        "displayOnlyComment": {},
+        "scoped_variables": TEXTS,
+    }
+}
+"""What every node should keep to. Its property names and those of COMMON_SCHEMA are the known common fields."""

@@ -1,0 +1,188 @@
+"""ExecutionContext: all that one node may know and do. Frozen; never logged, never stored.
+
+A node reads its fields and calls its methods; what the methods do is the engine's business (`Engine`, handed in by the
+loop), so a handler is a function of its context and a test hands it a small fake engine. A node that wants to change
+what it works on (other messages, another config) makes a copy with `dataclasses.replace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import Messages, NodeConfig
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
+from Middleware.config.workflows import WorkflowFile
+from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.workflows.models.node_result import NodeResult
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCall:
+    """A nested run that a node asks for. Overrides are authored texts, not filled yet; null or `""`: none.
+
+    `messages`: None = the caller's own list. `internal`: true = never answers, whatever the caller's role.
+    """
+
+    name: str
+    folder: str | None = None
+    inputs: tuple[str, ...] = ()
+    system_prompt_override: str | None = None
+    prompt_override: str | None = None
+    messages: Messages | None = None
+    internal: bool = False
+    with_tools: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LlmCall:
+    """One LLM call that a node asks for (defaults: what its config says).
+
+    `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even if empty.
+    `messages`: the conversation, None = the context's. `stream`: None = as the context says.
+    """
+
+    messages: Messages | None = None
+    system_prompt: str | None = None
+    prompt: str | None = None
+    llm_takes_images: bool = False
+    max_images: int = 0
+    stream: bool | None = None
+
+
+class Engine(Protocol):
+    """What the loop does for its nodes. The first argument is the context of the node that asks."""
+
+    def fill(
+        self, context: ExecutionContext, text: str, messages: Messages | None, drop_system: bool
+    ) -> str: ...
+
+    def fill_parts(self, context: ExecutionContext, text: str) -> tuple[str, str | None]: ...
+
+    def run_workflow(self, context: ExecutionContext, call: ChildCall) -> NodeResult: ...
+
+    def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult: ...
+
+    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool: ...
+
+    def is_cancelled(self, context: ExecutionContext) -> bool: ...
+
+    def warn(self, context: ExecutionContext, message: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionContext:
+    """One node of one run.
+
+    `config`: the node object; overrides and numbers are done. `messages`: the list that all runs of the request share
+    (a stamped copy when the node has timestamps). `stream`: true only for the responder of a streaming run.
+    `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`: the object form's object.
+    `store`: files of the discussion, None without a discussion id. `llm_handler`: None without `endpointName`.
+    """
+
+    engine: Engine = field(repr=False)
+    request: RequestContext = field(repr=False)
+    user: UserSettings = field(repr=False)
+    snapshot: ConfigSnapshot = field(repr=False)
+    workflow_file: WorkflowFile = field(repr=False)
+    workflow_id: str
+    discussion_id: str | None
+    node_number: int
+    config: NodeConfig = field(repr=False)
+    messages: Messages = field(repr=False)
+    stream: bool = False
+    is_responder: bool = False
+    is_internal: bool = False
+    agent_inputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    agent_outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    llm_handler: LlmHandler | None = field(default=None, repr=False)
+    store: DiscussionStore | None = field(default=None, repr=False)
+    encryption_key: str | None = field(default=None, repr=False)
+    api_key_hash: str | None = field(default=None, repr=False)
+    tools: list[dict[str, Any]] | None = field(default=None, repr=False)
+    tool_choice: Any = field(default=None, repr=False)
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def api_key(self) -> str | None:
+        return self.request.api_key
+
+    @property
+    def workflow_config(self) -> Mapping[str, Any]:
+        return self.workflow_file.variables
+
+    def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
+        """`text` with its variables filled, format or Jinja as the node says (workflows.md 7).
+
+        `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system message in
+        `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
+        """
+        return self.engine.fill(self, text, messages, drop_system)
+
+    def fill_parts(self, text: str) -> tuple[str, str | None]:
+        """Filled text, and the base folder of nodes.md 6.1 (None: no limit)."""
+        return self.engine.fill_parts(self, text)
+
+    def run_workflow(
+        self,
+        name: str,
+        *,
+        folder: str | None = None,
+        inputs: Iterable[str] = (),
+        system_prompt_override: str | None = None,
+        prompt_override: str | None = None,
+        messages: Messages | None = None,
+        internal: bool = False,
+        with_tools: bool = True,
+    ) -> NodeResult:
+        """Run a child. An answering child gives a `NodeStream` (to be handed back as it is), an internal one its value.
+
+        `folder`: the node's folder override. `inputs`: filled texts. The overrides are authored texts, not filled.
+        Raises ConfigMissing when there is no such workflow, WorkflowError when a node of the child fails.
+        """
+        call = ChildCall(
+            name,
+            folder,
+            tuple(inputs),
+            system_prompt_override,
+            prompt_override,
+            messages,
+            internal,
+            with_tools,
+        )
+        return self.engine.run_workflow(self, call)
+
+    def dispatch(
+        self,
+        *,
+        messages: Messages | None = None,
+        system_prompt: str | None = None,
+        prompt: str | None = None,
+        llm_takes_images: bool = False,
+        max_images: int = 0,
+        stream: bool | None = None,
+    ) -> NodeResult:
+        """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`. See `LlmCall`.
+
+        Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
+        """
+        call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream)
+        return self.engine.dispatch(self, call)
+
+    def acquire_lock(self, lock_id: str) -> bool:
+        """True: this run holds the lock now, until its end. False: somebody holds it (perhaps this run itself)."""
+        return self.engine.acquire_lock(self, lock_id)
+
+    def is_cancelled(self) -> bool:
+        return self.engine.is_cancelled(self)
+
+    def warn(self, message: str) -> None:
+        """Log a warning that names the workflow file, the node and its title."""
+        self.engine.warn(self, message)
