@@ -1,0 +1,176 @@
+"""Images of messages, in the shapes that backends want. Pure; nothing is fetched, nothing is read from disk.
+
+A source is a string: a data URI, bare base64, or an http(s) URL. Formats are told from magic bytes; no imaging
+library looks at the data. Source: spec backends.md 9.1, 9.3, 9.5, 9.6.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from Middleware.common.types import Message, Messages
+
+logger = logging.getLogger(__name__)
+
+MIN_BARE_BASE64 = 100
+"""A shorter string without a data URI prefix is not taken for an image."""
+
+UNREADABLE_NOTE = "[An image of this message could not be read and was left out.]"
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_DATA_URI = re.compile(r"data:([^,]*?);base64,", re.IGNORECASE)
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
+    (b"BM", "bmp"),
+    (b"II*\x00", "tiff"),
+    (b"MM\x00*", "tiff"),
+)
+
+Part = dict[str, Any]
+
+
+def image_format(data: bytes) -> str | None:
+    """`png`, `jpeg`, `gif`, `webp`, `bmp`, `tiff` or `avif`, from the first bytes; None for anything else."""
+    for magic, name in _MAGIC:
+        if data.startswith(magic):
+            return name
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
+    if data[4:8] == b"ftyp" and data[8:12] in (b"avif", b"avis"):
+        return "avif"
+    return None
+
+
+def is_bare_base64(source: str) -> bool:
+    """Whether a string without a prefix is long and regular enough to be base64 data."""
+    return len(source) >= MIN_BARE_BASE64 and len(source) % 4 == 0 and _BASE64.fullmatch(source) is not None
+
+
+def base64_format(source: str) -> str | None:
+    """The image format of base64 text; only its head is decoded."""
+    head = source[:64]
+    try:
+        return image_format(base64.b64decode(head[: len(head) // 4 * 4], validate=True))
+    except binascii.Error:
+        return None
+
+
+def is_web_url(source: str) -> bool:
+    """An http or https URL with a host."""
+    if not source.startswith(("http://", "https://")):
+        return False
+    try:
+        return bool(urlsplit(source).hostname)
+    except ValueError:
+        return False
+
+
+def openai_image(source: str) -> Part | None:
+    """The `image_url` part for a source; None (and a warning) for one that is skipped."""
+    if source.startswith("data:image/") or is_web_url(source):
+        url = source
+    elif is_bare_base64(source) and (found := base64_format(source)):
+        url = f"data:image/{found};base64,{source}"
+    else:
+        return _skip(source)
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def claude_image(source: str) -> Part | None:
+    """Claude's `image` block for a source; None (and a warning) for one that is skipped."""
+    prefix = _DATA_URI.match(source)
+    if prefix and prefix[1].startswith("image/"):
+        return _claude_data(prefix[1], source[prefix.end() :])
+    if is_web_url(source):
+        return {"type": "image", "source": {"type": "url", "url": source}}
+    if is_bare_base64(source):
+        return _claude_data(f"image/{base64_format(source) or 'jpeg'}", source)
+    return _skip(source)
+
+
+def _claude_data(media_type: str, data: str) -> Part:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def bare_base64(source: str) -> str | None:
+    """The base64 text of a source, without its data URI prefix; None (and a warning) for what is not base64."""
+    prefix = _DATA_URI.match(source)
+    data = source[prefix.end() :] if prefix else source
+    if _BASE64.fullmatch(data):
+        return data
+    _skip(source)
+    return None
+
+
+def bare_images(message: Message) -> list[str]:
+    """The images of a message as base64 texts, unusable ones left out."""
+    return [data for source in image_sources(message) if (data := bare_base64(source)) is not None]
+
+
+def image_sources(message: Message) -> list[str]:
+    """The sources of a message. An entry that is not a text is skipped with a warning; TypeError when no list."""
+    images = message.get("images") or []
+    if not isinstance(images, list):
+        raise TypeError(f"images is {type(images).__name__}, not a list")
+    sources = [source for source in images if isinstance(source, str)]
+    if len(sources) < len(images):
+        logger.warning("%d images are not texts and were skipped", len(images) - len(sources))
+    return sources
+
+
+def with_image_parts(
+    messages: Messages, to_part: Callable[[str], Part | None], *, images_first: bool = False
+) -> Messages:
+    """Messages whose user images became content parts; the key `images` is gone everywhere.
+
+    All sources of a message skipped: its content stays a text. Images that cannot be read at all (not a list):
+    every message goes back to text, and a note says so in a last user message.
+    """
+    try:
+        return [_with_parts(message, to_part, images_first) for message in messages]
+    except TypeError as error:
+        logger.warning("images could not be read, all messages are sent as text: %s", error)
+    return with_unreadable_note([without_images(message) for message in messages])
+
+
+def with_unreadable_note(messages: Messages) -> Messages:
+    """The note that an image is missing, at the end of a last user message or as a user message of its own."""
+    if messages and messages[-1].get("role") == "user" and isinstance(messages[-1].get("content"), str):
+        content = f"{messages[-1]['content']}\n\n{UNREADABLE_NOTE}".strip()
+        return [*messages[:-1], {**messages[-1], "content": content}]
+    return [*messages, {"role": "user", "content": UNREADABLE_NOTE}]
+
+
+def without_images(message: Message) -> Message:
+    return {key: value for key, value in message.items() if key != "images"}
+
+
+def _with_parts(message: Message, to_part: Callable[[str], Part | None], images_first: bool) -> Message:
+    if "images" not in message:
+        return message
+    plain = without_images(message)
+    if message.get("role") != "user":
+        return plain
+    parts = [part for source in image_sources(message) if (part := to_part(source)) is not None]
+    if not parts:
+        return plain
+    content = plain.get("content")
+    if isinstance(content, list):
+        texts = list(content)
+    else:
+        texts = [{"type": "text", "text": content}] if content else []
+    return {**plain, "content": parts + texts if images_first else texts + parts}
+
+
+def _skip(source: str) -> None:
+    logger.warning("image skipped, neither image data nor an http(s) URL: %s", source[:100])
+    return None

@@ -1,0 +1,192 @@
+"""Splits reasoning that a model wrote inside its text from the answer (`reasoningParser`). Pure.
+
+`feed(text)` and `finish()` give pieces in their order, `("thinking" | "text", str)`; any cut of the text
+gives the same pieces joined. At most the length of a mark less one is held back. Source: spec backends.md 12.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+logger = logging.getLogger(__name__)
+
+Piece = tuple[str, str]
+"""`("thinking", ...)` or `("text", ...)`, never empty."""
+
+THINKING, TEXT = "thinking", "text"
+
+AUTO_WINDOW = 100
+"""`auto` looks for an opening mark that ends within so many characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A literal in the text. `goes_to`: what comes after it; `kept`: only ends what stands before it."""
+
+    literal: str
+    goes_to: str
+    closers: tuple[_Mark, ...] = ()
+    eats_line_end: bool = False
+    kept: bool = False
+
+
+def _block(opener: str, closer: str, *, eats_line_end: bool = False) -> _Mark:
+    return _Mark(opener, THINKING, (_Mark(closer, TEXT),), eats_line_end)
+
+
+_THINK = tuple(_block(f"<{name}>", f"</{name}>") for name in ("think", "thinking", "thought", "reasoning"))
+_MINIMAX = (_block("<|im_start|>thinking", "<|im_end|>", eats_line_end=True),)
+_MISTRAL = (_block("[think]", "[/think]"),)
+
+_HARMONY_CLOSERS = (
+    _Mark("<|end|>", TEXT),
+    _Mark("<|start|>", TEXT, kept=True),
+    _Mark("<|channel|>", TEXT, kept=True),
+)
+_HARMONY_OPENERS = tuple(
+    _Mark(f"{start}<|channel|>{channel}<|message|>", THINKING, _HARMONY_CLOSERS)
+    for channel in ("analysis", "commentary")
+    for start in ("", "<|start|>assistant")
+)
+_HARMONY_ANSWERS = tuple(
+    _Mark(f"{start}<|channel|>final<|message|>", TEXT) for start in ("", "<|start|>assistant")
+)
+_HARMONY = (*_HARMONY_OPENERS, *_HARMONY_ANSWERS, _Mark("<|end|>", TEXT), _Mark("<|return|>", TEXT))
+
+DIALECTS: dict[str, tuple[_Mark, ...]] = {
+    "think": _THINK,
+    "minimax": _MINIMAX,
+    "mistral": _MISTRAL,
+    "harmony": _HARMONY,
+}
+_FIRST_MARKS = {
+    mark: marks
+    for marks in DIALECTS.values()
+    for mark in marks
+    if mark.goes_to == THINKING or mark in _HARMONY_ANSWERS
+}
+REASONING_PARSERS = ("none", *DIALECTS, "auto")
+
+
+@dataclass(slots=True)
+class ReasoningSplitter:
+    """One answer's splitter. Make it with `reasoning_splitter(name)`."""
+
+    _marks: tuple[_Mark, ...]
+    _auto: bool = False
+    _kind: str = TEXT
+    _current: tuple[_Mark, ...] = field(init=False)
+    _held: str = ""
+    _passed: int = 0
+    _line_end_due: bool = False
+
+    def __post_init__(self) -> None:
+        self._current = self._marks
+
+    def feed(self, text: str) -> list[Piece]:
+        """What `text` decides, in order."""
+        buffer = self._held + text
+        self._held = ""
+        pieces: list[Piece] = []
+        position = 0
+        while True:
+            position = self._skip_line_end(buffer, position)
+            if position < 0:
+                return pieces
+            start, mark = self._search(buffer, position)
+            _add(pieces, self._kind, buffer[position:start])
+            self._passed += start - position
+            if mark is None:
+                self._held = buffer[start:]
+                return pieces
+            position = start if mark.kept else start + len(mark.literal)
+            self._enter(mark)
+
+    def finish(self) -> list[Piece]:
+        """What was held: half a mark is what it stands in."""
+        held, self._held = self._held, ""
+        if self._line_end_due:
+            held = ""
+        return [(self._kind, held)] if held else []
+
+    def _enter(self, mark: _Mark) -> None:
+        if self._auto:
+            self._auto, self._marks = False, _FIRST_MARKS[mark]
+        self._kind = mark.goes_to
+        self._current = mark.closers or self._marks
+        self._line_end_due = mark.eats_line_end
+
+    def _skip_line_end(self, buffer: str, position: int) -> int:
+        """Position after one line end, if one is due; -1 when more text must tell."""
+        if not self._line_end_due:
+            return position
+        rest = buffer[position : position + 2]
+        if rest in ("", "\r"):
+            self._held = buffer[position:]
+            return -1
+        self._line_end_due = False
+        if rest == "\r\n":
+            return position + 2
+        return position + 1 if rest[0] == "\n" else position
+
+    def _search(self, buffer: str, position: int) -> tuple[int, _Mark | None]:
+        """The first mark from `position`, else where text begins that could become one (the end: none can)."""
+        at = position
+        while (at := _next_lead(buffer, at)) < len(buffer):
+            budget = AUTO_WINDOW - self._passed - (at - position) if self._auto else len(buffer)
+            rest = buffer[at : at + _LONGEST].lower()
+            for mark in self._current:
+                literal = mark.literal
+                if self._auto and len(literal) > budget:
+                    continue
+                if rest.startswith(literal):
+                    return at, mark
+                if len(rest) < len(literal) and literal.startswith(rest):
+                    return at, None
+            at += 1
+        return len(buffer), None
+
+
+_LONGEST = max(len(mark.literal) for marks in DIALECTS.values() for mark in marks)
+
+
+def _next_lead(buffer: str, position: int) -> int:
+    """Where the next `<` or `[` stands; the buffer's length when there is none."""
+    angle, bracket = buffer.find("<", position), buffer.find("[", position)
+    if angle < 0 or bracket < 0:
+        last = max(angle, bracket)
+        return len(buffer) if last < 0 else last
+    return min(angle, bracket)
+
+
+def _add(pieces: list[Piece], kind: str, text: str) -> None:
+    if not text:
+        return
+    if pieces and pieces[-1][0] == kind:
+        text = pieces.pop()[1] + text
+    pieces.append((kind, text))
+
+
+def reasoning_splitter(name: str | None) -> ReasoningSplitter | None:
+    """The splitter for a `reasoningParser` value; None for `none`, empty, or an unknown name (warned of)."""
+    if not name or name == "none":
+        return None
+    if name == "auto":
+        return ReasoningSplitter(tuple(_FIRST_MARKS), _auto=True)
+    if name in DIALECTS:
+        return ReasoningSplitter(DIALECTS[name])
+    logger.warning("reasoningParser '%s' is unknown, ignored. Known: %s", name, ", ".join(REASONING_PARSERS))
+    return None
+
+
+def split_reasoning(name: str | None, text: str) -> tuple[str, str]:
+    """`(thinking, answer)` of a whole text; `("", text)` when the parser is off."""
+    splitter = reasoning_splitter(name)
+    if splitter is None:
+        return "", text
+    pieces = splitter.feed(text) + splitter.finish()
+    return (
+        "".join(piece for kind, piece in pieces if kind == THINKING),
+        "".join(piece for kind, piece in pieces if kind == TEXT),
+    )

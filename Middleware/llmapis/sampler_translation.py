@@ -1,0 +1,160 @@
+"""Samplers and the other values of a preset: from canonical names to one API's. Pure; reads no file.
+
+Source: spec backends.md 4. The canonical names are llama.cpp's.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+# fmt: off
+CANONICAL_SAMPLERS = frozenset((
+    "temperature", "dynatemp_range", "dynatemp_exponent", "top_k", "top_p", "min_p", "top_n_sigma",
+    "typical_p", "repeat_penalty", "repeat_last_n", "presence_penalty", "frequency_penalty",
+    "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers",
+    "xtc_probability", "xtc_threshold", "mirostat", "mirostat_tau", "mirostat_eta", "seed", "stop",
+    "samplers", "logit_bias", "ignore_eos", "n_probs", "min_keep", "grammar", "json_schema",
+))
+# fmt: on
+
+NULL_ON_THE_WIRE = "__wilmer_null__"
+"""A preset value that is sent as a real null."""
+
+UNTOUCHED_OBJECTS = frozenset(("json_schema", "grammar"))
+
+_OFF = frozenset(("off", "false", "no", "0", "none", "disabled"))
+_LEVELS = frozenset(("low", "medium", "high"))
+
+
+def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`: objects on both sides merge, all else is replaced. A new dict."""
+    merged = {key: copy.deepcopy(value) for key, value in base.items()}
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            merged[key] = deep_merge(below, value)
+        else:
+            merged[key] = copy.deepcopy(value)
+    return merged
+
+
+def translate(block: Mapping[str, Any], apitype: Mapping[str, Any]) -> dict[str, Any]:
+    """Canonical samplers -> native fields of the API type, in the block's order. Losses are warned of."""
+    names: Mapping[str, str] = apitype.get("samplerFieldMap") or {}
+    label = apitype.get("nameForDisplayOnly") or apitype.get("type") or "API type"
+    native: dict[str, Any] = {}
+    for key, value in block.items():
+        if key in ("thinkingMode", "chat_template_kwargs"):
+            continue
+        if key in names:
+            native[names[key]] = copy.deepcopy(value)
+        elif key in CANONICAL_SAMPLERS:
+            logger.warning("presetSamplers: '%s' is not supported by this API type (%s), dropped", key, label)
+        else:
+            logger.warning("presetSamplers: '%s' is unknown, likely a typo, dropped (%s)", key, label)
+    if "thinkingMode" in block:
+        native = deep_merge(native, resolve_thinking(block["thinkingMode"], apitype))
+    raw = block.get("chat_template_kwargs")
+    if raw is None:
+        return native
+    if not apitype.get("supportsChatTemplateKwargs", False):
+        logger.warning("presetSamplers: chat_template_kwargs is not supported by %s, dropped", label)
+        return native
+    return deep_merge(native, {"chat_template_kwargs": raw})
+
+
+def resolve_thinking(mode: Any, apitype: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload fragment for a `thinkingMode`; `{}`: nothing to send (unsupported: warns)."""
+    wanted = str(mode).strip().lower()
+    rule = apitype.get("thinking")
+    rule = rule if isinstance(rule, Mapping) else {}
+    field = rule.get("field")
+    values = _THINKING_VALUES.get(str(rule.get("mode") or "unsupported"))
+    if values is None or not isinstance(field, str) or not field:
+        logger.warning("thinkingMode '%s' is not supported by this API type, dropped", wanted)
+        return {}
+    value = values.of(wanted)
+    if value is None:
+        return {}
+    if rule.get("location", "top") == "chat_template_kwargs":
+        return {"chat_template_kwargs": {field: value}}
+    return {field: value}
+
+
+@dataclass(frozen=True, slots=True)
+class _ThinkingValues:
+    """What one `thinking.mode` sends. `off` None: nothing; `level` None: the level itself, as text."""
+
+    off: bool | None
+    level: bool | None
+    on: bool | str
+
+    def of(self, wanted: str) -> bool | str | None:
+        if wanted in _OFF:
+            return self.off
+        if wanted in _LEVELS:
+            return wanted if self.level is None else self.level
+        return self.on
+
+
+_THINKING_VALUES = {
+    "bool": _ThinkingValues(off=False, level=True, on=True),
+    "effort": _ThinkingValues(off=None, level=None, on="medium"),
+    "boolOrEffort": _ThinkingValues(off=False, level=None, on=True),
+}
+
+
+def apply_structural_fields(
+    gen: Mapping[str, Any],
+    apitype: Mapping[str, Any],
+    *,
+    stream: bool,
+    context_size: int | None,
+    max_tokens: int | None,
+) -> dict[str, Any]:
+    """`gen` with the stream flag, the context size and the answer limit, each under the API type's own name.
+
+    A name that is `""`, null or absent is off. A null in `gen` under the size or limit key
+    switches it off; the stream flag always overwrites. `context_size` None leaves the preset's own value. A new dict.
+    """
+    fields = dict(gen)
+    if name := apitype.get("streamPropertyName"):
+        fields[name] = stream
+    name = apitype.get("truncateLengthPropertyName")
+    if name and context_size is not None and not _switched_off(fields, name):
+        fields[name] = context_size
+    name = apitype.get("maxNewTokensPropertyName")
+    if not name:
+        logger.warning(
+            "API type %s has no maxNewTokensPropertyName: no limit on the answer is sent",
+            apitype.get("nameForDisplayOnly") or apitype.get("type"),
+        )
+    elif max_tokens is not None and not _switched_off(fields, name):
+        fields[name] = max_tokens
+    return fields
+
+
+def _switched_off(fields: Mapping[str, Any], name: str) -> bool:
+    return name in fields and fields[name] is None
+
+
+def normalize_gen_input(gen: Mapping[str, Any]) -> dict[str, Any]:
+    """For the wire: nulls and empty objects left out, `"__wilmer_null__"` a real null. A new dict."""
+    kept: dict[str, Any] = {}
+    for key, value in gen.items():
+        if value is None:
+            continue
+        if value == NULL_ON_THE_WIRE:
+            kept[key] = None
+        elif isinstance(value, Mapping) and key not in UNTOUCHED_OBJECTS:
+            if inner := normalize_gen_input(value):
+                kept[key] = inner
+        else:
+            kept[key] = value
+    return kept
