@@ -131,7 +131,7 @@ class ReasoningSplitter:
         return position + 1 if rest[0] == "\n" else position
 
     def _search(self, buffer: str, position: int) -> tuple[int, _Mark | None]:
-        """The first mark from `position`, else where text begins that could become one (the end: none can)."""
+        """The first mark from `position`, else where text that could become one begins (or the end)."""
         at = position
         while (at := _next_lead(buffer, at)) < len(buffer):
             budget = AUTO_WINDOW - self._passed - (at - position) if self._auto else len(buffer)

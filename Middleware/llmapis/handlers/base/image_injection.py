@@ -1,7 +1,7 @@
-"""Images of messages, in the shapes that backends want. Pure; nothing is fetched, nothing is read from disk.
+"""Images of messages, in the shapes that backends want. Pure; nothing is fetched or read from disk.
 
-A source is a string: a data URI, bare base64, or an http(s) URL. Formats are told from magic bytes; no imaging
-library looks at the data. Source: spec backends.md 9.1, 9.3, 9.5, 9.6.
+A source is a string: a data URI, bare base64, or an http(s) URL. Formats are told from magic bytes; no
+imaging library looks at the data. Source: spec backends.md 9.1, 9.3, 9.5, 9.6.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def openai_image(source: str) -> Part | None:
     elif is_bare_base64(source) and (found := base64_format(source)):
         url = f"data:image/{found};base64,{source}"
     else:
-        return _skip(source)
+        _warn_skipped(source)
+    return None
     return {"type": "image_url", "image_url": {"url": url}}
 
 
@@ -94,7 +95,8 @@ def claude_image(source: str) -> Part | None:
         return {"type": "image", "source": {"type": "url", "url": source}}
     if is_bare_base64(source):
         return _claude_data(f"image/{base64_format(source) or 'jpeg'}", source)
-    return _skip(source)
+    _warn_skipped(source)
+    return None
 
 
 def _claude_data(media_type: str, data: str) -> Part:
@@ -102,12 +104,12 @@ def _claude_data(media_type: str, data: str) -> Part:
 
 
 def bare_base64(source: str) -> str | None:
-    """The base64 text of a source, without its data URI prefix; None (and a warning) for what is not base64."""
+    """The base64 text of a source, without its data URI prefix; None (and a warning) for anything else."""
     prefix = _DATA_URI.match(source)
     data = source[prefix.end() :] if prefix else source
     if _BASE64.fullmatch(data):
         return data
-    _skip(source)
+    _warn_skipped(source)
     return None
 
 
@@ -117,7 +119,7 @@ def bare_images(message: Message) -> list[str]:
 
 
 def image_sources(message: Message) -> list[str]:
-    """The sources of a message. An entry that is not a text is skipped with a warning; TypeError when no list."""
+    """The sources of a message. Entries that are not text are skipped with a warning; TypeError: no list."""
     images = message.get("images") or []
     if not isinstance(images, list):
         raise TypeError(f"images is {type(images).__name__}, not a list")
@@ -132,8 +134,8 @@ def with_image_parts(
 ) -> Messages:
     """Messages whose user images became content parts; the key `images` is gone everywhere.
 
-    All sources of a message skipped: its content stays a text. Images that cannot be read at all (not a list):
-    every message goes back to text, and a note says so in a last user message.
+    All sources of a message skipped: its content stays a text. Images that cannot be read at all (no
+    list): every message goes back to text, and a note says so in a last user message.
     """
     try:
         return [_with_parts(message, to_part, images_first) for message in messages]
@@ -143,7 +145,7 @@ def with_image_parts(
 
 
 def with_unreadable_note(messages: Messages) -> Messages:
-    """The note that an image is missing, at the end of a last user message or as a user message of its own."""
+    """The note that an image is missing, at the end of a last user message or as a message of its own."""
     if messages and messages[-1].get("role") == "user" and isinstance(messages[-1].get("content"), str):
         content = f"{messages[-1]['content']}\n\n{UNREADABLE_NOTE}".strip()
         return [*messages[:-1], {**messages[-1], "content": content}]
@@ -171,6 +173,5 @@ def _with_parts(message: Message, to_part: Callable[[str], Part | None], images_
     return {**plain, "content": parts + texts if images_first else texts + parts}
 
 
-def _skip(source: str) -> None:
+def _warn_skipped(source: str) -> None:
     logger.warning("image skipped, neither image data nor an http(s) URL: %s", source[:100])
-    return None
