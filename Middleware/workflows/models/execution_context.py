@@ -1,8 +1,9 @@
 """ExecutionContext: all that one node may know and do. Frozen; never logged, never stored.
 
-A node reads its fields and calls its methods; what the methods do is the engine's business (`Engine`, handed in by the
-loop), so a handler is a function of its context and a test hands it a small fake engine. A node that wants to change
-what it works on (other messages, another config) makes a copy with `dataclasses.replace`.
+A node reads its fields and calls its methods; what the methods do is the engine's business (`Engine`, handed
+in by the loop), so a handler is a function of its context and a test hands it a small fake engine. A node
+that wants to change what it works on (other messages, another config) makes a copy with
+`dataclasses.replace`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class ChildCall:
 class LlmCall:
     """One LLM call that a node asks for (defaults: what its config says).
 
-    `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even if empty.
-    `messages`: the conversation, None = the context's. `stream`: None = as the context says.
+    `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even
+    if empty. `messages`: the conversation, None = the context's. `stream`: None = as the context says.
     """
 
     messages: Messages | None = None
@@ -78,10 +79,11 @@ class Engine(Protocol):
 class ExecutionContext:
     """One node of one run.
 
-    `config`: the node object; overrides and numbers are done. `messages`: the list that all runs of the request share
-    (a stamped copy when the node has timestamps). `stream`: true only for the responder of a streaming run.
-    `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`: the object form's object.
-    `store`: files of the discussion, None without a discussion id. `llm_handler`: None without `endpointName`.
+    `config`: the node object; overrides and numbers are done. `messages`: the list that all runs of the
+    request share (a stamped copy when the node has timestamps). `stream`: true only for the responder of a
+    streaming run. `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`:
+    the object form's object. `store`: files of the discussion, None without a discussion id. `llm_handler`:
+    None without `endpointName`.
     """
 
     engine: Engine = field(repr=False)
@@ -121,8 +123,8 @@ class ExecutionContext:
     def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
         """`text` with its variables filled, format or Jinja as the node says (workflows.md 7).
 
-        `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system message in
-        `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
+        `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system
+        message in `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
         """
         return self.engine.fill(self, text, messages, drop_system)
 
@@ -142,10 +144,12 @@ class ExecutionContext:
         internal: bool = False,
         with_tools: bool = True,
     ) -> NodeResult:
-        """Run a child. An answering child gives a `NodeStream` (to be handed back as it is), an internal one its value.
+        """Run a child. An answering child gives a `NodeStream` (to be handed back as it is), an internal one
+        its value.
 
-        `folder`: the node's folder override. `inputs`: filled texts. The overrides are authored texts, not filled.
-        Raises ConfigMissing when there is no such workflow, WorkflowError when a node of the child fails.
+        `folder`: the node's folder override. `inputs`: filled texts. The overrides are authored texts, not
+        filled. Raises ConfigMissing when there is no such workflow, WorkflowError when a node of the child
+        fails.
         """
         call = ChildCall(
             name,
@@ -169,7 +173,8 @@ class ExecutionContext:
         max_images: int = 0,
         stream: bool | None = None,
     ) -> NodeResult:
-        """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`. See `LlmCall`.
+        """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`. See
+        `LlmCall`.
 
         Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
         """
@@ -177,7 +182,9 @@ class ExecutionContext:
         return self.engine.dispatch(self, call)
 
     def acquire_lock(self, lock_id: str) -> bool:
-        """True: this run holds the lock now, until its end. False: somebody holds it (perhaps this run itself)."""
+        """True: this run holds the lock now, until its end. False: somebody holds it (perhaps this run
+        itself).
+        """
         return self.engine.acquire_lock(self, lock_id)
 
     def is_cancelled(self) -> bool:

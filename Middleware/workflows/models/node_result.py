@@ -9,16 +9,18 @@ from typing import Any
 from Middleware.common.types import Batches
 
 NodeResult = Any
-"""`str` | tool-call `dict` `{"content", "tool_calls", "finish_reason"}` | `None` | `NodeStream` | another JSON value (a script's)."""
+"""`str` | tool-call `dict` `{"content", "tool_calls", "finish_reason"}` | `None` | `NodeStream` | another
+JSON value (a script's).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStream:
     """A responder's answer that is still to be pulled.
 
-    `cleaned`: made by the responder of a child run; passes through the calling node untouched, ends with one chunk
-    that has a `finish_reason`, and goes on (ticks) while the rest of the child runs.
-    `prompt_tokens()`: estimate of the prompt that was sent, for backends that report no usage; None: no model was called.
+    `cleaned`: made by the responder of a child run; passes through the calling node untouched, ends with one
+    chunk that has a `finish_reason`, and goes on (ticks) while the rest of the child runs. `prompt_tokens()`:
+    estimate of the prompt that was sent, for backends that report no usage; None: no model was called.
     """
 
     batches: Batches
@@ -32,7 +34,9 @@ def is_tool_call_answer(result: NodeResult) -> bool:
 
 
 def result_text(result: NodeResult) -> str:
-    """`result` as the text of an answer: null is nothing, a dict with `content` is that, other values their Python text."""
+    """`result` as the text of an answer: null is nothing, a dict with `content` is that, other values their
+    Python text.
+    """
     if result is None:
         return ""
     if isinstance(result, str):

@@ -1,8 +1,9 @@
 """The contract of a node type, and the schema of the fields that every node may have (nodes.md 2).
 
-A handler is one stateless object for the whole process: all it knows of a run is its `ExecutionContext`. It returns a
-result and raises plain narrow errors (`ConfigError`, `ValueError`, `BackendError`, ...); the loop wraps them once, with
-workflow, node number, title and type. It never cleans, never records its output, never changes `context.config`.
+A handler is one stateless object for the whole process: all it knows of a run is its `ExecutionContext`. It
+returns a result and raises plain narrow errors (`ConfigError`, `ValueError`, `BackendError`, ...); the loop
+wraps them once, with workflow, node number, title and type. It never cleans, never records its output, never
+changes `context.config`.
 
     @NODES.register("WordCount")
     class WordCountNode(WorkflowNodeHandler):
@@ -37,7 +38,9 @@ TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 @dataclass(frozen=True, slots=True)
 class ChildName:
-    """A workflow that a node may run. `pointer`: JSON pointer below the node; `inputs`: how many it passes."""
+    """A workflow that a node may run. `pointer`: JSON pointer below the node; `inputs`: how many it
+    passes.
+    """
 
     pointer: str
     name: str
@@ -46,19 +49,25 @@ class ChildName:
 
 
 class WorkflowNodeHandler:
-    """One node type. `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. Own fields only."""
+    """One node type. `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. Own fields
+    only.
+    """
 
     SCHEMA: ClassVar[Schema] = {}
     ADVICE: ClassVar[Schema] = {}
 
     RUNS_DRY: ClassVar[bool] = False
-    """True: `handle` may run in a dry run: it neither writes nor leaves the process, except through its context."""
+    """True: `handle` may run in a dry run: it neither writes nor leaves the process, except through its
+    context.
+    """
 
     CALLS_MODEL: ClassVar[bool] = False
     """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        """The node's result (`NodeResult`). A `NodeStream` only when `context.stream`, or from an answering child."""
+        """The node's result (`NodeResult`). A `NodeStream` only when `context.stream`, or from an answering
+        child.
+        """
         raise NotImplementedError
 
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
@@ -147,4 +156,6 @@ COMMON_ADVICE: Schema = {
         "scoped_variables": TEXTS,
     }
 }
-"""What every node should keep to. Its property names and those of COMMON_SCHEMA are the known common fields."""
+"""What every node should keep to. Its property names and those of COMMON_SCHEMA are the known common
+fields.
+"""
