@@ -1,0 +1,256 @@
+"""The facts of one answer: whose it is, what a whole one holds, its numbers, its tool calls in each shape.
+
+Knows no framing: which JSON carries these facts is told in `response_builder_service.py`. Source: spec
+frontend-api.md 10.2, 10.4, 10.6 and 11.4.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from Middleware.common.request_context import current_request
+from Middleware.common.types import Batch, JsonObject
+
+logger = logging.getLogger(__name__)
+
+FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFacts:
+    """What every unit of one answer repeats.
+
+    `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds.
+    """
+
+    request_id: str
+    model: str
+    created: int = field(default_factory=lambda: int(time.time()))
+    include_usage: bool = False
+    arrived: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def current(cls, request_id: str | None = None) -> AnswerFacts:
+        """The facts of the current request, for names that are called without them; outside one:
+
+        An empty model.
+        """
+        request = current_request()
+        if request is None:
+            return cls(request_id or str(uuid.uuid4()), "")
+        return cls(request_id or request.request_id, request.model_name, arrived=request.arrived)
+
+
+@dataclass(slots=True)
+class Pace:
+    """When output went by, monotonic seconds: for the durations of an answer."""
+
+    first: float | None = None
+    last: float | None = None
+
+    def mark(self) -> None:
+        self.last = time.monotonic()
+        if self.first is None:
+            self.first = self.last
+
+    def metrics(self, facts: AnswerFacts, usage: JsonObject) -> JsonObject:
+        """Ollama's six numbers, in the order of its own server. Durations in nanoseconds, at least 1."""
+        now = time.monotonic()
+        first = now if self.first is None else self.first
+        last = now if self.last is None else self.last
+        return {
+            "total_duration": _nanoseconds(now - facts.arrived),
+            "load_duration": _nanoseconds(facts.started - facts.arrived),
+            "prompt_eval_count": usage["prompt_tokens"],
+            "prompt_eval_duration": _nanoseconds(first - facts.started),
+            "eval_count": usage["completion_tokens"],
+            "eval_duration": _nanoseconds(last - first),
+        }
+
+
+def _nanoseconds(seconds: float) -> int:
+    return max(1, int(seconds * 1e9))
+
+
+@dataclass(slots=True)
+class WholeAnswer:
+    """A complete answer.
+
+    `tool_calls`: OpenAI shape, complete calls; `usage`: as the finish chunk gave it, or None.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    tool_calls: list[JsonObject] = field(default_factory=list)
+    finish_reason: str = "stop"
+    usage: JsonObject | None = None
+    pace: Pace = field(default_factory=Pace)
+
+
+class AnswerCollector:
+    """Batches of a run -> one `WholeAnswer`. Only what comes up to the finish chunk counts."""
+
+    def __init__(self) -> None:
+        self.finished = False
+        self.error: JsonObject | None = None
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._calls = ToolCallCollector()
+        self._finish: str | None = None
+        self._usage: JsonObject | None = None
+        self._pace = Pace()
+
+    def add(self, batch: Batch) -> bool:
+        """True when the answer is complete."""
+        for chunk in batch:
+            if chunk["token"]:
+                self._texts.append(chunk["token"])
+            if thinking := chunk.get("thinking"):
+                self._thoughts.append(thinking)
+            self._calls.add(chunk.get("tool_calls") or ())
+            self._usage = chunk.get("usage") or self._usage
+            self.error = chunk.get("error") or self.error
+            if chunk["finish_reason"] is not None:
+                self._finish, self.finished = chunk["finish_reason"], True
+                break
+        if batch:
+            self._pace.mark()
+        return self.finished
+
+    def answer(self) -> WholeAnswer:
+        calls = self._calls.complete()
+        reason = client_finish_reason(self._finish, bool(calls))
+        text, thinking = "".join(self._texts), "".join(self._thoughts)
+        return WholeAnswer(text, thinking, calls, reason, self._usage, self._pace)
+
+
+class ToolCallCollector:
+    """Tool-call fragments by index -> complete calls.
+
+    A name overwrites, text is appended, an object replaces.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, JsonObject] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def add(self, fragments: Iterable[Any]) -> None:
+        for fragment in fragments:
+            if not isinstance(fragment, dict):
+                continue
+            key = fragment.get("index")
+            call = self._calls.setdefault(
+                ("given", len(self._calls)) if key is None else key, {"id": None, "name": "", "arguments": ""}
+            )
+            function = fragment.get("function")
+            function = function if isinstance(function, dict) else {}
+            call["id"] = fragment.get("id") or call["id"]
+            call["name"] = function.get("name") or call["name"]
+            arguments = function.get("arguments")
+            if isinstance(arguments, str) and isinstance(call["arguments"], str):
+                call["arguments"] += arguments
+            elif arguments is not None:
+                call["arguments"] = arguments
+
+    def complete(self) -> list[JsonObject]:
+        """OpenAI shape, without `index`: `{"id", "type": "function", "function":
+
+        {"name", "arguments": text}}`.
+        """
+        return [
+            {
+                "id": call["id"] or f"call_{uuid.uuid4().hex[:24]}",
+                "type": "function",
+                "function": {"name": call["name"], "arguments": _as_text(call["arguments"])},
+            }
+            for call in self._calls.values()
+        ]
+
+
+def _as_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else compact_json(arguments)
+
+
+def compact_json(value: Any) -> str:
+    """JSON as the house writes it to clients: no blanks, UTF-8 not escaped, order kept."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def whole_openai_calls(calls: Iterable[Any]) -> list[JsonObject]:
+    """Calls of a whole answer in OpenAI shape: ids always there, arguments always text, no `index`.
+
+    Idempotent.
+    """
+    collector = ToolCallCollector()
+    collector.add({k: v for k, v in call.items() if k != "index"} for call in calls if isinstance(call, dict))
+    return collector.complete()
+
+
+def ollama_calls(calls: Iterable[Any]) -> list[JsonObject]:
+    """Calls in Ollama shape: `{"id", "function": {"index", "name", "arguments": object}}`. Idempotent.
+
+    Arguments that are empty, unparsable or no object become `{}` with a warning; entries that are no objects
+    are skipped.
+    """
+    shaped: list[JsonObject] = []
+    for call in calls:
+        if not isinstance(call, dict):
+            continue
+        function = call.get("function")
+        function = function if isinstance(function, dict) else {}
+        place = {"index": function.get("index", len(shaped)), "name": function.get("name") or ""}
+        made: JsonObject = {"function": {**place, "arguments": _as_object(function.get("arguments"))}}
+        shaped.append({"id": call["id"], **made} if call.get("id") else made)
+    return shaped
+
+
+def _as_object(arguments: Any) -> JsonObject:
+    value = arguments
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments)
+        except ValueError:
+            value = None
+    if isinstance(value, dict):
+        return value
+    logger.warning("the arguments of a tool call are no JSON object; {} was sent in their place")
+    return {}
+
+
+def client_finish_reason(reason: str | None, has_tool_calls: bool) -> str:
+    """One of `FINISH_REASONS`: `tool_calls` when any was sent, what a client does not know is `stop`."""
+    if has_tool_calls:
+        return "tool_calls"
+    return reason if reason in FINISH_REASONS and reason != "tool_calls" else "stop"
+
+
+def ollama_done_reason(reason: str) -> str:
+    """`length` on a token limit, else `stop`."""
+    return "length" if reason == "length" else "stop"
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of a text when the backend counted none. Source: spec backends.md 13.4."""
+    return int(max(len(text.split()) * 1.35, len(text) / 3.5) * 1.10)
+
+
+def usage_numbers(usage: JsonObject | None, text: str) -> dict[str, int]:
+    """The three numbers, never absent: reported ones, else 0 for the prompt and an estimate of `text`."""
+    usage = usage or {}
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    prompt = 0 if prompt is None else prompt
+    completion = estimate_tokens(text) if completion is None else completion
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,117 @@
+"""Which requests run, which of them are cancelled, and what to call to abort them.
+
+Knows ids and callables only: never a socket, a thread or a protocol. `is_cancelled` is one look-up in a dict
+and takes no lock, because streams ask it for every batch. Source: spec frontend-api.md 13.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+MARK_LIFETIME_S = 3600.0
+
+AbortCallback = Callable[[], object]
+
+
+class CancellationService:
+    """Running ids, cancelled ids with expiry, abort callbacks. Every method may be called from any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._marks: dict[str, float] = {}
+        self._callbacks: dict[str, list[AbortCallback]] = {}
+        self._running: set[str] = set()
+
+    def begin(self, request_id: str) -> None:
+        """The request runs from now on, also while it waits for its turn, until it is acknowledged."""
+        with self._lock:
+            self._running.add(request_id)
+
+    def is_running(self, request_id: str) -> bool:
+        return request_id in self._running
+
+    def running_requests(self) -> list[str]:
+        """A copy of the ids that run."""
+        with self._lock:
+            return list(self._running)
+
+    def request_cancellation(self, request_id: str) -> None:
+        """Mark the id and run its abort callbacks, once. Later calls, and an empty id, do nothing."""
+        if not request_id:
+            return
+        with self._lock:
+            now = self._clock()
+            self._prune(now)
+            if request_id in self._marks:
+                return
+            self._marks[request_id] = now
+            callbacks = self._callbacks.pop(request_id, [])
+        for callback in callbacks:
+            _call(request_id, callback)
+
+    def is_cancelled(self, request_id: str) -> bool:
+        """False for an id that nobody cancelled, and for an empty one."""
+        return request_id in self._marks
+
+    def register_abort_callback(self, request_id: str, callback: AbortCallback) -> None:
+        """Call `callback()` when the id is cancelled; at once, and without keeping it, when it already is."""
+        if not request_id:
+            return
+        with self._lock:
+            if request_id not in self._marks:
+                self._callbacks.setdefault(request_id, []).append(callback)
+                return
+        _call(request_id, callback)
+
+    def unregister_abort_callback(self, request_id: str, callback: AbortCallback) -> None:
+        """One call of the request ended by itself. An unknown callback is no error."""
+        with self._lock:
+            callbacks = self._callbacks.get(request_id, [])
+            if callback in callbacks:
+                callbacks.remove(callback)
+            if not callbacks:
+                self._callbacks.pop(request_id, None)
+
+    def unregister_abort_callbacks(self, request_id: str) -> None:
+        """Every call of the request ended by itself."""
+        with self._lock:
+            self._callbacks.pop(request_id, None)
+
+    def acknowledge_cancellation(self, request_id: str) -> None:
+        """All work of the request has ended: nothing of it is remembered any more."""
+        with self._lock:
+            self._marks.pop(request_id, None)
+            self._callbacks.pop(request_id, None)
+            self._running.discard(request_id)
+
+    def get_all_cancelled_requests(self) -> set[str]:
+        """A copy of the marked ids."""
+        with self._lock:
+            return set(self._marks)
+
+    def _prune(self, now: float) -> None:
+        old = [key for key, marked in self._marks.items() if now - marked > MARK_LIFETIME_S]
+        for key in old:
+            if key not in self._running:
+                del self._marks[key]
+
+
+def _call(request_id: str, callback: AbortCallback) -> None:
+    """Run one abort callback.
+
+    It is foreign code that must not keep the others from running: an error is logged.
+    """
+    try:
+        callback()
+    except Exception:
+        logger.exception("abort callback of request %s failed", request_id)
+
+
+cancellation_service = CancellationService()
+"""The process's own service."""
