@@ -121,7 +121,7 @@ def apply_structural_fields(
     """`gen` with the stream flag, the context size and the answer limit, each under the API type's own name.
 
     A name that is `""`, null or absent is off. A null in `gen` under the size or limit key
-    switches it off; the stream flag always overwrites. `context_size` None leaves the preset's value. A new dict.
+    switches it off; the stream flag always overwrites. `context_size` None: the preset's value stays.
     """
     fields = dict(gen)
     if name := apitype.get("streamPropertyName"):

@@ -82,7 +82,7 @@ def openai_image(source: str) -> Part | None:
         url = f"data:image/{found};base64,{source}"
     else:
         _warn_skipped(source)
-    return None
+        return None
     return {"type": "image_url", "image_url": {"url": url}}
 
 

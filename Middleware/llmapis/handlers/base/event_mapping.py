@@ -1,0 +1,177 @@
+"""What every backend says in its own way, made one: finish reasons, usage, tool-call deltas. Pure.
+
+Source: spec backends.md 10, frontend-api.md 11.3.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+_NO_REASON = frozenset(("", "null", "none"))
+_FINISH = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "error": "error",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+}
+
+
+def standard_finish(word: Any) -> str | None:
+    """A backend's finish word in the standard's words; None for null, `"null"`, `"none"`, `""` and non-texts.
+
+    A word that is not known ends the answer all the same: `stop`.
+    """
+    if not isinstance(word, str):
+        return None
+    known = _FINISH.get(word)
+    if known is not None:
+        return known
+    folded = word.strip().lower()
+    return None if folded in _NO_REASON else _FINISH.get(folded, "stop")
+
+
+def finish_fields(word: Any) -> JsonObject:
+    """`{"finish_reason", "native_finish_reason"?}` for a backend's word; the second if they differ."""
+    reason = standard_finish(word)
+    if reason is None or reason == word:
+        return {"finish_reason": reason}
+    return {"finish_reason": reason, "native_finish_reason": word}
+
+
+def new_call_id() -> str:
+    """`call_` and 24 hex digits."""
+    return f"call_{uuid.uuid4().hex[:24]}"
+
+
+def arguments_text(arguments: Any) -> str:
+    """Tool-call arguments as JSON text: a text as it is, null `""`, anything else encoded."""
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | None:
+    """The standard usage object; None when neither count is a number."""
+    counts = [int(count) if _is_count(count) else None for count in (prompt, completion, total)]
+    if counts[0] is None and counts[1] is None:
+        return None
+    prompt_tokens, completion_tokens = counts[0] or 0, counts[1] or 0
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens if counts[2] is None else counts[2],
+    }
+
+
+def openai_usage(usage: Any) -> JsonObject | None:
+    """The standard usage of an OpenAI `usage` object, with reasoning and cache counts; None: not usable."""
+    if not isinstance(usage, Mapping):
+        return None
+    standard = usage_of(usage.get("prompt_tokens"), usage.get("completion_tokens"), usage.get("total_tokens"))
+    if standard is None:
+        return None
+    details = (
+        ("reasoning_tokens", "completion_tokens_details", "reasoning_tokens"),
+        ("cached_tokens", "prompt_tokens_details", "cached_tokens"),
+    )
+    for name, block, key in details:
+        inner = usage.get(block)
+        if isinstance(inner, Mapping) and _is_count(inner.get(key)):
+            standard[name] = int(inner[key])
+    return standard
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+class ToolCallDeltas:
+    """Makes the tool-call deltas of one stream regular.
+
+    Every delta has `index`; the first of a call has `id`, `type` and `function.arguments`; arguments are text.
+    A new `id` under an index that is taken begins a new call with the next free index.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._index_of: dict[Any, int] = {}
+        self._last = -1
+
+    @property
+    def seen(self) -> bool:
+        """Whether any call has come."""
+        return bool(self._ids)
+
+    def add(self, calls: Any) -> list[JsonObject]:
+        """The deltas of one chunk, as new objects; `[]` when `calls` holds none."""
+        if not isinstance(calls, list):
+            return []
+        return [self._delta(call) for call in calls if isinstance(call, Mapping)]
+
+    def _delta(self, call: Mapping[str, Any]) -> JsonObject:
+        function = call.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name = function.get("name") or None
+        index, is_new = self._place(call.get("index"), call.get("id") or None, name)
+        delta: JsonObject = {"index": index}
+        if is_new:
+            delta["id"] = self._ids[index]
+            delta["type"] = "function"
+        delta.update((key, value) for key, value in call.items() if key not in _OWN_KEYS)
+        told: JsonObject = {}
+        if name is not None and self._names.get(index) != name:
+            self._names[index] = told["name"] = name
+        if is_new or "arguments" in function:
+            told["arguments"] = arguments_text(function.get("arguments"))
+        delta["function"] = told
+        return delta
+
+    def _place(self, wire_index: Any, call_id: Any, name: str | None) -> tuple[int, bool]:
+        """The index of the call that a fragment belongs to, and whether the fragment begins it."""
+        if not isinstance(wire_index, int):
+            wire_index = None
+        index = self._last if wire_index is None else self._index_of.get(wire_index, -1)
+        begins = index < 0 or (wire_index is None and call_id is None and name is not None)
+        if call_id is not None and index >= 0 and self._ids[index] != call_id:
+            known = next((at for at, taken in self._ids.items() if taken == call_id), None)
+            begins, index = known is None, index if known is None else known
+        if begins:
+            index = self._new_index(wire_index)
+            self._ids[index] = str(call_id) if call_id is not None else new_call_id()
+        if wire_index is not None:
+            self._index_of[wire_index] = index
+        self._last = index
+        return index, begins
+
+    def _new_index(self, wire_index: int | None) -> int:
+        if wire_index is not None and wire_index >= 0 and wire_index not in self._ids:
+            return wire_index
+        return max(self._ids, default=-1) + 1
+
+
+_OWN_KEYS = frozenset(("index", "id", "type", "function"))
+
+
+def whole_tool_calls(calls: Iterable[Any]) -> list[JsonObject]:
+    """Complete calls, as in a whole answer: as the first deltas, without `index`, always with a name."""
+    deltas = ToolCallDeltas().add(
+        [{**call, "index": at} for at, call in enumerate(calls) if isinstance(call, Mapping)]
+    )
+    for delta in deltas:
+        del delta["index"]
+        delta["function"].setdefault("name", "")
+    return deltas
