@@ -1,0 +1,119 @@
+"""Parts of a conversation: its system text, its newest messages, its tags. Pure; changes no message in place.
+
+What needs the newest messages walks from the end and looks at no more than it takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from Middleware.common.types import Message, Messages
+from Middleware.config.paths import is_flat_name
+from Middleware.utilities.text_utils import estimate_message_tokens
+
+_DISCUSSION_TAG = re.compile(r"\[DiscussionId\](.*?)\[/DiscussionId\]")
+
+
+def leading_system_count(messages: Messages) -> int:
+    """How many messages at the very front are system messages."""
+    for index, message in enumerate(messages):
+        if message["role"] != "system":
+            return index
+    return len(messages)
+
+
+def leading_system_messages(messages: Messages) -> Messages:
+    return messages[: leading_system_count(messages)]
+
+
+def without_leading_system(messages: Messages) -> Messages:
+    """Without the system messages at the very front; the whole list if all are. Source: workflows.md 7.7."""
+    count = leading_system_count(messages)
+    return messages[count:] if count < len(messages) else messages
+
+
+def without_system(messages: Messages) -> Messages:
+    return [message for message in messages if message["role"] != "system"]
+
+
+def system_text(messages: Messages, *, everywhere: bool) -> str:
+    """Contents of the leading system messages, or of all of them, joined by blanks. Source: workflows.md 7.7."""
+    chosen = messages if everywhere else leading_system_messages(messages)
+    return " ".join(message["content"] for message in chosen if message["role"] == "system")
+
+
+def newest_first(messages: Messages, *, drop_all_system: bool) -> Iterator[Message]:
+    """From the end backwards, without all system messages, or without those at the front (unless all are)."""
+    if drop_all_system:
+        return (message for message in reversed(messages) if message["role"] != "system")
+    front = leading_system_count(messages)
+    if front == len(messages):
+        return reversed(messages)
+    return (messages[index] for index in range(len(messages) - 1, front - 1, -1))
+
+
+def message_cost(message: Message) -> int:
+    """Estimated tokens of a message's content."""
+    return estimate_message_tokens(message["content"])
+
+
+def newest_within(
+    newest: Iterable[Message],
+    *,
+    count: int | None = None,
+    budget: float | None = None,
+    minimum: int = 1,
+    cost: Callable[[Message], int] = message_cost,
+) -> Messages:
+    """The newest messages within `count` and a token `budget`, oldest first; `newest` walks back from the newest.
+
+    The first `minimum` are taken whatever they cost; then each while the sum stays within the budget; the walk
+    stops at the first that does not fit. None: no such limit. Source: workflows.md 7.7, 7.8.
+    """
+    taken: Messages = []
+    spent = 0
+    for message in newest:
+        if count is not None and len(taken) >= count:
+            break
+        if budget is not None:
+            spent += cost(message)
+            if len(taken) >= minimum and spent > budget:
+                break
+        taken.append(message)
+    taken.reverse()
+    return taken
+
+
+def last_messages(messages: Messages, count: int, *, drop_all_system: bool = False) -> Messages:
+    """The last `count` (0 or less: none) after dropping all, or only the leading, system messages."""
+    return newest_within(newest_first(messages, drop_all_system=drop_all_system), count=max(count, 0))
+
+
+def discussion_id(messages: Messages) -> str | None:
+    """Id of the first discussion tag; None: no tag, an empty one, not a flat name. Source: workflows.md 3.3."""
+    for message in messages:
+        found = _DISCUSSION_TAG.search(message["content"])
+        if found:
+            return found[1] if is_flat_name(found[1]) else None
+    return None
+
+
+def without_discussion_tags(text: str) -> str:
+    """`text` without any `[DiscussionId]...[/DiscussionId]`."""
+    return _DISCUSSION_TAG.sub("", text) if "[DiscussionId]" in text else text
+
+
+def text_between(text: str, opening: str, closing: str) -> str | None:
+    """The text between the first `opening` and the next `closing`; None if either is not there."""
+    start = text.find(opening)
+    if start < 0:
+        return None
+    start += len(opening)
+    end = text.find(closing, start)
+    return text[start:end] if end >= 0 else None
+
+
+def text_in_tag(text: str, tag: str) -> str | None:
+    """The text in the first `<tag>...</tag>`, taken literally, not stripped. Source: nodes.md 3.8."""
+    return text_between(text, f"<{tag}>", f"</{tag}>")

@@ -1,0 +1,46 @@
+"""Measures of a text, and the brace marks that users' scripts know. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from Middleware.utilities.hashing_utils import LEFT_MARK, RIGHT_MARK
+
+_MARK_EXTRA = len(LEFT_MARK) - 1
+
+ESTIMATION_FACTORS = {"conservative": 1.0, "balanced": 1.25, "aggressive": 1.5, "xaggressive": 1.85}
+"""`wilmerContextEstimationLevel` -> what token thresholds are multiplied by. Source: workflows.md 7.8."""
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimated tokens of an authored text; 0 for an empty one. Source: workflows.md 7.7."""
+    return _estimate(text, len(text))
+
+
+def estimate_message_tokens(content: str) -> int:
+    """Estimated tokens of a message's content: a brace is 18 characters long. Source: workflows.md 7.7."""
+    return _estimate(content, len(content) + _MARK_EXTRA * (content.count("{") + content.count("}")))
+
+
+def estimate_messages_tokens(contents: Iterable[str]) -> int:
+    """The sum over several message contents."""
+    return sum(map(estimate_message_tokens, contents))
+
+
+def _estimate(text: str, characters: int) -> int:
+    return int(max(len(text.split()) * 1.35, characters / 3.5) * 1.10)
+
+
+def estimation_factor(level: object) -> float | None:
+    """Factor of an estimation level, case and outer blanks ignored; absent: 1.0; None for an unknown one.
+
+    The caller warns of an unknown level and goes on with 1.0. Source: workflows.md 7.8, memory.md 5.4.
+    """
+    if level is None or level == "":
+        return 1.0
+    return ESTIMATION_FACTORS.get(level.strip().lower()) if isinstance(level, str) else None
+
+
+def return_brackets_in_string(text: str) -> str:
+    """Brace marks become braces again; users' scripts import it. Source: tools.md 8.4."""
+    return text.replace(LEFT_MARK, "{").replace(RIGHT_MARK, "}")
