@@ -1,0 +1,31 @@
+"""Secrets that configs name and the environment holds: `${ENV:NAME}` and `apiKeyEnv`. Read when used, never
+kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from Middleware.common.errors import ConfigError
+
+ENV_REFERENCE = re.compile(r"\$\{ENV:([^}]*)\}")
+
+
+def from_environment(name: str, *, file: str = "", pointer: str = "") -> str:
+    """The value of an environment variable. Raises ConfigError, naming it, when it is not set."""
+    value = os.environ.get(name)
+    if value is None:
+        raise ConfigError(f"environment variable {name!r} is not set", file=file, pointer=pointer)
+    return value
+
+
+def expand(text: str, *, file: str = "", pointer: str = "") -> str:
+    """`text` with each `${ENV:NAME}` replaced. Raises ConfigError when one is not set."""
+    return ENV_REFERENCE.sub(lambda m: from_environment(m.group(1), file=file, pointer=pointer), text)
+
+
+def expand_all(texts: Mapping[str, str], *, file: str = "", pointer: str = "") -> dict[str, str]:
+    """As `expand`, for each value of an object of texts."""
+    return {key: expand(str(text), file=file, pointer=f"{pointer}/{key}") for key, text in texts.items()}

@@ -1,0 +1,323 @@
+"""The only reader of config files: JSON text -> checked, shared, read-only values; hot reload; one view a
+request.
+
+A `ConfigTree` remembers each file by path, mtime and size and reads it again when these change. A
+`ConfigSnapshot` is one request's view: it costs a `stat` per file and never mixes versions. A file that was
+edited after the snapshot began is seen as it was; an edit with an error of its own leaves the last good
+version in use (workflows.md 16.2). What is handed out is shared by all requests: nobody changes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import current_request
+from Middleware.config.tolerant_json import parse
+from Middleware.config.validation import Finding, check_file, errors_of
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+WorkflowCheck = Callable[[str, Any], list[Finding]]
+"""(file, its nodes or object) -> findings: the nodes' own schemas, handed in by the floor that knows them."""
+
+_SETTLED_NS = 100_000_000
+"""A file that changed less than this before it was read may change again within one tick of its clock."""
+
+
+@dataclass(slots=True)
+class _Version:
+    """One state of one file. `since`: from when (ns) requests see it. Neither document nor error: it is
+    gone.
+    """
+
+    since: int
+    document: Any = None
+    error: ConfigError | None = None
+    missing: bool = False
+    fingerprint: int = 0
+    derived: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        return self.error is None and not self.missing
+
+
+_GONE = _Version(0, missing=True)
+
+
+@dataclass(slots=True)
+class _History:
+    """The versions of one file that a running request may still see, oldest first."""
+
+    key: tuple[int, ...] | None
+    settled: bool
+    versions: tuple[_Version, ...]
+
+    def at(self, since: int) -> _Version:
+        versions = self.versions
+        last = len(versions) - 1
+        while last > 0 and versions[last].since > since:
+            last -= 1
+        if versions[last].error is not None:
+            return next((v for v in reversed(versions[:last]) if v.good), versions[last])
+        return versions[last]
+
+
+class ConfigTree:
+    """All files below one config root. One a process; thread-safe."""
+
+    def __init__(self, root: Path | str, check_workflow: WorkflowCheck | None = None) -> None:
+        self.root = Path(root)
+        self.check_workflow = check_workflow
+        self._prefix = os.path.join(os.fspath(self.root), "")
+        self._lock = threading.RLock()
+        self._files: dict[str, _History] = {}
+        self._listings: dict[str, tuple[int, tuple[list[str], list[str]]]] = {}
+        self._live: WeakSet[ConfigSnapshot] = WeakSet()
+        self._said: set[str] = set()
+
+    def snapshot(self) -> ConfigSnapshot:
+        """One consistent view, as of now."""
+        snapshot = ConfigSnapshot(self, time.time_ns())
+        with self._lock:
+            self._live.add(snapshot)
+        return snapshot
+
+    def preload(self, files: Iterable[str] | None = None) -> None:
+        """Read `files` (all JSON files, when not given), so that each has a good version to fall back on.
+
+        Never raises for what is in them: whoever needs a broken file gets its error.
+        """
+        if files is None:
+            files = (p.relative_to(self.root).as_posix() for p in sorted(self.root.rglob("*.json")))
+        now = time.time_ns()
+        for relative in files:
+            self.version(relative, now)
+
+    def version(self, relative: str, since: int) -> _Version:
+        """The state of a file that a request which began at `since` sees."""
+        try:
+            stat = os.stat(self._prefix + relative)
+            key: tuple[int, ...] | None = (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
+        except (OSError, ValueError):
+            key = None
+        history = self._files.get(relative)
+        if history is None or history.key != key or not history.settled:
+            history = self._refreshed(relative, key)
+        return history.at(since) if history else _GONE
+
+    def _refreshed(self, relative: str, key: tuple[int, ...] | None) -> _History | None:
+        with self._lock:
+            history = self._files.get(relative)
+            if key is None and history is None:
+                return None
+            now = time.time_ns()
+            version = self._gone(relative, now) if key is None else self._load(relative, key, now)
+            settled = key is None or now - max(key[0], key[2]) > _SETTLED_NS
+            if history is None:
+                versions: tuple[_Version, ...] = (version,)
+            elif history.versions[-1].fingerprint == version.fingerprint:
+                versions = history.versions
+            else:
+                versions = (*self._still_needed(history.versions), version)
+                self._report_edit(relative, versions)
+            self._files[relative] = history = _History(key, settled, versions)
+            return history
+
+    def _gone(self, relative: str, now: int) -> _Version:
+        """The state "no such file", since its folder changed."""
+        try:
+            changed = os.stat(os.path.dirname(self._prefix + relative)).st_mtime_ns
+        except OSError:
+            changed = now
+        return _Version(min(changed, now), missing=True, fingerprint=-1)
+
+    def _load(self, relative: str, key: tuple[int, ...], now: int) -> _Version:
+        version = _Version(min(max(key[0], key[2]), now))
+        try:
+            raw = Path(self._prefix + relative).read_bytes()
+        except OSError as error:
+            version.fingerprint = hash(str(error))
+            version.error = ConfigError(f"cannot be read: {error.strerror}", file=relative)
+            return version
+        version.fingerprint = hash(raw)
+        try:
+            document = parse(raw, relative)
+            self._check(relative, document)
+        except ConfigError as error:
+            version.error = error
+        else:
+            version.document = document
+        return version
+
+    def _check(self, relative: str, document: Any) -> None:
+        """Raise one ConfigError that holds every error of the file's own."""
+        findings = check_file(relative, document)
+        if error := errors_of(findings):
+            raise error
+        if self.check_workflow is not None and relative.startswith("Workflows/"):
+            error = errors_of(self.check_workflow(relative, document))
+            if error is not None:
+                raise error
+
+    def _still_needed(self, versions: tuple[_Version, ...]) -> tuple[_Version, ...]:
+        """What running requests may see, and always the last good version."""
+        oldest = min((snapshot.since for snapshot in self._live), default=time.time_ns())
+        keep = len(versions) - 1
+        while keep > 0 and (versions[keep].since > oldest or not versions[keep].good):
+            keep -= 1
+        return versions[keep:]
+
+    def _report_edit(self, relative: str, versions: tuple[_Version, ...]) -> None:
+        error = versions[-1].error
+        if error is None:
+            logger.info("%s was edited and is read again", relative)
+        elif any(version.good for version in versions):
+            logger.error("%s; the last good version stays in use", error)
+        else:
+            logger.error("%s", error)
+
+    def listing(self, folder: str) -> tuple[list[str], list[str]]:
+        """(sub-folders, files) of a folder, sorted. A folder that is not there has none."""
+        path = self._prefix + folder
+        try:
+            changed = os.stat(path).st_mtime_ns
+            known = self._listings.get(folder)
+            if known is not None and known[0] == changed:
+                return known[1]
+            with os.scandir(path) as entries:
+                marked = sorted((entry.name, entry.is_dir()) for entry in entries)
+        except (OSError, ValueError):
+            return [], []
+        found = ([n for n, is_dir in marked if is_dir], [n for n, is_dir in marked if not is_dir])
+        if time.time_ns() - changed > _SETTLED_NS:
+            self._listings[folder] = (changed, found)
+        return found
+
+    def is_folder(self, relative: str) -> bool:
+        try:
+            return os.path.isdir(self._prefix + relative)
+        except ValueError:
+            return False
+
+    def say_once(self, message: str) -> None:
+        """Log a warning, the first time only."""
+        if message not in self._said:
+            self._said.add(message)
+            logger.warning("%s", message)
+
+
+class ConfigSnapshot:
+    """The config tree as one request sees it. Reading a file twice is a dict look-up."""
+
+    __slots__ = ("__weakref__", "_found", "_tree", "_versions", "root", "since")
+
+    def __init__(self, tree: ConfigTree, since: int) -> None:
+        self.root = tree.root
+        self.since = since
+        self._tree = tree
+        self._versions: dict[str, _Version] = {}
+        self._found: dict[str, str | None] = {}
+
+    def _version(self, relative: str) -> _Version:
+        version = self._versions.get(relative)
+        if version is None:
+            version = self._versions.setdefault(relative, self._tree.version(relative, self.since))
+        return version
+
+    def read(self, relative: str) -> Any:
+        """The JSON value of a file (`Users/ana.json`), shared and read-only.
+
+        Raises ConfigMissing (no such file) and ConfigError (every fault of the file in one message).
+        """
+        version = self._version(relative)
+        if version.missing:
+            raise ConfigMissing("no such file", file=relative)
+        if version.error is not None:
+            raise ConfigError(version.error.message, file=version.error.file, pointer=version.error.pointer)
+        return version.document
+
+    def derived(self, relative: str, key: Any, build: Callable[[Any], T]) -> T:
+        """`build(document)`, made once for each version of the file and key, and shared."""
+        document = self.read(relative)
+        kept = self._versions[relative].derived
+        if key not in kept:
+            kept[key] = build(document)
+        value: T = kept[key]
+        return value
+
+    def exists(self, relative: str) -> bool:
+        """Claims that the file (`.json`) or folder is there, spelled exactly so."""
+        if relative.endswith(".json"):
+            return not self._version(relative).missing
+        return self._tree.is_folder(relative)
+
+    def find(self, relative: str) -> str | None:
+        """`relative` if it exists, else the one that differs in case alone (with a warning), else None.
+
+        Raises ConfigError when two such exist. Source: workflows.md 16.3.
+        """
+        if self.exists(relative):
+            return relative
+        if relative not in self._found:
+            self._found[relative] = self._forgiven(relative)
+        return self._found[relative]
+
+    def first(self, candidates: Sequence[str]) -> str | None:
+        """The first that exists exactly; if none does, the first that `find` forgives."""
+        for candidate in candidates:
+            if self.exists(candidate):
+                return candidate
+        return next((found for found in map(self.find, candidates) if found), None)
+
+    def _forgiven(self, relative: str) -> str | None:
+        found: list[str] = []
+        for part in relative.split("/"):
+            folders, files = self._tree.listing("/".join(found))
+            names = [*folders, *files]
+            matches = [part] if part in names else [n for n in names if n.casefold() == part.casefold()]
+            if not matches:
+                return None
+            if len(matches) > 1:
+                raise ConfigError(f"is spelled in two ways on disk: {', '.join(matches)}", file=relative)
+            found.append(matches[0])
+        path = "/".join(found)
+        self._tree.say_once(
+            f"{relative} does not exist; {path} is used, which differs in upper and lower case"
+        )
+        return path
+
+    def folders(self, relative: str) -> list[str]:
+        """Names of the sub-folders, sorted; none for a folder that does not exist."""
+        return list(self._tree.listing(relative.rstrip("/"))[0])
+
+    def files(self, relative: str) -> list[str]:
+        """Names (without `.json`) of the JSON files of a folder, sorted; none if it does not exist."""
+        names = self._tree.listing(relative.rstrip("/"))[1]
+        return [name.removesuffix(".json") for name in names if name.endswith(".json")]
+
+
+@lru_cache(maxsize=8)
+def tree_of(root: Path) -> ConfigTree:
+    """The one tree of a config root in this process."""
+    return ConfigTree(root)
+
+
+def default_snapshot() -> ConfigSnapshot:
+    """The current request's snapshot, else a new one of the launch configuration."""
+    request = current_request()
+    if request is not None and isinstance(request.snapshot, ConfigSnapshot):
+        return request.snapshot
+    return tree_of(launch_facts().config_directory).snapshot()

@@ -1,0 +1,124 @@
+"""Names -> paths below the config root, as text with `/`. Pure: touches no disk.
+
+A name that would leave its folder is refused with a ConfigError that repeats it. `user` is a `UserSettings`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from Middleware.common.errors import ConfigError
+
+if TYPE_CHECKING:
+    from Middleware.config.users import UserSettings
+
+USER_POINTER = "Users/_current-user.json"
+WORKFLOWS = "Workflows"
+COMMON_FOLDER = "_common"
+DEFAULT_WORKFLOW = "_DefaultWorkflow"
+
+_FORBIDDEN = re.compile(r"[\\:\x00]")
+
+
+def is_flat_name(value: object) -> bool:
+    r"""One path component: a non-empty text, not `.` or `..`, without `/`, `\` and `:`. Source: workflows.md
+    1.3.
+    """
+    return (
+        isinstance(value, str)
+        and value not in ("", ".", "..")
+        and "/" not in value
+        and not _FORBIDDEN.search(value)
+    )
+
+
+def nested(value: object, what: str) -> str:
+    r"""A name that may reach a nested folder with `/` but stays where it is: no part empty, `.` or `..`."""
+    parts = value.split("/") if isinstance(value, str) else []
+    if parts and all(is_flat_name(part) for part in parts):
+        return "/".join(parts)
+    raise ConfigError(f"{value!r} cannot be the name of {what}: it would leave its folder, or is empty")
+
+
+def _folder(value: str, what: str) -> str:
+    """`<value>/`, or nothing for an empty value. White space and slashes at the end are forgiven."""
+    value = value.rstrip("/")
+    return f"{nested(value, what)}/" if value else ""
+
+
+def user_file(name: str) -> str:
+    """`Users/<name in lower case>.json`."""
+    return f"Users/{nested(name.lower(), 'a user')}.json"
+
+
+def endpoint_folder(user: UserSettings) -> str:
+    """`Endpoints/[<endpointConfigsSubDirectory>/]`."""
+    return f"Endpoints/{_folder(user.endpoint_configs_sub_directory, 'an endpoint folder')}"
+
+
+def endpoint_file(user: UserSettings, name: str) -> str:
+    return f"{endpoint_folder(user)}{nested(name, 'an endpoint')}.json"
+
+
+def api_type_file(name: str) -> str:
+    return f"ApiTypes/{nested(name, 'an API type')}.json"
+
+
+def preset_files(user: UserSettings, preset_type: str, name: str) -> tuple[str, str]:
+    """The user's own folder first, then the folder of the preset type."""
+    base = f"Presets/{_folder(preset_type, 'a preset type')}"
+    name = nested(name, "a preset")
+    own = _folder(user.preset_configs_sub_directory_override or user.name, "a preset folder")
+    return f"{base}{own}{name}.json", f"{base}{name}.json"
+
+
+def prompt_template_file(name: str) -> str:
+    return f"PromptTemplates/{nested(name, 'a prompt template')}.json"
+
+
+def routing_file(name: str) -> str:
+    return f"Routing/{nested(name, 'a routing file')}.json"
+
+
+def mcp_server_file(name: str) -> str:
+    if not is_flat_name(name):
+        raise ConfigError(f"{name!r} cannot be the name of an MCP server: it must be a plain file name")
+    return f"MCPServers/{name}.json"
+
+
+def structured_output_files(user: UserSettings, name: str) -> tuple[str, str]:
+    """The user's own folder first. `structuredOutputFile` must be a plain file name."""
+    if not is_flat_name(name):
+        raise ConfigError(f"structuredOutputFile {name!r} must be a plain file name, without folders")
+    own = _folder(user.structured_output_configs_sub_directory or user.name, "a structured output folder")
+    return f"StructuredOutputs/{own}{name}.json", f"StructuredOutputs/{name}.json"
+
+
+def workflow_folder(user: UserSettings) -> str:
+    """The user's own workflow folder, below `Workflows/`."""
+    return (user.workflow_configs_sub_directory_override or user.name).rstrip("/")
+
+
+def workflow_file(folder: str, name: str) -> str:
+    """`Workflows/<folder>/<name>.json`. Either may hold `/`; a path that leaves `Workflows/` is refused."""
+    path = posixpath.normpath(f"{WORKFLOWS}/{folder}/{name}.json")
+    absolute = folder.startswith("/") or name.startswith("/")
+    if absolute or not name or _FORBIDDEN.search(path) or not path.startswith(f"{WORKFLOWS}/"):
+        raise ConfigError(f"workflow {name!r} in folder {folder!r} would leave {WORKFLOWS}/")
+    return path
+
+
+def shared_folder(user: UserSettings) -> str:
+    """`Workflows/<sharedWorkflowsSubDirectoryOverride or "_shared">`: its sub-folders can be picked as
+    models.
+    """
+    return f"{WORKFLOWS}/{_folder(user.shared_workflows_sub_directory_override, 'a shared folder')}".rstrip(
+        "/"
+    )
+
+
+def shared_workflow_folder(user: UserSettings, picked: str) -> str:
+    """Folder value (below `Workflows/`) of a workflow that the model field picked."""
+    return f"{shared_folder(user)}/{picked}".removeprefix(f"{WORKFLOWS}/")

@@ -1,0 +1,303 @@
+"""JSON Schema checks of config documents: every fault at once, in words that can be acted on.
+
+The only module that knows `jsonschema`. It reads no config file, and knows no node type: the schemas of
+nodes are handed in. Levels: `error` (a request would fail), `warning` (hardly as meant), `note` (shown by
+`--validate` only).
+
+Two keywords of our own in `schemas/*.json`: `x-level` (the level of a breach of this sub-schema, default
+`error`) and `x-open` (other field names are ordinary here and not reported).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from Middleware.common.errors import ConfigError
+
+ERROR, WARNING, NOTE = "error", "warning", "note"
+
+KINDS = {
+    "Users": "user",
+    "Endpoints": "endpoint",
+    "ApiTypes": "apitype",
+    "Presets": "preset",
+    "PromptTemplates": "prompttemplate",
+    "Routing": "routing",
+    "MCPServers": "mcpserver",
+    "StructuredOutputs": "structuredoutput",
+}
+"""Top folder below the config root -> name of the schema of its files. Workflows: `workflow_shape`."""
+
+_WORDS = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault. `file`: path below the config root; `pointer`: JSON pointer; `level`: see the module."""
+
+    file: str
+    pointer: str
+    level: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}#{self.pointer}: {self.level}: {self.message}"
+
+
+@cache
+def schema(kind: str) -> dict[str, Any]:
+    """The schema `schemas/<kind>.json`. Shared: not to be changed."""
+    text = files("Middleware.config").joinpath("schemas", f"{kind}.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def schema_kind(file: str) -> str | None:
+    """The schema name for a file below the config root; None: files of this folder have none."""
+    if file.startswith("Users/_"):
+        return "userpointer"
+    return KINDS.get(file.partition("/")[0])
+
+
+def check_file(file: str, document: Any) -> list[Finding]:
+    """The findings of one file by itself, nodes not looked into."""
+    if file.startswith("Workflows/"):
+        return workflow_shape(document, file)
+    kind = schema_kind(file)
+    return check(document, schema(kind), file) if kind else []
+
+
+def workflow_shape(document: Any, file: str) -> list[Finding]:
+    """A list of objects, or an object whose `nodes` is one."""
+    if isinstance(document, Mapping):
+        nodes, base = document.get("nodes"), "/nodes"
+        nodes = [] if nodes is None else nodes
+    else:
+        nodes, base = document, ""
+    if not isinstance(nodes, list):
+        allowed = "a list of nodes" if base else "a list of nodes, or an object with `nodes`"
+        return [Finding(file, base, ERROR, f"found {found(nodes)}, allowed: {allowed}")]
+    return [
+        Finding(file, f"{base}/{index}", ERROR, f"found {found(node)}, allowed: an object (a node)")
+        for index, node in enumerate(nodes)
+        if not isinstance(node, Mapping)
+    ]
+
+
+def errors_of(findings: Iterable[Finding]) -> ConfigError | None:
+    """One ConfigError that tells every finding of level `error`; None if there is none."""
+    errors = [finding for finding in findings if finding.level == ERROR]
+    if not errors:
+        return None
+    first, rest = errors[0], errors[1:]
+    also = "".join(f"; also #{e.pointer}: {e.message}" for e in rest)
+    return ConfigError(first.message + also, file=first.file, pointer=first.pointer)
+
+
+def check(
+    document: Any,
+    schema: Mapping[str, Any],
+    file: str,
+    *,
+    pointer: str = "",
+    level: str | None = None,
+) -> list[Finding]:
+    """All breaches of `schema` by `document`, in order of their place, and (without `level`) its unknown
+    fields.
+
+    Null counts as an absent key. `pointer`: where the document stands in `file`. `level`: that of a breach;
+    given when the schema is a part of a whole (`SCHEMA` or `ADVICE` of a node), which says nothing of other
+    fields.
+    """
+    document = without_nulls(document)
+    breaches = sorted(
+        _validator_of(schema).iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path]
+    )
+    findings = [
+        Finding(file, pointer + json_pointer(error.absolute_path), _level_of(error, level), explain(error))
+        for error in breaches
+    ]
+    if level is None:
+        findings.extend(_unknown(document, schema, file, pointer))
+    return list(dict.fromkeys(findings))
+
+
+def _level_of(error: ValidationError, level: str | None) -> str:
+    marked = error.schema.get("x-level") if isinstance(error.schema, Mapping) else None
+    return level or (marked if isinstance(marked, str) else ERROR)
+
+
+_VALIDATORS: dict[int, tuple[Mapping[str, Any], Draft202012Validator]] = {}
+
+
+def _validator_of(schema: Mapping[str, Any]) -> Draft202012Validator:
+    """The compiled validator of a schema object, kept with it (an id is unique while its object lives)."""
+    kept = _VALIDATORS.get(id(schema))
+    if kept is None or kept[0] is not schema:
+        kept = _VALIDATORS[id(schema)] = (schema, Draft202012Validator(schema))
+    return kept[1]
+
+
+def without_nulls(document: Any) -> Any:
+    """The document without the keys whose value is null (at every depth); lists keep theirs."""
+    if isinstance(document, Mapping):
+        return {key: without_nulls(value) for key, value in document.items() if value is not None}
+    if isinstance(document, list):
+        return [without_nulls(value) for value in document]
+    return document
+
+
+def json_pointer(path: Iterable[Any]) -> str:
+    """`/nodes/2/endpointName`. Source: RFC 6901."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def found(value: Any) -> str:
+    """What stands there, short: a text, number or word as JSON, a list or object by name."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def explain(error: ValidationError) -> str:
+    """`found ..., allowed: ...` for one breach, with the nearest allowed word where there is one."""
+    value: Any = error.validator_value
+    rule, instance = str(error.validator), cast(Any, error.instance)
+    if rule == "required":
+        name = next(key for key in value if key not in instance)
+        near = nearest(name, instance)
+        return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
+    if rule == "type":
+        kinds = [value] if isinstance(value, str) else value
+        return f"found {found(instance)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
+    if rule == "enum":
+        near = nearest(str(instance), [str(v) for v in value])
+        hint = f" (did you mean {near!r}?)" if near else ""
+        return f"found {found(instance)}, allowed: {', '.join(found(v) for v in value)}{hint}"
+    return f"found {found(instance)}, allowed: {_allowed(error)}"
+
+
+def _allowed(error: ValidationError) -> str:
+    value, rule = error.validator_value, str(error.validator)
+    described = error.schema.get("x-allowed") if isinstance(error.schema, Mapping) else None
+    if isinstance(described, str):
+        return described
+    sayings = {
+        "minimum": f"{value} or more",
+        "maximum": f"{value} or less",
+        "exclusiveMinimum": f"more than {value}",
+        "minLength": "a text that is not empty",
+        "minItems": f"a list of at least {value}",
+        "minProperties": "an object that is not empty",
+        "pattern": "a whole number, or a text with a {placeholder}"
+        if str(value).endswith(r"\{")
+        else f"a text like {value}",
+        "const": json.dumps(value, ensure_ascii=False),
+    }
+    return sayings.get(rule, error.message)
+
+
+def _same(name: str) -> str:
+    return name.replace("_", "").casefold()
+
+
+def distance(one: str, other: str, limit: int = 2) -> int:
+    """Edit distance (insert, delete, replace, swap of neighbours), or `limit + 1` when it is more than
+    `limit`.
+    """
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    older: list[int] = []
+    above = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+        older, above = above, row
+    return min(above[-1], limit + 1)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name within an edit distance of 2, without regard to case and `_`; None if there is none.
+
+    Short names need to be nearer: 1 up to four letters.
+    """
+    bare = _same(name)
+    limit = 2 if len(bare) > 4 else 1
+    scored = [(distance(bare, _same(other), limit), other) for other in known]
+    best = min(scored, default=None, key=lambda pair: pair[0])
+    return best[1] if best and best[0] <= limit else None
+
+
+def nearest_file(name: str, known: Iterable[str]) -> str | None:
+    """As `nearest`, for a name in a config that leads nowhere; a looser match if nothing is that near."""
+    names = list(known)
+    bare = name.removesuffix(".json")
+    close = difflib.get_close_matches(bare.casefold(), [n.casefold() for n in names], 1, 0.75)
+    return nearest(bare, names) or next((n for n in names if n.casefold() in close), None)
+
+
+def known_fields(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Property name -> its schema, `allOf` parts put together."""
+    fields: dict[str, Any] = {}
+    for part in schema.get("allOf", ()):
+        fields.update(known_fields(part))
+    fields.update(schema.get("properties", {}))
+    return fields
+
+
+def _unknown(document: Any, schema: Mapping[str, Any], file: str, pointer: str) -> Iterator[Finding]:
+    """A warning for a field whose name is nearly a known one, a note for other unknown fields."""
+    fields = known_fields(schema)
+    if not isinstance(document, Mapping) or not fields:
+        return
+    patterns = [re.compile(pattern) for pattern in schema.get("patternProperties", {})]
+    for name, value in document.items():
+        below = f"{pointer}{json_pointer([name])}"
+        if name in fields:
+            if isinstance(fields[name], Mapping):
+                yield from _unknown(value, fields[name], file, below)
+        elif not any(pattern.search(name) for pattern in patterns):
+            yield from _unknown_field(
+                name, fields, bool(schema.get("x-open")), Finding(file, below, NOTE, "")
+            )
+
+
+def _unknown_field(name: str, fields: Iterable[str], is_open: bool, place: Finding) -> Iterator[Finding]:
+    near = nearest(name, fields)
+    if near:
+        yield Finding(place.file, place.pointer, WARNING, f"unknown field {name!r} (did you mean {near!r}?)")
+    elif not is_open:
+        yield Finding(place.file, place.pointer, NOTE, f"unknown field {name!r} is ignored")
+
+
+def unknown_fields(
+    document: Mapping[str, Any], schemas: Iterable[Mapping[str, Any]], file: str, *, pointer: str = ""
+) -> list[Finding]:
+    """Unknown fields of a document; known are those of several schemas together (the parts of a node)."""
+    together = {"properties": {name: field for part in schemas for name, field in known_fields(part).items()}}
+    return list(_unknown(without_nulls(document), together, file, pointer))
