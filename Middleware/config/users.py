@@ -37,7 +37,7 @@ class UserSettings:
     """
 
     name: str
-    raw: Mapping[str, Any] = field(default=_NOTHING, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
 
     port: int = 5000
     custom_workflow_override: bool = False
@@ -64,7 +64,7 @@ class UserSettings:
     chat_completion_add_missing_assistant_generator: bool = False
     separate_conversation_in_variables: bool = False
     conversation_separation_delimiter: str = "\n"
-    user_wide_workflow_variables: Mapping[str, Any] = field(default=_NOTHING)
+    user_wide_workflow_variables: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     clamp_prompt_to_context_window: bool = False
     connect_timeout_in_seconds: int = 30
     liveness_tool_call: Mapping[str, Any] | None = None
