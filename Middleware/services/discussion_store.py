@@ -1,0 +1,237 @@
+"""The files of one discussion: where they are, and reading, changing and backing them up, encrypted or plain.
+
+Knows nothing of what the files mean. Readers take no lock (a write is one rename); a change holds the
+folder's lock over threads and processes while it reads, changes and writes. Source: spec memory.md 2, 3,
+13.2, 18.1, 18.6.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from Middleware.common.errors import Forbidden
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.config.paths import is_flat_name
+from Middleware.utilities import encryption_utils
+from Middleware.utilities.file_utils import atomic_write, locked
+
+logger = logging.getLogger(__name__)
+
+BACKED_UP = ("memories.json", "chat_summary.json", "state_document.md")
+"""Files of which one previous version is kept as `<name>.bak`."""
+
+VECTOR_DATABASE = "vector_memory.db"
+
+
+class DiscussionStore:
+    """Files of the discussion `discussion_id` below the discussions root.
+
+    `key_hash`: `api_key_hash` of the request's key, None without one. `encryption_key`: Fernet key, None =
+    plain files.
+    `install`: the folder of old installs, whose `Public/DiscussionIds` is still honoured. File names are
+    whole (`timestamps.json`). Making a store touches no disk; folders appear with the first write. ValueError
+    for an id that is no plain file name.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        discussion_id: str,
+        *,
+        key_hash: str | None = None,
+        encryption_key: str | bytes | None = None,
+        install: Path = INSTALL_DIRECTORY,
+    ) -> None:
+        if not is_flat_name(discussion_id):
+            raise ValueError(f"{discussion_id!r} cannot be a discussion id")
+        self.discussion_id, self.key_hash = discussion_id, key_hash
+        self._root, self._install = root, install
+        self._key = encryption_key.encode() if isinstance(encryption_key, str) else encryption_key
+        relative = Path(key_hash, discussion_id) if key_hash else Path(discussion_id)
+        self._target = root / relative
+        self._legacy = install / "Public" / "DiscussionIds" / relative
+
+    def __repr__(self) -> str:
+        return f"DiscussionStore({str(self._target)!r}, encrypted={self._key is not None})"
+
+    @property
+    def encrypted(self) -> bool:
+        return self._key is not None
+
+    @property
+    def folder(self) -> Path:
+        """The discussion's folder; an old install's folder is used for good while the right one does not
+        exist.
+        """
+        if not self._target.exists() and self._legacy.exists():
+            return self._legacy
+        return self._target
+
+    def path(self, name: str) -> Path:
+        """Where the file `name` is or would be: in the folder, by another case, or at an old place."""
+        exact = self.folder / name
+        if exact.exists():
+            return exact
+        old = list(self._old_places(name))
+        if name.endswith(".json"):
+            old = [*self._same_name(exact), *old]
+        return next((place for place in old if place.exists()), exact)
+
+    def _same_name(self, exact: Path) -> list[Path]:
+        try:
+            names = sorted(os.listdir(exact.parent))
+        except OSError:
+            return []
+        return [exact.parent / name for name in names if name.casefold() == exact.name.casefold()]
+
+    def _old_places(self, name: str) -> Iterator[Path]:
+        if self.key_hash:
+            return
+        if name.endswith(".json"):
+            yield self._root / f"{self.discussion_id}_{name}"
+        elif name == VECTOR_DATABASE:
+            for base in (self._install, Path.cwd()):
+                yield base / "Public" / f"{self.discussion_id}_{name}"
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the discussion's lock; makes the folder. The thread that holds it may take it again."""
+        with locked(self.make_folder() / ".lock"):
+            yield
+
+    def make_folder(self) -> Path:
+        """The folder, made if need be (0700 below a key's folder); the old place if the right one cannot be
+        made.
+        """
+        folder = self.folder
+        try:
+            self._make(folder)
+        except OSError as error:
+            if folder == self._legacy:
+                raise
+            logger.warning("%s cannot be made (%s); %s is used", folder, error.strerror, self._legacy)
+            folder = self._legacy
+            self._make(folder)
+        return folder
+
+    def _make(self, folder: Path) -> None:
+        folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        mode = 0o700 if self.key_hash else 0o777
+        folder.parent.mkdir(mode=mode, exist_ok=True)
+        folder.mkdir(mode=mode, exist_ok=True)
+
+    def read_json(self, name: str, default: Any) -> Any:
+        """The value in a JSON file, `default` when there is no file.
+
+        A damaged file is set aside as `<name>.corrupt-<time>` and its `.bak` takes its place, if there is a
+        good one. Raises Forbidden for a file that is encrypted with another key.
+        """
+        found, value = self._load(self.path(name))
+        if not found and value is not None:
+            with self.lock():
+                value = self._recover(name)
+                found = value is not None
+        return value if found else default
+
+    def update_json(self, name: str, change: Callable[[Any], Any], default: Any = None) -> Any:
+        """Read, change and write a JSON file under the lock.
+
+        `change(value)` gets the value (`default` when there is no file) and gives the one to write, or None
+        to leave the file as it is. Returns what is in the store then. Whoever changes `value` in place must
+        return it.
+        """
+        with self.lock():
+            value = self.read_json(name, default)
+            changed = change(value)
+            if changed is None:
+                return value
+            text = json.dumps(changed, indent=4, ensure_ascii=True)
+            self._write(name, text.encode("ascii"))
+            return changed
+
+    def read_text(self, name: str) -> str | None:
+        """The text of a file, None when there is none. Raises Forbidden, UnicodeDecodeError."""
+        raw = _bytes(self.path(name))
+        return None if raw is None else self._decode(raw).decode("utf-8")
+
+    def update_text(self, name: str, change: Callable[[str | None], str | None]) -> str | None:
+        """As `update_json`, for a UTF-8 text file; `change` gets None when there is no file."""
+        with self.lock():
+            text = self.read_text(name)
+            changed = change(text)
+            if changed is None:
+                return text
+            self._write(name, changed.encode("utf-8"))
+            return changed
+
+    def _load(self, path: Path) -> tuple[bool, Any]:
+        """(True, value), (False, None) when there is no file, (False, error) when it is damaged."""
+        raw = _bytes(path)
+        if raw is None:
+            return False, None
+        try:
+            return True, json.loads(self._decode(raw))
+        except (ValueError, RecursionError) as error:
+            return False, error
+
+    def _recover(self, name: str) -> Any:
+        path = self.path(name)
+        found, value = self._load(path)
+        if found or value is None:
+            return value
+        aside = path.with_name(f"{path.name}.corrupt-{datetime.now():%Y%m%d-%H%M%S-%f}")
+        os.replace(path, aside)
+        backup = path.with_name(path.name + ".bak")
+        good, value = self._load(backup)
+        logger.error(
+            "%s was damaged and is kept as %s; %s",
+            path,
+            aside.name,
+            "its backup is used" if good else "no backup",
+        )
+        if not good:
+            return None
+        self._put(path, self._encode(self._decode(backup.read_bytes())))
+        return value
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.path(name)
+        if name in BACKED_UP and (previous := _bytes(path)) is not None:
+            self._put(path.with_name(path.name + ".bak"), self._encode(self._decode(previous)))
+        self._put(path, self._encode(data))
+
+    @staticmethod
+    def _put(path: Path, data: bytes) -> None:
+        atomic_write(path, data, new_mode=0o600)
+
+    def _encode(self, data: bytes) -> bytes:
+        return data if self._key is None else encryption_utils.encrypt(data, self._key)
+
+    def _decode(self, raw: bytes) -> bytes:
+        """What was written; a plain file is read as it is, also with a key (it was written before
+        encryption).
+        """
+        if self._key is not None:
+            try:
+                return encryption_utils.decrypt(raw, self._key)
+            except encryption_utils.InvalidToken:
+                logger.debug("a file of a discussion is not encrypted with the key of this request")
+        if raw.startswith(encryption_utils.TOKEN_START):
+            raise Forbidden(
+                "a file of this discussion is encrypted with another API key", code="wrong_api_key"
+            )
+        return raw
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

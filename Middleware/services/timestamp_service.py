@@ -1,0 +1,203 @@
+"""When each message of a discussion was sent: kept in `timestamps.json`, written into messages, told in
+words.
+
+Functions on a `DiscussionStore` with the clock handed in; what must happen once per request is kept in
+`RequestStamps`. Source: spec workflows.md 9, memory.md 12.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from Middleware.common.types import Message, Messages
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.utilities.hashing_utils import (
+    StampedMessage,
+    message_hash,
+    text_hash,
+    unstamped,
+    unstamped_content,
+)
+
+FILE = "timestamps.json"
+PLACEHOLDER = "PLACEHOLDER_TIMESTAMP_HASH_0000"
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+Clock = Callable[[], datetime]
+
+_STAMP = re.compile(r"\([A-Za-z]+, (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\)")
+_SILENT_ROLES = ("system", "systemMes")
+
+
+def format_stamp(moment: datetime) -> str:
+    """`(Thursday, 2026-03-05 19:09:41)`: local time, English weekday whatever the locale."""
+    return f"({WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S})"
+
+
+def parse_stamp(stamp: object) -> datetime | None:
+    """The moment of a stamp, None for anything else."""
+    match = _STAMP.fullmatch(stamp) if isinstance(stamp, str) else None
+    if match is None:
+        return None
+    try:
+        return datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return None
+
+
+def age_text(moment: datetime, now: datetime) -> str:
+    """`2 days, 1 hour`: whole days, hours and minutes; `less than a minute`; a future moment counts as now."""
+    minutes = max(0, int((now - moment).total_seconds())) // 60
+    amounts = {"day": minutes // 1440, "hour": minutes // 60 % 24, "minute": minutes % 60}
+    parts = [f"{amount} {unit}{'s' if amount > 1 else ''}" for unit, amount in amounts.items() if amount]
+    return ", ".join(parts) or "less than a minute"
+
+
+def generation_prompt(messages: Messages) -> str | None:
+    """The stripped content of the last message if it only opens an answer: shorter than 100 characters, ends
+    in `:`.
+    """
+    text = unstamped_content(messages[-1]).strip() if messages else ""
+    return text if len(text) < 100 and text.endswith(":") else None
+
+
+def _dated(messages: Messages) -> Iterator[Message]:
+    """The messages that have a time, newest first: no system messages, no generation prompt at the end."""
+    end = len(messages) - (generation_prompt(messages) is not None)
+    return (message for message in reversed(messages[:end]) if message.get("role") not in _SILENT_ROLES)
+
+
+def track(store: DiscussionStore, messages: Messages, *, bind_placeholder: bool, clock: Clock) -> None:
+    """Give every message its time: a known one keeps it, unknown ones go back from now by one second each.
+
+    `bind_placeholder`: the first tracking of a request gives the time of a begun answer to the newest
+    assistant message.
+    """
+    now = clock()
+
+    def change(stamps: dict[str, Any]) -> dict[str, Any] | None:
+        before = dict(stamps)
+        if bind_placeholder and PLACEHOLDER in stamps:
+            begun = stamps.pop(PLACEHOLDER)
+            answer = next((m for m in _dated(messages) if m.get("role") == "assistant"), None)
+            if answer is not None:
+                stamps.setdefault(message_hash(answer), begun)
+        anchor = now
+        for message in _dated(messages):
+            stamp = stamps.setdefault(message_hash(message), format_stamp(anchor))
+            anchor = (parse_stamp(stamp) or anchor) - timedelta(seconds=1)
+        return stamps if stamps != before else None
+
+    _update(store, change)
+
+
+def write_stamps(store: DiscussionStore, messages: Messages, *, relative: bool, clock: Clock) -> Messages:
+    """A deep copy of the messages with their times in front: `<stamp> <content>`, or `[Sent 2 hours ago]
+    <content>`.
+
+    Starts from the unstamped content, so stamps of a calling node are written afresh; the copies remember it.
+    """
+    stamps, now = _load(store), clock()
+    plain = [unstamped(copy.deepcopy(message)) for message in messages]
+    dated = {id(message) for message in _dated(plain)}
+    return [_with_stamp(m, stamps, relative, now) if id(m) in dated else m for m in plain]
+
+
+def _with_stamp(message: Message, stamps: dict[str, Any], relative: bool, now: datetime) -> Message:
+    stamp = stamps.get(message_hash(message))
+    if relative:
+        moment = parse_stamp(stamp)
+        stamp = f"[Sent {age_text(moment, now)} ago]" if moment else ""
+    content = message.get("content") or ""
+    if not isinstance(stamp, str) or not stamp or content.startswith(stamp):
+        return message
+    return StampedMessage(message, f"{stamp} {content}")
+
+
+def save_placeholder(store: DiscussionStore, *, clock: Clock) -> None:
+    """Remember that an answer begins now."""
+    stamp = format_stamp(clock())
+    _update(store, lambda stamps: {**stamps, PLACEHOLDER: stamp})
+
+
+def resolve_placeholder(store: DiscussionStore, answer: str, *, clock: Clock) -> None:
+    """Give the time of the begun answer (now, if none began) to its text; for an empty answer only forget it."""
+    now = format_stamp(clock())
+
+    def change(stamps: dict[str, Any]) -> dict[str, Any]:
+        begun = stamps.pop(PLACEHOLDER, now)
+        if answer:
+            stamps[text_hash(answer)] = begun
+        return stamps
+
+    _update(store, change)
+
+
+def time_context_summary(store: DiscussionStore, *, clock: Clock) -> str:
+    """When the conversation began and when its newest message was sent, one bracketed line; `""` without
+    data.
+    """
+    known = _load(store).items()
+    moments = [moment for key, stamp in known if key != PLACEHOLDER and (moment := parse_stamp(stamp))]
+    if not moments:
+        return ""
+    now, first, last = clock(), min(moments), max(moments)
+    started = f"conversation started {age_text(first, now)} ago."
+    if first == last:
+        return f"[Time Context: The {started}]"
+    return f"[Time Context: This {started} The most recent message was sent {age_text(last, now)} ago.]"
+
+
+def _load(store: DiscussionStore) -> dict[str, Any]:
+    value = store.read_json(FILE, {})
+    return value if isinstance(value, dict) else {}
+
+
+def _update(store: DiscussionStore, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    store.update_json(FILE, lambda value: change(dict(value) if isinstance(value, dict) else {}), {})
+
+
+@dataclass(slots=True)
+class RequestStamps:
+    """The timestamps of one request: made by its first run, handed to all nested ones.
+
+    An old placeholder is bound once, an answer is begun once (by the outermost responder with the flag) and
+    finished once (by the innermost one with the group flag). Source: spec workflows.md 9.3, 9.4.
+    """
+
+    store: DiscussionStore
+    clock: Clock = datetime.now
+    _tracked: bool = False
+    _begun: bool = False
+    _finished: bool = False
+
+    def track(self, messages: Messages) -> None:
+        """Before the first node of a run that has a node with the flag."""
+        first, self._tracked = not self._tracked, True
+        track(self.store, messages, bind_placeholder=first, clock=self.clock)
+
+    def write(self, messages: Messages, *, relative: bool) -> Messages:
+        """The messages that a node with the flag sees."""
+        return write_stamps(self.store, messages, relative=relative, clock=self.clock)
+
+    def begin_answer(self) -> None:
+        """Just before a responder with the flag."""
+        if not self._begun:
+            self._begun = True
+            save_placeholder(self.store, clock=self.clock)
+
+    def finish_answer(self, answer: str) -> None:
+        """Right after the answer of a responder with the flag and `useGroupChatTimestampLogic`; `answer` is
+        cleaned.
+        """
+        if not self._finished:
+            self._finished = True
+            resolve_placeholder(self.store, answer, clock=self.clock)
+
+    def time_context_summary(self) -> str:
+        return time_context_summary(self.store, clock=self.clock)

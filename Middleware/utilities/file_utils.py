@@ -1,0 +1,217 @@
+"""Files that stay whole: atomic writes, locks over threads and processes, reads from the end, paths kept
+below a folder.
+
+Knows nothing of discussions, nodes or JSON. Source: spec nodes.md 6.1, 6.2, memory.md 18.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from filelock import FileLock
+
+_BLOCK = 64 * 1024
+_STALE_S = 3600.0
+_RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "123456789")}
+
+
+class PathRefused(ValueError):
+    """A path that must not be used; the text says why."""
+
+
+class PathLeaves(PathRefused):
+    """A path that leads out of its base folder (`base`, as it was given)."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        super().__init__(f"path leaves {base}")
+
+
+def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
+    """Replace the file's bytes in one step; a reader sees the old or the new ones, also after a crash.
+
+    Keeps the mode bits of an existing file; a new one gets `new_mode` less the umask. A link stays a link:
+    its target is written. The folder must exist. Raises OSError.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), new_mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_stale_temporaries(root: Path, *, now: float | None = None) -> int:
+    """Delete what a killed process left of `atomic_write` anywhere below `root`, if older than an hour. How
+    many.
+    """
+    limit = (time.time() if now is None else now) - _STALE_S
+    removed = 0
+    for file in root.rglob(".*.tmp"):
+        with suppress(OSError):
+            if file.stat().st_mtime < limit:
+                file.unlink()
+                removed += 1
+    return removed
+
+
+class _Lock:
+    """One lock of this process and its file; may be taken again by the thread that holds it."""
+
+    def __init__(self, path: str) -> None:
+        self.threads = threading.RLock()
+        self.processes = FileLock(path, thread_local=False)
+
+
+_locks: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
+_locks_guard = threading.Lock()
+
+
+@contextmanager
+def locked(lock_file: Path) -> Iterator[None]:
+    """Hold a lock over all threads of this process and all processes that use the same lock file."""
+    name = os.path.realpath(lock_file)
+    with _locks_guard:
+        lock = _locks.get(name)
+        if lock is None:
+            lock = _locks[name] = _Lock(name)
+    with lock.threads, lock.processes:
+        yield
+
+
+def lock_file_for(path: Path) -> Path:
+    """The lock file of a user's file: in the temporary folder, so that nothing appears beside the file."""
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir()) / f"headrace-locks-{owner}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    real = os.path.normcase(os.path.realpath(path))
+    return folder / (hashlib.sha256(os.fsencode(real)).hexdigest()[:32] + ".lock")
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular UTF-8 file, line ends as `\\n`. Raises OSError, PathRefused or
+    UnicodeDecodeError.
+    """
+    refuse_special(path)
+    return _text(path.read_bytes())
+
+
+def refuse_special(path: Path) -> None:
+    """Raise PathRefused for what is there but is neither a regular file nor a folder: devices, pipes,
+    sockets.
+    """
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise PathRefused("not a regular file")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_tail(path: Path, delimiter: str, count: int) -> str:
+    """The last `count` pieces of `read_text(path).split(delimiter)`, joined again; reads no more than it
+    needs.
+    """
+    refuse_special(path)
+    with path.open("rb") as file:
+        size, want = os.fstat(file.fileno()).st_size, _BLOCK
+        while want < size:
+            file.seek(size - want)
+            pieces = _whole_pieces(_text(_from_character(file.read(want))), delimiter)
+            if len(pieces) >= count:
+                return delimiter.join(pieces[-count:])
+            want *= 4
+        file.seek(0)
+        return delimiter.join(_text(file.read(size)).split(delimiter)[-count:])
+
+
+def _from_character(data: bytes) -> bytes:
+    """Drop the rest of a character that the cut went through."""
+    start = 0
+    while start < 3 and start < len(data) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]
+
+
+def _whole_pieces(text: str, delimiter: str) -> list[str]:
+    """The pieces of a text whose beginning is unknown, from the first place where the split is certain.
+
+    Splitting goes from left to right, so a delimiter surely counts where no other occurrence can overlap it
+    from the left.
+    """
+    width, last = len(delimiter), -1
+    place = text.find(delimiter)
+    while place >= 0:
+        if place >= width - 1 and (last < 0 or place - last >= width):
+            return text[place + width :].split(delimiter)
+        last, place = place, text.find(delimiter, place + 1)
+    return []
+
+
+def find_file(path: Path) -> Path | None:
+    """The path if something is there, else a file of the same folder whose name differs in case only, else
+    None.
+    """
+    if path.exists():
+        return path
+    wanted = path.name.casefold()
+    try:
+        names = sorted(name for name in os.listdir(path.parent) if name.casefold() == wanted)
+    except OSError:
+        return None
+    return path.with_name(names[0]) if names else None
+
+
+def confined(text: str, base: str | None) -> Path:
+    """The path that `text` names (`~` expanded), checked to lie in the folder `base` with all links resolved.
+
+    `base` None: anywhere; "" is the working directory. Raises PathLeaves, or PathRefused for a NUL character,
+    a blank path or a device name.
+    """
+    if "\0" in text or (base is not None and "\0" in base):
+        raise PathRefused("path holds a NUL character")
+    if not text.strip():
+        raise PathRefused("path is empty")
+    path = Path(os.path.expanduser(text))
+    refused = path.parts if os.name == "nt" else ()
+    if base is not None:
+        folder = os.path.realpath(os.path.expanduser(base) or os.curdir)
+        real = os.path.realpath(path)
+        if real != folder and not real.startswith(os.path.join(folder, "")):
+            raise PathLeaves(base)
+        refused = Path(os.path.relpath(real, folder)).parts
+    for part in refused:
+        if part.split(".")[0].strip().casefold() in _RESERVED:
+            raise PathRefused(f"'{part}' is the name of a device")
+    return path
