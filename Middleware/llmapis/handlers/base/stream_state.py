@@ -33,21 +33,3 @@ class ReasoningSplitter(Protocol):
     def finish(self) -> tuple[str, str]: ...
 
 
-def set_finish(chunk: Chunk, native: object, words: dict[str, str]) -> Chunk:
-    """Set `finish_reason` from the backend's own word; `native_finish_reason` too when it differs.
-
-    `words` maps native words to ours; a word that is in neither becomes `stop`. Null words (also as text) set nothing.
-    """
-    if native is None:
-        return chunk
-    word = str(native).strip()
-    if word.lower() in NULL_WORDS:
-        return chunk
-    ours = words.get(word) or (word if word in FINISH_REASONS else "stop")
-    chunk["finish_reason"] = ours
-    if ours != word:
-        chunk["native_finish_reason"] = word
-    return chunk
-
-
-FINISH_REASONS = frozenset(("stop", "length", "tool_calls", "content_filter", "error"))
