@@ -31,7 +31,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 Clock = Callable[[], datetime]
 
 _STAMP = re.compile(r"\([A-Za-z]+, (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\)")
-_SILENT_ROLES = ("system", "systemMes")
+_SILENT_ROLES = ("system", "systemmes")
 
 
 def format_stamp(moment: datetime) -> str:
@@ -51,7 +51,7 @@ def parse_stamp(stamp: object) -> datetime | None:
 
 
 def age_text(moment: datetime, now: datetime) -> str:
-    """`2 days, 1 hour`: whole days, hours and minutes; `less than a minute`; a future moment counts as now."""
+    """`2 days, 1 hour`: whole days, hours, minutes; `less than a minute`; a future moment counts as now."""
     minutes = max(0, int((now - moment).total_seconds())) // 60
     amounts = {"day": minutes // 1440, "hour": minutes // 60 % 24, "minute": minutes % 60}
     parts = [f"{amount} {unit}{'s' if amount > 1 else ''}" for unit, amount in amounts.items() if amount]
@@ -69,7 +69,11 @@ def generation_prompt(messages: Messages) -> str | None:
 def _dated(messages: Messages) -> Iterator[Message]:
     """The messages that have a time, newest first: no system messages, no generation prompt at the end."""
     end = len(messages) - (generation_prompt(messages) is not None)
-    return (message for message in reversed(messages[:end]) if message.get("role") not in _SILENT_ROLES)
+    return (
+        message
+        for message in reversed(messages[:end])
+        if str(message.get("role")).lower() not in _SILENT_ROLES
+    )
 
 
 def track(store: DiscussionStore, messages: Messages, *, bind_placeholder: bool, clock: Clock) -> None:
@@ -126,7 +130,7 @@ def save_placeholder(store: DiscussionStore, *, clock: Clock) -> None:
 
 
 def resolve_placeholder(store: DiscussionStore, answer: str, *, clock: Clock) -> None:
-    """Give the time of the begun answer (now, if none began) to its text; for an empty answer only forget it."""
+    """Give the time of the begun answer (now, if none began) to its text; an empty answer only forgets it."""
     now = format_stamp(clock())
 
     def change(stamps: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""ArithmeticProcessor: two numbers and an operator. Calls no model. Source: spec nodes.md 3.5."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import ClassVar
+
+from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+FAILED = "-1"
+
+_NUMBER = r"(-?[0-9]+(?:\.[0-9]+)?)"
+_EXPRESSION = re.compile(rf"{_NUMBER}\s*([-+*/])\s*{_NUMBER}")
+_OPERATORS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def calculate(expression: str) -> str:
+    """The result in double precision, whole ones as an integer; `-1` for what is no such expression."""
+    match = _EXPRESSION.fullmatch(expression)
+    if match is None:
+        return FAILED
+    try:
+        result = _OPERATORS[match[2]](float(match[1]), float(match[3]))
+    except ZeroDivisionError:
+        return FAILED
+    if not math.isfinite(result):
+        return FAILED
+    return str(int(result)) if result.is_integer() else repr(result)
+
+
+@NODES.register("ArithmeticProcessor")
+class ArithmeticNode(WorkflowNodeHandler):
+    """`expression` calculated; anything else, a missing field included, gives `-1`."""
+
+    SCHEMA: ClassVar[Schema] = {"properties": {"expression": TEXT}}
+    ADVICE: ClassVar[Schema] = {"properties": {"expression": {"minLength": 1}}, "required": ["expression"]}
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> str:
+        expression = context.config.get("expression")
+        return calculate(context.fill(expression).strip()) if expression else FAILED

@@ -1,0 +1,51 @@
+"""JsonExtractor: one top-level field of a JSON object. Calls no model. Source: spec nodes.md 3.7."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, ClassVar
+
+from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+_FENCE = re.compile(r"```(?:json|JSON)?(.*)```", re.DOTALL)
+
+
+def extract_field(text: str, field: str) -> str:
+    """The field as text; `""` when `text` is no JSON object or the field is missing or null."""
+    text = text.strip()
+    if fenced := _FENCE.fullmatch(text):
+        text = fenced[1].strip()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return _shown(value.get(field)) if isinstance(value, dict) else ""
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+@NODES.register("JsonExtractor")
+class JsonExtractorNode(WorkflowNodeHandler):
+    """The field `fieldToExtract` of the object in `jsonToExtractFrom` (a code fence around it is
+    forgiven).
+    """
+
+    SCHEMA: ClassVar[Schema] = {"properties": {"jsonToExtractFrom": TEXT, "fieldToExtract": TEXT}}
+    ADVICE: ClassVar[Schema] = {
+        "properties": {"jsonToExtractFrom": {"minLength": 1}, "fieldToExtract": {"minLength": 1}},
+        "required": ["jsonToExtractFrom", "fieldToExtract"],
+    }
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> str:
+        source, field = context.config.get("jsonToExtractFrom"), context.config.get("fieldToExtract")
+        if not source or not field:
+            return ""
+        return extract_field(context.fill(source), context.fill(field))

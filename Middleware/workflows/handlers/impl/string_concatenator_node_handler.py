@@ -1,0 +1,30 @@
+"""StringConcatenator: joins texts. Calls no model. Source: spec nodes.md 3.4."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+
+@NODES.register("StringConcatenator")
+class StringConcatenatorNode(WorkflowNodeHandler):
+    """The items of `strings` joined by `delimiter` (literal); `""` for anything but a list."""
+
+    SCHEMA: ClassVar[Schema] = {"properties": {"delimiter": TEXT}}
+    ADVICE: ClassVar[Schema] = {"properties": {"strings": {"type": "array"}}, "required": ["strings"]}
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> str:
+        items = context.config.get("strings")
+        if items is None:
+            items = []
+        if not isinstance(items, list):
+            context.warn(f"'strings' must be a list, not {type(items).__name__}; the output is empty")
+            return ""
+        delimiter = context.config.get("delimiter")
+        return ("" if delimiter is None else delimiter).join(
+            context.fill(item) if isinstance(item, str) else str(item) for item in items
+        )

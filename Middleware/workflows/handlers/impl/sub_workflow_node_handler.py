@@ -1,0 +1,133 @@
+"""CustomWorkflow and ConditionalCustomWorkflow: run another workflow. Source: spec nodes.md 3.15, 3.16.
+
+The handlers only choose; finding, running and the role of the child are the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    TEXT,
+    ChildName,
+    Schema,
+    WorkflowNodeHandler,
+)
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import NodeResult
+
+
+def scoped_inputs(context: ExecutionContext) -> list[str]:
+    """The filled items of `scoped_variables`; item i becomes the child's `agent<i>Input`."""
+    return [context.fill(str(item)) for item in context.config.get("scoped_variables") or ()]
+
+
+def override(fields: Mapping[str, Any], first: str, second: str) -> str | None:
+    """The authored text of an override: field `first` if that key is there, else `second`."""
+    value = fields[first] if first in fields else fields.get(second)
+    return value or None
+
+
+class SubWorkflowNode(WorkflowNodeHandler):
+    """What both types share: the call, with its folder, inputs and overrides."""
+
+    def run(self, context: ExecutionContext, name: str, overrides: Mapping[str, Any]) -> NodeResult:
+        return context.run_workflow(
+            name,
+            folder=context.config.get("workflowUserFolderOverride") or None,
+            inputs=scoped_inputs(context),
+            system_prompt_override=override(
+                overrides, "firstNodeSystemPromptOverride", "systemPromptOverride"
+            ),
+            prompt_override=override(overrides, "firstNodePromptOverride", "promptOverride"),
+        )
+
+    @staticmethod
+    def child(config: NodeConfig, pointer: str, name: str) -> ChildName:
+        scoped = config.get("scoped_variables")
+        inputs = len(scoped) if isinstance(scoped, list) else 0
+        return ChildName(pointer, name, config.get("workflowUserFolderOverride") or None, inputs)
+
+
+@NODES.register("CustomWorkflow")
+class CustomWorkflowNode(SubWorkflowNode):
+    """Runs `workflowName`; the output is the answer of the child."""
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {"workflowName": {"type": "string", "minLength": 1}},
+        "required": ["workflowName"],
+    }
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        name = context.config.get("workflowName")
+        if not name:
+            raise ConfigError("a CustomWorkflow needs a 'workflowName'")
+        return self.run(context, name, context.config)
+
+    def children(self, config: NodeConfig) -> list[ChildName]:
+        name = config.get("workflowName")
+        return [self.child(config, "/workflowName", name)] if isinstance(name, str) and name else []
+
+
+@NODES.register("ConditionalCustomWorkflow")
+class ConditionalCustomWorkflowNode(SubWorkflowNode):
+    """Runs the workflow of the branch that `conditionalKey` names; else the default text; else the default
+    branch.
+    """
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "conditionalKey": TEXT,
+            "conditionalWorkflows": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+            "UseDefaultContentInsteadOfWorkflow": {"type": ["string", "null"]},
+            "routeOverrides": {"type": "object", "additionalProperties": {"type": ["object", "null"]}},
+        }
+    }
+    ADVICE: ClassVar[Schema] = {
+        "required": ["conditionalKey", "conditionalWorkflows"],
+        "anyOf": [
+            {
+                "properties": {
+                    "conditionalWorkflows": {
+                        "not": {"propertyNames": {"not": {"pattern": "^[Dd][Ee][Ff][Aa][Uu][Ll][Tt]$"}}}
+                    }
+                },
+                "required": ["conditionalWorkflows"],
+            },
+            {"required": ["UseDefaultContentInsteadOfWorkflow"]},
+        ],
+    }
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        config = context.config
+        key = context.fill(config.get("conditionalKey") or "").strip().lower()
+        branches = _by_lower_name(config.get("conditionalWorkflows"))
+        workflow = branches.get(key)
+        if not workflow:
+            text = config.get("UseDefaultContentInsteadOfWorkflow")
+            if text is not None:
+                return context.fill(text)
+            workflow = branches.get("default")
+        if not workflow:
+            known = ", ".join(sorted(branches)) or "none"
+            raise ConfigError(f"no branch fits and there is no default; branches: {known}")
+        return self.run(context, workflow, _by_lower_name(config.get("routeOverrides")).get(key) or {})
+
+    def children(self, config: NodeConfig) -> list[ChildName]:
+        branches = config.get("conditionalWorkflows")
+        return [
+            self.child(config, f"/conditionalWorkflows/{key.replace('~', '~0').replace('/', '~1')}", name)
+            for key, name in (branches.items() if isinstance(branches, Mapping) else ())
+            if isinstance(name, str) and name
+        ]
+
+
+def _by_lower_name(branches: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Branches by lower-case name; of two that differ only in case the later wins."""
+    return {name.lower(): value for name, value in (branches or {}).items()}

@@ -1,0 +1,39 @@
+"""TagTextExtractor: the text between `<tag>` and `</tag>`. Calls no model. Source: spec nodes.md 3.8."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+
+def text_in_tag(text: str, tag: str) -> str:
+    """The stripped text of the first pair, which ends at the first closing tag; `""` when there is no
+    pair.
+    """
+    _, opened, rest = text.partition(f"<{tag}>")
+    inside, closed, _ = rest.partition(f"</{tag}>")
+    return inside.strip() if opened and closed else ""
+
+
+@NODES.register("TagTextExtractor")
+class TagTextExtractorNode(WorkflowNodeHandler):
+    """The text of the tag `fieldToExtract` in `tagToExtractFrom`; `defaultText` when it holds nothing."""
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {"tagToExtractFrom": TEXT, "fieldToExtract": TEXT, "defaultText": TEXT}
+    }
+    ADVICE: ClassVar[Schema] = {
+        "properties": {"tagToExtractFrom": {"minLength": 1}, "fieldToExtract": {"minLength": 1}},
+        "required": ["tagToExtractFrom", "fieldToExtract"],
+    }
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> str:
+        source, tag = context.config.get("tagToExtractFrom"), context.config.get("fieldToExtract")
+        if not source or not tag:
+            return ""
+        found = text_in_tag(context.fill(source), context.fill(tag))
+        return found or context.fill(context.config.get("defaultText") or "")

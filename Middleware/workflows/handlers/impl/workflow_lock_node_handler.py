@@ -1,0 +1,37 @@
+"""WorkflowLock: lets one run at a time through. Calls no model. Source: spec nodes.md 3.13, workflows.md
+11.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from Middleware.common.errors import ConfigError, EarlyTermination
+from Middleware.common.types import NodeConfig
+from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+
+@NODES.register("WorkflowLock")
+class WorkflowLockNode(WorkflowNodeHandler):
+    """Takes the lock `workflowLockId` until this run ends; if somebody holds it, the run and its parents end
+    here.
+    """
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {"workflowLockId": {"type": "string", "minLength": 1}, "lockedMessage": TEXT},
+        "required": ["workflowLockId"],
+    }
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> None:
+        lock_id = context.config.get("workflowLockId")
+        if not lock_id:
+            raise ConfigError("a WorkflowLock needs a 'workflowLockId'")
+        if not context.acquire_lock(lock_id):
+            message = context.fill(context.config.get("lockedMessage") or "")
+            raise EarlyTermination(f"lock '{lock_id}' is held", locked_message=message)
+
+    def fits_in_parallel_group(self, config: NodeConfig) -> bool:
+        return False
