@@ -1,0 +1,339 @@
+"""One node's LLM call: from the node's fields and the conversation to text, a tool-call dict or a stream.
+
+Knows no backend: it hands prompt arguments to the node's `LlmApiService`. It neither cleans nor records.
+Source: spec nodes.md 3.1; backends.md 13, 15.6.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import Batch, Batches, Chunk, JsonObject, Message, Messages
+from Middleware.config.endpoints import load_prompt_template, load_structured_schema
+from Middleware.llmapis.handlers.base.message_building import structured_output_block
+from Middleware.llmapis.llm_api import LlmApiService
+from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.answers import AnswerCollector
+from Middleware.utilities.streaming_utils import remove_thinking_from_text
+from Middleware.workflows.dispatch.demanded_call import Demand, call_of, demand_of
+from Middleware.workflows.dispatch.prompt_assembly import Parts, Prompt, Target, assemble
+from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
+from Middleware.workflows.models.node_result import NodeResult, NodeStream, is_tool_call_answer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """`result`: `LlmText` | tool-call dict | `NodeStream`. `prompt_tokens()`: estimate of what was sent."""
+
+    result: NodeResult
+    prompt_tokens: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is decided before the backend is called; a dry run stops here."""
+
+    handler: LlmHandler
+    prompt: Prompt
+    arguments: JsonObject
+    demand: Demand | None
+    stream: bool
+
+
+class LLMDispatchService:
+    """A node's LLM call. Stateless; `prepare` decides, `dispatch` also calls."""
+
+    @staticmethod
+    def prepare(context: ExecutionContext, call: LlmCall) -> Prepared:
+        """What will be sent. Raises ConfigError (no endpoint, unknown schema), ValueError (no messages)."""
+        handler = context.llm_handler
+        if handler is None:
+            raise ConfigError(
+                'this node needs an "endpointName"',
+                file=context.workflow_file.file,
+                pointer=f"/nodes/{context.node_number - 1}",
+            )
+        parts = _parts(context, call, handler)
+        demand, schema = _constraints(context, handler, bool(parts.tools))
+        if demand is not None:
+            parts = _with_instruction(parts, demand)
+        prompt = assemble(parts, target_of(handler))
+        _report(context, prompt)
+        stream = context.stream if call.stream is None else call.stream
+        arguments: JsonObject = {
+            **prompt.arguments(),
+            "llm_takes_images": call.llm_takes_images,
+            "request_id": context.request_id,
+            "rebuild": _rebuild(context, parts),
+        }
+        if parts.tools:
+            arguments |= {"tools": list(parts.tools), "tool_choice": context.tool_choice}
+        if schema is not None:
+            arguments["structured_output_schema"] = schema
+        return Prepared(handler, prompt, arguments, demand, stream)
+
+    @staticmethod
+    def dispatch(context: ExecutionContext, call: LlmCall) -> Dispatched:
+        """Call the backend. A stream is open when this returns. Raises what `prepare` raises, and
+        BackendError.
+        """
+        prepared = LLMDispatchService.prepare(context, call)
+        tokens = prepared.prompt.tokens
+        if prepared.demand is not None:
+            result = _demanded(context, prepared, prepared.demand)
+            return Dispatched(_as_stream(result, tokens) if prepared.stream else result, tokens)
+        if prepared.stream:
+            batches = prepared.handler.llm.stream_batches(**prepared.arguments)
+            return Dispatched(NodeStream(batches, prompt_tokens=tokens), tokens)
+        return Dispatched(_whole(context, prepared), tokens)
+
+
+# --- what is sent ---
+
+
+def _parts(context: ExecutionContext, call: LlmCall, handler: LlmHandler) -> Parts:
+    node = context.config
+    messages = context.messages if call.messages is None else call.messages
+    if messages is None:
+        raise ValueError("an LLM call needs a conversation, and there is none")
+    raw_prompt = _text(node.get("prompt"))
+    authored = call.prompt is not None or bool(raw_prompt)
+    exchange: Messages = []
+    if authored and node.get("appendNativeToolExchange"):
+        messages, exchange = _split_exchange(messages, handler)
+    seen = messages if exchange or call.messages is not None else None
+
+    def filled(given: str | None, raw: str) -> str:
+        if given is not None:
+            return given
+        return context.fill(raw, messages=seen) if raw else ""
+
+    tools = context.tools if node.get("allowTools") else None
+    return Parts(
+        node=node,
+        system=filled(call.system_prompt, _text(node.get("systemPrompt"))),
+        authored=filled(call.prompt, raw_prompt) if authored else None,
+        messages=messages,
+        exchange=exchange,
+        takes_images=call.llm_takes_images,
+        max_images=call.max_images,
+        tools=tuple(tools or ()),
+        max_tokens=_max_tokens(node.get("maxResponseSizeInTokens")),
+        wants_generation_prompt=wants_generation_prompt(context),
+        user_clamp=context.user.clamp_prompt_to_context_window,
+    )
+
+
+def _text(value: Any) -> str:
+    """A field of a node as text; null counts as absent. A str keeps what it remembers (`fill_override`)."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else str(value)
+
+
+def _max_tokens(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def wants_generation_prompt(context: ExecutionContext) -> bool:
+    """Claims that the endpoint's `addGenerationPrompt` decides; else there is none. Source: workflows.md
+    6.7.
+    """
+    node = context.config
+    if node.get("blockGenerationPrompt"):
+        return False
+    if context.is_responder and context.is_internal:
+        return True
+    return bool(node.get("forceGenerationPromptIfEndpointAllows") or node.get("addUserTurnTemplate"))
+
+
+def target_of(handler: LlmHandler) -> Target:
+    """The shape that a node's model takes."""
+    return Target(
+        handler.llm.endpoint.raw,
+        handler.takes_message_collection,
+        handler.prompt_template,
+        handler.add_generation_prompt,
+    )
+
+
+def template_of(context: ExecutionContext, endpoint: Mapping[str, Any]) -> Mapping[str, str]:
+    """The prompt template of an endpoint, else the user's, else nothing. Raises ConfigMissing for an unknown
+    name.
+    """
+    name = endpoint.get("promptTemplate") or context.user.chat_prompt_template_name
+    return load_prompt_template(context.snapshot, name) if name else {}
+
+
+def _rebuild(context: ExecutionContext, parts: Parts) -> Callable[[LlmApiService], JsonObject]:
+    """The same prompt for a backup endpoint, in the backup's shape."""
+
+    def rebuild(service: LlmApiService) -> JsonObject:
+        raw = service.endpoint.raw
+        template = {} if service.takes_messages else template_of(context, raw)
+        target = Target(raw, service.takes_messages, template, raw.get("addGenerationPrompt") is True)
+        return assemble(parts, target).arguments()
+
+    return rebuild
+
+
+def _split_exchange(messages: Messages, handler: LlmHandler) -> tuple[Messages, Messages]:
+    """The conversation before the trailing tool exchange, and the exchange (empty: there is none)."""
+    if not handler.takes_message_collection:
+        return messages, []
+    if handler.llm.endpoint.raw.get("backendSupportsToolTurns") is False:
+        return messages, []
+    end = len(messages)
+    while end and _is_filler(messages[end - 1]):
+        end -= 1
+    start = end
+    while start and messages[start - 1].get("role") == "tool":
+        start -= 1
+    caller = messages[start - 1] if start else {}
+    if start == end or caller.get("role") != "assistant" or not caller.get("tool_calls"):
+        return messages, []
+    return messages[: start - 1], messages[start - 1 : end]
+
+
+def _is_filler(message: Message) -> bool:
+    """An assistant turn that a front end put at the end and that says nothing."""
+    if message.get("role") != "assistant" or message.get("tool_calls"):
+        return False
+    return message["content"].strip() in ("", "Assistant:")
+
+
+def _constraints(
+    context: ExecutionContext, handler: LlmHandler, with_tools: bool
+) -> tuple[Demand | None, JsonObject | None]:
+    """The demanded call, if any, and the schema that the backend gets."""
+    demand = None
+    if with_tools and handler.takes_message_collection:
+        demand = demand_of(context.tools or (), context.tool_choice)
+        if demand is not None and structured_output_block(handler.llm.endpoint.api_type) is None:
+            demand = None
+    name = context.config.get("structuredOutputFile")
+    if name in (None, ""):
+        return demand, demand.schema if demand else None
+    if demand is not None:
+        raise ValueError('"structuredOutputFile" cannot go with a tool call that the client demands')
+    if not handler.takes_message_collection:
+        context.warn('"structuredOutputFile" is ignored: this endpoint takes no messages')
+        return None, None
+    if with_tools:
+        context.warn('"structuredOutputFile" and tools are sent together')
+    return None, load_structured_schema(context.snapshot, context.user, name)
+
+
+def _with_instruction(parts: Parts, demand: Demand) -> Parts:
+    system = f"{parts.system}\n\n{demand.instruction}" if parts.system else demand.instruction
+    return Parts(
+        parts.node,
+        system,
+        parts.authored,
+        parts.messages,
+        parts.exchange,
+        parts.takes_images,
+        parts.max_images,
+        (),
+        parts.max_tokens,
+        parts.wants_generation_prompt,
+        parts.user_clamp,
+    )
+
+
+def _report(context: ExecutionContext, prompt: Prompt) -> None:
+    for warning in prompt.warnings:
+        context.warn(warning)
+    if prompt.dropped:
+        logger.info(
+            "%s, node %d: %d messages left out, to fit the context window",
+            context.workflow_file.file,
+            context.node_number,
+            prompt.dropped,
+        )
+
+
+# --- the call ---
+
+
+def _whole(context: ExecutionContext, prepared: Prepared) -> NodeResult:
+    """A whole answer, also from a model that was loaded for streaming."""
+    llm = prepared.handler.llm
+    if context.stream:
+        return collected(llm.stream_batches(**prepared.arguments))
+    return llm.get_response_from_llm(**prepared.arguments)
+
+
+def collected(batches: Batches) -> NodeResult:
+    """A stream as a whole answer: `LlmText`, or a tool-call dict with the same facts as keys."""
+    collector = AnswerCollector()
+    usage: JsonObject | None = None
+    for batch in batches:
+        collector.add(batch)
+        usage = next((chunk["usage"] for chunk in batch if "usage" in chunk), usage)
+    answer = collector.answer()
+    if answer.tool_calls:
+        made: JsonObject = {"content": answer.text, "tool_calls": answer.tool_calls}
+        made |= {"finish_reason": answer.finish_reason}
+        extras = {"thinking": answer.thinking, "usage": usage}
+        return made | {key: value for key, value in extras.items() if value}
+    return LlmText(answer.text, finish_reason=answer.finish_reason, thinking=answer.thinking, usage=usage)
+
+
+def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> NodeResult:
+    """At most two tries. A reply that is no such call is given as it is, with an error in the log."""
+    result: NodeResult = ""
+    for _ in range(2):
+        result = _whole(context, prepared)
+        if is_tool_call_answer(result) or context.is_cancelled():
+            return result
+        text = remove_thinking_from_text(result, prepared.handler.llm.endpoint.raw)
+        if (answer := call_of(text, demand)) is not None:
+            thinking, usage = getattr(result, "thinking", ""), getattr(result, "usage", None)
+            extras = {"thinking": thinking, "usage": usage}
+            return answer | {key: value for key, value in extras.items() if value}
+    logger.error(
+        "endpoint '%s': two replies were no call of %s; the text is given as it is",
+        prepared.handler.llm.endpoint.name,
+        ", ".join(sorted(demand.names)),
+    )
+    return result
+
+
+def _as_stream(result: NodeResult, tokens: Callable[[], int]) -> NodeStream:
+    return NodeStream(iter(list(as_batches(result))), prompt_tokens=tokens)
+
+
+def as_batches(result: NodeResult) -> Iterator[Batch]:
+    """A whole answer as a stream: one batch with what it holds, one that ends it."""
+    finish: Chunk = {"token": "", "finish_reason": "stop"}
+    if is_tool_call_answer(result):
+        content = result.get("content")
+        first: Chunk = {"token": content if isinstance(content, str) else "", "finish_reason": None}
+        first["tool_calls"] = [
+            {**call, "index": index}
+            for index, call in enumerate(result["tool_calls"])
+            if isinstance(call, dict)
+        ]
+        facts: Mapping[str, Any] = result
+        finish["finish_reason"] = result.get("finish_reason") or "tool_calls"
+    else:
+        first = {"token": str(result), "finish_reason": None}
+        facts = getattr(result, "__dict__", {})
+        finish["finish_reason"] = facts.get("finish_reason") or "stop"
+    if facts.get("thinking"):
+        first["thinking"] = facts["thinking"]
+    if facts.get("refusal"):
+        first["refusal"] = True
+    for key in ("usage", "model", "native_finish_reason"):
+        if facts.get(key):
+            finish[key] = facts[key]  # type: ignore[literal-required]
+    yield [first]
+    yield [finish]

@@ -1,0 +1,345 @@
+"""From one node's texts and the conversation to what a backend is sent: messages, or a flat prompt. Pure.
+
+Windows, merging, inserted turns, image limits, the clamp, templates, the generation prompt. Messages are
+handed on, never changed or copied; what the log should say is collected in `Prompt.warnings` and
+`Prompt.dropped`. Source: spec nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from Middleware.common.types import Message, Messages, NodeConfig
+from Middleware.config.users import means_true
+from Middleware.llmapis.handlers.base.message_building import InjectedTexts
+from Middleware.utilities import prompt_template_utils as templates
+from Middleware.utilities.prompt_extraction_utils import (
+    leading_system_count,
+    message_cost,
+    newest_within,
+    without_system,
+)
+from Middleware.utilities.text_utils import ESTIMATION_FACTORS, estimate_tokens, estimation_factor
+
+DEFAULT_WINDOW = 5
+MESSAGE_OVERHEAD = 8
+"""Tokens that each message costs beside its content."""
+RESERVE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a node wants to send, before a shape is chosen: texts are filled, nothing is formatted.
+
+    `authored`: the user turn, or None: the conversation is sent. `exchange`: tool turns that follow an
+    authored turn. `wants_generation_prompt`: the endpoint decides whether it gets one. `user_clamp`: the
+    user's setting.
+    """
+
+    node: NodeConfig
+    system: str
+    authored: str | None
+    messages: Messages
+    exchange: Sequence[Message] = ()
+    takes_images: bool = False
+    max_images: int = 0
+    tools: Sequence[Any] = ()
+    max_tokens: int = 0
+    wants_generation_prompt: bool = False
+    user_clamp: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who is sent to: the endpoint file, its template (flat), whether it takes messages."""
+
+    endpoint: Mapping[str, Any]
+    takes_messages: bool
+    template: Mapping[str, str] = field(default_factory=dict)
+    add_generation_prompt: bool = False
+
+
+@dataclass(slots=True)
+class Prompt:
+    """What is sent. Chat: `conversation`. Flat: the two texts, and a conversation only if images go along."""
+
+    conversation: Messages | None = None
+    system_prompt: str | None = None
+    prompt: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    dropped: int = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """As keyword arguments of `LlmApiService`."""
+        return {
+            "conversation": self.conversation,
+            "system_prompt": self.system_prompt,
+            "prompt": self.prompt,
+        }
+
+    def tokens(self) -> int:
+        """Estimate of the prompt."""
+        texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
+        return texts + sum(estimate_tokens(message["content"]) for message in self.conversation or ())
+
+
+def assemble(parts: Parts, target: Target) -> Prompt:
+    """What `target` is sent for `parts`. Never raises on any conversation."""
+    clamp = Clamp.of(parts, target.endpoint)
+    if target.takes_messages:
+        return _chat(parts, clamp)
+    return _flat(parts, target, clamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """The context-window clamp of one call. `budget` None: nothing is dropped. `factor`: 1.0 while it is
+    off.
+    """
+
+    budget: int | None = None
+    factor: float = 1.0
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Parts, endpoint: Mapping[str, Any]) -> Clamp:
+        settings = (
+            parts.node.get("clampPromptToContextWindow"),
+            endpoint.get("clampPromptToContextWindow"),
+            parts.user_clamp,
+        )
+        if not means_true(next((setting for setting in settings if setting is not None), None)):
+            return cls()
+        factor, warnings = level_factor(endpoint.get("wilmerContextEstimationLevel"))
+        window = endpoint.get("maxContextTokenSize")
+        if isinstance(window, bool) or not isinstance(window, (int, float)) or window <= 0:
+            return cls(None, factor, warnings)
+        budget = int((window - max(0, parts.max_tokens)) * factor) - RESERVE - estimate_tokens(parts.system)
+        if parts.tools:
+            budget -= estimate_tokens(json.dumps(parts.tools, ensure_ascii=False))
+        return cls(budget, factor, warnings)
+
+
+def level_factor(level: Any) -> tuple[float, tuple[str, ...]]:
+    """Budget factor of an endpoint's `wilmerContextEstimationLevel`, and what to warn of."""
+    factor = estimation_factor(level)
+    if factor is None:
+        known = ", ".join(ESTIMATION_FACTORS)
+        return 1.0, (f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}",)
+    return factor, ()
+
+
+def window_size(node: NodeConfig) -> int:
+    """`lastMessagesToSendInsteadOfPrompt` (5), never negative."""
+    size = node.get("lastMessagesToSendInsteadOfPrompt")
+    if isinstance(size, bool) or not isinstance(size, int):
+        return DEFAULT_WINDOW
+    return max(0, size)
+
+
+# --- the conversation, cut to size ---
+
+
+def _last(messages: Messages, count: int) -> Messages:
+    return messages[-count:] if count > 0 else []
+
+
+def _capped_window(parts: Parts, factor: float) -> Messages | None:
+    """The last N messages within the node's token ceiling; None when it has no ceiling."""
+    cap = parts.node.get("lastMessagesToSendInsteadOfPromptMaxTokenSize")
+    if isinstance(cap, bool) or not isinstance(cap, int) or cap <= 0:
+        return None
+    return newest_within(reversed(_window(parts)), budget=int(cap * factor))
+
+
+def _window(parts: Parts) -> Messages:
+    front = leading_system_count(parts.messages)
+    count = min(window_size(parts.node), len(parts.messages) - front)
+    return _last(parts.messages, count)
+
+
+def _sent_cost(message: Message) -> int:
+    return message_cost(message) + MESSAGE_OVERHEAD
+
+
+def _clamped(messages: Messages, clamp: Clamp, prompt: Prompt) -> Messages:
+    """`messages` without the oldest ones that do not fit. The newest stays, whatever it costs."""
+    if clamp.budget is None or not messages:
+        return messages
+    kept = newest_within(reversed(messages), budget=clamp.budget, cost=_sent_cost)
+    prompt.dropped += len(messages) - len(kept)
+    newest = _sent_cost(kept[-1])
+    if clamp.budget <= 0:
+        prompt.warnings.append(f"the context window leaves a budget of {clamp.budget} tokens for messages")
+    elif newest > clamp.budget:
+        prompt.warnings.append(
+            f"the newest message ({newest} tokens) is over the budget of {clamp.budget}; it is sent whole"
+        )
+    return kept
+
+
+def _without_orphaned_results(messages: Messages) -> Messages:
+    """Tool results at the front have lost the call that they answer; backends refuse them."""
+    front = leading_system_count(messages)
+    end = front
+    while end < len(messages) and messages[end].get("role") == "tool":
+        end += 1
+    return messages if end == front else messages[:front] + messages[end:]
+
+
+# --- chat ---
+
+
+def _chat(parts: Parts, clamp: Clamp) -> Prompt:
+    prompt = Prompt(warnings=list(clamp.warnings))
+    system = [{"role": "system", "content": parts.system}] if parts.system else []
+    if parts.authored is not None:
+        _warn_of_length(parts.authored, clamp, prompt)
+        turn: Message = {"role": "user", "content": parts.authored}
+        if images := gathered_images(parts):
+            turn["images"] = images
+        prompt.conversation = [*system, turn, *parts.exchange]
+        return prompt
+    window = _capped_window(parts, clamp.factor)
+    window = _window(parts) if window is None else window
+    window = _without_orphaned_results(window)
+    if parts.takes_images and parts.max_images > 0:
+        window = _with_newest_images(window, parts.max_images)
+    messages = shaped_turns([*system, *window], parts.node)
+    if clamp.budget is not None:
+        front = leading_system_count(messages)
+        messages = _without_orphaned_results(messages[:front] + _clamped(messages[front:], clamp, prompt))
+    prompt.conversation = _with_a_user_turn(messages, parts.messages)
+    return prompt
+
+
+def _warn_of_length(text: str, clamp: Clamp, prompt: Prompt) -> None:
+    if clamp.budget is not None and (tokens := estimate_tokens(text)) > clamp.budget:
+        prompt.warnings.append(
+            f"the prompt ({tokens} tokens) is over the budget of {clamp.budget} tokens; it is sent whole"
+        )
+
+
+def gathered_images(parts: Parts) -> list[str]:
+    """Images for an authored or a flat prompt: those of the last N messages, oldest first, the newest
+    `max_images`.
+    """
+    if not parts.takes_images:
+        return []
+    images = [i for m in _last(parts.messages, window_size(parts.node)) for i in m.get("images") or ()]
+    return images[-parts.max_images :] if parts.max_images > 0 else images
+
+
+def _with_newest_images(messages: Messages, limit: int) -> Messages:
+    """At most `limit` images in all, the newest; messages beyond lose the key."""
+    result = list(messages)
+    for index in range(len(messages) - 1, -1, -1):
+        images = messages[index].get("images")
+        if not images:
+            continue
+        if len(images) > limit:
+            message = {key: value for key, value in messages[index].items() if key != "images"}
+            result[index] = {**message, "images": images[-limit:]} if limit else message
+        limit -= min(limit, len(images))
+    return result
+
+
+def shaped_turns(messages: Messages, node: NodeConfig) -> Messages:
+    """Neighbouring assistant messages merged, or kept apart by a user turn, as the node says."""
+    if node.get("mergeConsecutiveAssistantMessages"):
+        delimiter = node.get("mergeConsecutiveAssistantMessagesDelimiter")
+        return _merged(messages, "\n" if delimiter is None else str(delimiter))
+    if node.get("insertUserTurnBetweenAssistantMessages"):
+        text = node.get("insertedUserTurnText")
+        return _kept_apart(messages, "Continue." if text is None else str(text))
+    return messages
+
+
+def _merged(messages: Messages, delimiter: str) -> Messages:
+    result: Messages = []
+    run: Messages = []
+    for message in messages:
+        if message.get("role") == "assistant":
+            run.append(message)
+            continue
+        if run:
+            result.append(_as_one(run, delimiter))
+            run = []
+        result.append(message)
+    return [*result, _as_one(run, delimiter)] if run else result
+
+
+def _as_one(run: Messages, delimiter: str) -> Message:
+    if len(run) == 1:
+        return run[0]
+    merged = {**run[0], "content": delimiter.join(message["content"] for message in run)}
+    if calls := [call for message in run for call in message.get("tool_calls") or ()]:
+        merged["tool_calls"] = calls
+    return merged
+
+
+def _kept_apart(messages: Messages, text: str) -> Messages:
+    result: Messages = []
+    for message in messages:
+        if result and result[-1].get("role") == message.get("role") == "assistant":
+            result.append({"role": "user", "content": text})
+        result.append(message)
+    return result
+
+
+def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
+    """Chat templates fail without a user turn: the newest one of the conversation is put after the system
+    messages.
+    """
+    if any(message.get("role") == "user" for message in messages):
+        return messages
+    newest = next((m for m in reversed(conversation) if m.get("role") == "user"), None)
+    if newest is None:
+        return messages
+    front = leading_system_count(messages)
+    return [*messages[:front], dict(newest), *messages[front:]]
+
+
+# --- flat ---
+
+
+def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
+    prompt = Prompt(warnings=list(clamp.warnings))
+    strict = target.endpoint.get("strictPromptTemplate") is True
+    injected = InjectedTexts.of(target.endpoint) if strict else InjectedTexts()
+    template = target.template
+    if parts.authored is None:
+        window = _capped_window(parts, clamp.factor)
+        turns = _clamped(parts.messages if window is None else window, clamp, prompt)
+        turns = without_system(turns)[-window_size(parts.node) - 1 :]
+        text = _rendered(turns, template, injected.prompt if strict else None)
+    else:
+        _warn_of_length(parts.authored, clamp, prompt)
+        text = injected.prompt + parts.authored
+    if parts.node.get("addUserTurnTemplate"):
+        text = templates.user_turn(text, template)
+    if parts.node.get("addOpenEndedAssistantTurnTemplate"):
+        text = templates.affixes(template, "assistant")[0] + text
+    if parts.wants_generation_prompt and target.add_generation_prompt:
+        text += templates.open_assistant_turn(template)
+    system = templates.system_turn(injected.system + parts.system, template, strict=strict)
+    prompt.system_prompt, prompt.prompt = templates.strip_marks(system), templates.strip_marks(text)
+    if images := gathered_images(parts):
+        prompt.conversation = [{"role": "user", "content": "", "images": images}]
+    return prompt
+
+
+def _rendered(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:
+    """Messages in a template. `inside_first` (strict templates only): text inside the first turn; tool turns
+    as text.
+    """
+    if inside_first is not None:
+        turns = templates.with_tool_text(turns)
+        if inside_first and turns:
+            turns[0]["content"] = inside_first + turns[0]["content"]
+        elif inside_first:
+            return inside_first
+    return templates.format_messages(turns, template)

@@ -1,0 +1,74 @@
+"""The numeric fields of nodes, made numbers before a node runs. Pure. Source: spec workflows.md 6.6, 16.17."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from Middleware.common.types import NodeConfig
+
+logger = logging.getLogger(__name__)
+
+NUMBERS: dict[str, int | float | None] = {
+    "maxResponseSizeInTokens": 400,
+    "maxContextTokenSize": 4096,
+    "minMessagesInVariable": 5,
+    "maxEstimatedTokensInVariable": 2048,
+    "nMessagesToIncludeInVariable": 5,
+    "estimatedTokensToIncludeInVariable": 2048,
+    "lastMessagesToSendInsteadOfPrompt": 5,
+    "lastMessagesToSendInsteadOfPromptMaxTokenSize": None,
+    "maxImagesToSend": 0,
+    "visionScanMessageLimit": 20,
+    "limit": 5,
+    "maxTurnsToPull": None,
+    "maxSummaryChunksFromFile": None,
+    "lookbackStart": 0,
+    "minMemoriesPerSummary": 3,
+    "loopIfMemoriesExceed": 3,
+    "num_results": 10,
+    "top_n_articles": 3,
+    "chunksPerMemory": 3,
+    "lookbackStartTurn": 0,
+    "vectorMemoryMaxResponseSizeInTokens": 1024,
+    "vectorMemoryChunkEstimatedTokenSize": 1000,
+    "vectorMemoryMaxMessagesBetweenChunks": 5,
+    "chunkEstimatedTokenSize": 1000,
+    "maxMessagesBetweenChunks": 5,
+    "memoryCondensationBuffer": 0,
+    "offlineWikiApiPort": None,
+    "percentile": 0.5,
+}
+"""Field -> default (None: a text that is no number stays as it is)."""
+
+
+def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: str) -> NodeConfig:
+    """`node` with its numeric fields as numbers: a copy, or `node` itself when there is nothing to do.
+
+    `resolve(text)` fills placeholders. A text that is no number becomes the default, with a warning that begins
+    with `where`.
+    """
+    changed: dict[str, Any] = {}
+    for field in node.keys() & NUMBERS.keys():
+        value = node[field]
+        kind = float if isinstance(NUMBERS[field], float) else int
+        if isinstance(value, bool) or type(value) is kind:
+            continue
+        if isinstance(value, (int, float)):
+            changed[field] = kind(value)
+        elif isinstance(value, str):
+            changed[field] = _parsed(field, resolve(value) if "{" in value else value, kind, where)
+    return {**node, **changed} if changed else node
+
+
+def _parsed(field: str, text: str, kind: type[int] | type[float], where: str) -> int | float | str:
+    try:
+        return kind(text)
+    except ValueError:
+        default = NUMBERS[field]
+    if default is None:
+        logger.error("%s: %s: %r is no number", where, field, text)
+        return text
+    logger.warning("%s: %s: %r is no number; %s is used", where, field, text, default)
+    return default

@@ -1,0 +1,170 @@
+"""The values behind a run: what all runs of a request share, and what one run is given.
+
+Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from Middleware.common.errors import MiddlewareError, WorkflowError
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import Messages
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
+from Middleware.config.workflows import WorkflowFile
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.locking_service import LockingService
+from Middleware.services.timestamp_service import RequestStamps
+from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
+
+
+@dataclass(slots=True)
+class NodeRecord:
+    """One line of the trace. `seconds`: from the node's start to its result (a responder: to its last chunk)."""
+
+    workflow: str
+    number: int
+    type: str
+    title: str
+    endpoint: str = ""
+    url: str = ""
+    seconds: float = 0.0
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessServices:
+    """What all requests of the process share. One a process; locks by database."""
+
+    keys: KeyCache = field(default_factory=KeyCache)
+    locks: dict[Path, LockingService] = field(default_factory=dict)
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def locking(self, database: Path) -> LockingService:
+        with self.guard:
+            if database not in self.locks:
+                self.locks[database] = LockingService(database, launch_facts().instance_id)
+            return self.locks[database]
+
+
+class RequestState:
+    """What all runs of one request share; made by the manager, once a request."""
+
+    def __init__(
+        self, request: RequestContext, user: UserSettings, snapshot: ConfigSnapshot, services: ProcessServices
+    ) -> None:
+        self.request, self.user, self.snapshot, self.services = request, user, snapshot, services
+        self.api_key_hash = api_key_hash(request.api_key) if request.api_key else None
+        self.extra_threads = threading.BoundedSemaphore(max(1, user.max_parallel_nodes))
+        self.extra_threads.acquire()  # the thread that runs the request
+        self.trace: list[NodeRecord] = []
+        self._stamps: dict[str, RequestStamps] = {}
+        self._guard = threading.Lock()
+
+    @cached_property
+    def encryption_key(self) -> bytes | None:
+        """The key of the discussion's files; None: they are plain."""
+        if self.user.encrypt_using_api_key and self.request.api_key:
+            return self.services.keys.derive(self.request.api_key, self.user.name)
+        return None
+
+    def stamps(self, discussion_id: str | None) -> RequestStamps | None:
+        """The discussion's timestamps, with its store; None without a discussion."""
+        if not discussion_id:
+            return None
+        with self._guard:
+            if discussion_id not in self._stamps:
+                store = DiscussionStore(
+                    discussions_root(self.user),
+                    discussion_id,
+                    key_hash=self.api_key_hash,
+                    encryption_key=self.encryption_key,
+                )
+                self._stamps[discussion_id] = RequestStamps(store)
+            return self._stamps[discussion_id]
+
+
+def discussions_root(user: UserSettings) -> Path:
+    """Where discussions are kept: launch argument, user file, public folder. Source: workflows.md 1.1."""
+    facts = launch_facts()
+    if facts.discussion_directory is not None:
+        return facts.discussion_directory
+    if user.discussion_directory:
+        return Path(user.discussion_directory).expanduser()
+    return facts.public_directory / "DiscussionIds"
+
+
+def lock_folder(user: UserSettings) -> Path:
+    """Where the lock database is kept: launch argument, user file, public folder. Source: workflows.md 1.1."""
+    facts = launch_facts()
+    if facts.sqlite_directory is not None:
+        return facts.sqlite_directory
+    if user.sql_lite_directory:
+        return Path(user.sql_lite_directory).expanduser()
+    return facts.public_directory / "SqlLiteDBs"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of one workflow file.
+
+    `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by the
+    parent (`fill_override`). `chain`: names of the workflows from the first to this one.
+    """
+
+    state: RequestState
+    file: WorkflowFile
+    messages: Messages
+    discussion_id: str | None = None
+    stream: bool = False
+    internal: bool = False
+    inputs: tuple[Any, ...] = ()
+    system_prompt_override: str | None = None
+    prompt_override: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = None
+    chain: tuple[str, ...] = ()
+    categories: Mapping[str, str] = field(default_factory=dict)
+    workflow_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def place(self, index: int) -> str:
+        """`Workflows/ana/Main.json, node 3 "Recall" (Standard)`, for messages."""
+        node = self.file.nodes[index]
+        title = title_of(node)
+        named = f' "{title}"' if title else ""
+        return f"{self.file.file}, node {index + 1}{named} ({node.get('type') or 'Standard'})"
+
+    def failure(self, index: int, error: BaseException) -> WorkflowError:
+        """The error of a node, wrapped with its place; what a child has wrapped already stays as it is."""
+        if isinstance(error, WorkflowError):
+            return error
+        what = str(error) if isinstance(error, MiddlewareError) else f"{type(error).__name__}: {error}"
+        called = f" (called by {' > '.join(self.chain[:-1])})" if len(self.chain) > 1 else ""
+        return WorkflowError(
+            f"{self.place(index)}: {what}{called}",
+            workflow=self.file.file,
+            node=index + 1,
+            cause=error,
+            chain=self.chain,
+        )
+
+
+def title_of(node: Mapping[str, Any]) -> str:
+    """How a node is called in logs: `title`, else `agentName`, else nothing."""
+    return str(node.get("title") or node.get("agentName") or "")
+
+
+def responder_index(nodes: tuple[Mapping[str, Any], ...]) -> int:
+    """The node that answers: the first with a truthy flag, else the last (-1: no nodes). Source: workflows.md 6.4."""
+    for index, node in enumerate(nodes):
+        if node["is_responder"] if "is_responder" in node else node.get("returnToUser"):
+            return index
+    return len(nodes) - 1
