@@ -1,0 +1,46 @@
+"""The documentation keeps up with the code: each plug-in has its page, each JSON block loads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.workflows.handlers.registry import NODES
+
+HOUSE = Path(__file__).resolve().parents[1]
+DOCS = HOUSE / "docs"
+PAGES = sorted([*DOCS.glob("**/*.md"), HOUSE / "README.md"])
+RULES = sorted(p.stem for p in (HOUSE / "Middleware/cleaning/rules").glob("[!_]*.py"))
+WANTED = [
+    *[("nodes", name) for name in NODES],
+    *[("backends", name) for name in BACKENDS],
+    *[("frontends", name) for name in FRONT_ENDS],
+    *[("rules", name) for name in RULES],
+]
+
+
+@pytest.mark.parametrize(("folder", "name"), WANTED, ids=lambda value: str(value))
+def test_every_plug_in_has_its_page(folder: str, name: str) -> None:
+    """`docs/<folder>/<name>.md` begins with its name."""
+    page = DOCS / folder / f"{name}.md"
+    assert page.is_file(), f"docs/{folder}/{name}.md is missing"
+    assert page.read_text("utf-8").startswith(f"# {name}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())
+def test_every_json_block_loads(page: Path) -> None:
+    """What a page shows as JSON can be pasted into a file."""
+    for block in re.findall(r"```json\n(.*?)```", page.read_text("utf-8"), re.S):
+        json.loads(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """A relative link names a file that exists."""
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
