@@ -185,9 +185,7 @@ def explain(error: ValidationError) -> str:
     value: Any = error.validator_value
     rule, instance = str(error.validator), cast(Any, error.instance)
     if rule == "required":
-        name = next(key for key in value if key not in instance)
-        near = nearest(name, instance)
-        return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
+        return "; ".join(_missing(name, instance) for name in value if name not in instance)
     if rule == "type":
         kinds = [value] if isinstance(value, str) else value
         return f"found {found(instance)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
@@ -196,6 +194,11 @@ def explain(error: ValidationError) -> str:
         hint = f" (did you mean {near!r}?)" if near else ""
         return f"found {found(instance)}, allowed: {', '.join(found(v) for v in value)}{hint}"
     return f"found {found(instance)}, allowed: {_allowed(error)}"
+
+
+def _missing(name: str, document: Iterable[str]) -> str:
+    near = nearest(name, document)
+    return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
 
 
 def _allowed(error: ValidationError) -> str:
@@ -273,18 +276,17 @@ def known_fields(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _unknown(document: Any, schema: Mapping[str, Any], file: str, pointer: str) -> Iterator[Finding]:
     """A warning for a field whose name is nearly a known one, a note for other unknown fields."""
     fields = known_fields(schema)
-    if not isinstance(document, Mapping) or not fields:
+    rest = schema.get("additionalProperties")
+    if not isinstance(document, Mapping) or not (fields or isinstance(rest, Mapping)):
         return
     patterns = [re.compile(pattern) for pattern in schema.get("patternProperties", {})]
     for name, value in document.items():
-        below = f"{pointer}{json_pointer([name])}"
-        if name in fields:
-            if isinstance(fields[name], Mapping):
-                yield from _unknown(value, fields[name], file, below)
-        elif not any(pattern.search(name) for pattern in patterns):
-            yield from _unknown_field(
-                name, fields, bool(schema.get("x-open")), Finding(file, below, NOTE, "")
-            )
+        place = Finding(file, f"{pointer}{json_pointer([name])}", NOTE, "")
+        inner = fields.get(name, rest)
+        if isinstance(inner, Mapping):
+            yield from _unknown(value, inner, file, place.pointer)
+        elif name not in fields and not any(pattern.search(name) for pattern in patterns):
+            yield from _unknown_field(name, fields, bool(schema.get("x-open")), place)
 
 
 def _unknown_field(name: str, fields: Iterable[str], is_open: bool, place: Finding) -> Iterator[Finding]:
