@@ -1,0 +1,141 @@
+"""What a backend's failure is: from a status and a body, or from an object inside a stream, to a BackendError. Pure.
+
+Never lets a key into a message. Source: spec backends.md 16.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from Middleware.common.errors import BackendError
+
+RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504, 529))
+MAX_NATIVE_BYTES = 4096
+MAX_MESSAGE = 300
+
+_OVERFLOW = re.compile(
+    "context length|context size|context window|exceeds the available context|prompt is too long"
+    "|maximum context|too many tokens",
+    re.IGNORECASE,
+)
+_BUSY = re.compile(r"\b(?:loading model|model is loading|server is busy|overloaded)\b", re.IGNORECASE)
+_KINDS = {
+    401: "auth",
+    403: "auth",
+    404: "not_found",
+    408: "timeout",
+    429: "rate_limited",
+    503: "overloaded",
+    529: "overloaded",
+}
+_MAY_OVERFLOW = frozenset((400, 413, 422, 500))
+_IN_BAND_KINDS = {"overloaded_error": "overloaded", "rate_limit_error": "rate_limited"}
+
+
+def error_message(body: Any) -> str:
+    """The text to show: `error.message`, `error`, `detail.msg`, `detail`, `message`, else the body's beginning."""
+    if isinstance(body, Mapping):
+        error, detail = body.get("error"), body.get("detail")
+        if isinstance(detail, list) and detail:
+            detail = detail[0]
+        candidates = (
+            error.get("message") if isinstance(error, Mapping) else error,
+            detail.get("msg") if isinstance(detail, Mapping) else detail,
+            body.get("message"),
+        )
+        for text in candidates:
+            if isinstance(text, str) and text.strip():
+                return text.strip()
+    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
+    return text.strip()[:MAX_MESSAGE]
+
+
+def redacted(text: str, secret: str) -> str:
+    """`text` without the key."""
+    return text.replace(secret, "***") if len(secret) >= 4 else text
+
+
+def native_body(body: Any, secret: str = "") -> Any:
+    """The backend's own error body, at most 4 KiB of it, without the key."""
+    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
+    clean = redacted(text, secret)
+    if len(clean.encode("utf-8", "replace")) > MAX_NATIVE_BYTES:
+        return clean.encode("utf-8", "replace")[:MAX_NATIVE_BYTES].decode("utf-8", "ignore")
+    return body if clean == text or isinstance(body, str) and not clean else _parsed(clean)
+
+
+def status_error(
+    endpoint: str, status: int, headers: Mapping[str, str], body: bytes, *, secret: str = ""
+) -> BackendError:
+    """The error that an answer with this status is."""
+    parsed = _parsed(body.decode("utf-8", "replace"))
+    message = redacted(error_message(parsed), secret) or f"status {status} without a text"
+    kind = _status_kind(status, message)
+    if kind == "bad_url":
+        message = (
+            "the server redirects to another address, which is refused; put the final address in the file"
+        )
+    retryable = status in RETRIED_STATUSES and kind != "context_overflow"
+    return BackendError(
+        endpoint,
+        kind,
+        message,
+        status=status,
+        native=native_body(parsed, secret),
+        retryable=retryable,
+        retry_after_s=retry_after(headers.get("Retry-After")),
+    )
+
+
+def in_band_error(endpoint: str, body: Mapping[str, Any], *, secret: str = "") -> BackendError:
+    """The error that an object with a top-level `error` (status 200) is."""
+    message = redacted(error_message(body), secret)
+    error = body.get("error")
+    kind = _IN_BAND_KINDS.get(str(error.get("type"))) if isinstance(error, Mapping) else None
+    if kind is None:
+        kind = "context_overflow" if _OVERFLOW.search(message) else "stream_error"
+    return BackendError(endpoint, kind, message, status=200, native=native_body(dict(body), secret))
+
+
+def error_chunk(error: BackendError) -> dict[str, Any]:
+    """The `error` value of the last dict of a stream that fails after output."""
+    return {"kind": error.kind, "message": error.message, "status": error.status, "native": error.native}
+
+
+def retry_after(value: str | None, now: float | None = None) -> float | None:
+    """Seconds that a `Retry-After` header asks for (seconds or an HTTP date); None when it says nothing usable."""
+    if not value:
+        return None
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        pass
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(moment.timestamp() - (time.time() if now is None else now), 0.0)
+
+
+def _status_kind(status: int, message: str) -> str:
+    if 300 <= status < 400:
+        return "bad_url"
+    if status in _MAY_OVERFLOW and _OVERFLOW.search(message):
+        return "context_overflow"
+    if status in _KINDS:
+        return _KINDS[status]
+    if status >= 500:
+        return "overloaded" if _BUSY.search(message) else "server_error"
+    return "bad_request" if status >= 400 else "protocol_error"
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,148 @@
+"""Pooled connections that tell the current AbortHandle their socket before they connect. The one place that knows
+urllib3's connection classes. Never sends anything by itself.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+
+from Middleware.llmapis.wire.abort import AbortHandle, current_handle
+
+IDLE_S = 60.0
+"""A pooled connection that nobody used for so long is closed."""
+
+
+def _addresses(connection: Any, handle: AbortHandle | None) -> list[Any]:
+    if handle is not None and handle.pinned and connection.proxy is None:
+        flags = socket.AI_NUMERICHOST
+        return [
+            info
+            for address in handle.pinned
+            for info in socket.getaddrinfo(address, connection.port, 0, socket.SOCK_STREAM, 0, flags)
+        ]
+    host = connection._dns_host.strip("[]")
+    return list(socket.getaddrinfo(host, connection.port, 0, socket.SOCK_STREAM))
+
+
+def _open(connection: Any, info: Any, handle: AbortHandle | None) -> socket.socket:
+    family, kind, protocol, _, address = info
+    sock = socket.socket(family, kind, protocol)
+    try:
+        if handle is not None:
+            handle.check()
+            if connection.scheme == "https":
+                # Wrapping in TLS takes the descriptor away from `sock`; a duplicate still reaches the connection.
+                handle.attach(sock.dup(), owned=True)
+            else:
+                handle.attach(sock)
+        for option in connection.socket_options or ():
+            sock.setsockopt(*option)
+        sock.settimeout(connection.timeout)
+        sock.connect(address)
+    except BaseException:
+        if handle is not None:
+            handle.detach()
+        sock.close()
+        raise
+    return sock
+
+
+class _Recorded:
+    """What both kinds of connection add to urllib3's."""
+
+    scheme = "http"
+    idle_since = 0.0
+
+    def _new_conn(self: Any) -> socket.socket:
+        handle = current_handle()
+        failure: OSError = OSError("the name has no address")
+        try:
+            for info in _addresses(self, handle):
+                try:
+                    return _open(self, info, handle)
+                except OSError as error:
+                    failure = error
+        except (socket.gaierror, UnicodeError) as error:
+            raise NameResolutionError(self.host, self, socket.gaierror(str(error))) from error
+        if isinstance(failure, TimeoutError):
+            raise ConnectTimeoutError(self, f"no connection to {self.host} in {self.timeout} s") from failure
+        raise NewConnectionError(self, str(failure)) from failure
+
+    def connect(self: Any) -> None:
+        super().connect()  # type: ignore[misc]
+        handle = current_handle()
+        if handle is not None:
+            handle.connected = True
+            handle.attach(self.sock)
+
+    def request(self: Any, *args: Any, **kwargs: Any) -> None:
+        handle = current_handle()
+        if handle is not None and self.sock is not None:
+            handle.reused = not handle.connected
+            handle.attach(self.sock)
+        super().request(*args, **kwargs)  # type: ignore[misc]
+
+    @property
+    def is_connected(self: Any) -> bool:
+        fresh = time.monotonic() - self.idle_since < IDLE_S
+        return fresh and bool(super().is_connected)  # type: ignore[misc]
+
+
+class RecordedHTTPConnection(_Recorded, HTTPConnection):
+    """Plain HTTP."""
+
+
+class RecordedHTTPSConnection(_Recorded, HTTPSConnection):
+    """HTTPS."""
+
+    scheme = "https"
+
+
+class _Sweeping:
+    """Notes when a connection came back."""
+
+    def _put_conn(self: Any, connection: Any) -> None:
+        if connection is not None:
+            connection.idle_since = time.monotonic()
+        super()._put_conn(connection)  # type: ignore[misc]
+
+
+class RecordedHTTPPool(_Sweeping, HTTPConnectionPool):
+    ConnectionCls = RecordedHTTPConnection
+
+
+class RecordedHTTPSPool(_Sweeping, HTTPSConnectionPool):
+    ConnectionCls = RecordedHTTPSConnection
+
+
+POOL_CLASSES = {"http": RecordedHTTPPool, "https": RecordedHTTPSPool}
+
+
+def close_idle(pool_manager: Any, now: float) -> None:
+    """Close the connections of every pool that have been idle since `now - IDLE_S` or longer."""
+    for key in pool_manager.pools.keys():  # noqa: SIM118  (urllib3's container cannot be iterated)
+        pool = pool_manager.pools.get(key)
+        queue = None if pool is None else pool.pool
+        if queue is None:
+            continue
+        with queue.mutex:
+            waiting = [connection for connection in queue.queue if connection is not None]
+        for connection in waiting:
+            if now - connection.idle_since >= IDLE_S:
+                _close_if_idle(queue, connection)
+
+
+def _close_if_idle(queue: Any, connection: Any) -> None:
+    """Close it unless a caller took it from the pool in between; its place in the pool becomes empty."""
+    with queue.mutex:
+        if connection in queue.queue:
+            queue.queue[queue.queue.index(connection)] = None
+        else:
+            return
+    connection.close()

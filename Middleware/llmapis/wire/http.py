@@ -1,0 +1,321 @@
+"""HTTP to the backends: one POST with pool, time-outs, retries and a socket to shut; foreign errors become BackendError.
+
+The only file of this floor that knows `requests`. Never follows a redirect, keeps no cookie, reads no `.netrc`, asks no
+proxy for loopback, logs no key and no body. Source: spec backends.md 15.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import ipaddress
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
+from urllib3.exceptions import DecodeError, HTTPError, MaxRetryError, NewConnectionError, ReadTimeoutError
+from urllib3.exceptions import ProtocolError as BrokenProtocol
+from urllib3.poolmanager import PoolManager
+
+from Middleware.common.constants import TICK_S
+from Middleware.common.errors import BackendError
+from Middleware.llmapis.backend_errors import status_error
+from Middleware.llmapis.wire.abort import AbortHandle, opening
+from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
+from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
+
+logger = logging.getLogger(__name__)
+
+TRIES = 3
+TRIES_LOST = 2
+MAX_RETRY_AFTER_S = 30.0
+POOL_SIZE = 1024
+HOSTS = 256
+SWEEP_EVERY_S = 10.0
+ERROR_BODY_BYTES = 64 * 1024
+ERROR_BODY_WAIT_S = 10.0
+DRAIN_S = 0.2
+
+_BODY_FAULTS = (OSError, ValueError, AttributeError, HTTPError, http.client.HTTPException)
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One POST. `endpoint`: its name, for messages. `tries`: 1 = no retries. `secret`: kept out of messages."""
+
+    url: str
+    body: bytes = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
+    endpoint: str
+    connect_timeout_s: float = 30.0
+    read_timeout_s: float = 14400.0
+    tries: int = TRIES
+    secret: str = field(default="", repr=False)
+
+
+class Answer:
+    """An open answer with a good status. Read it with `reads`, then `close` it; both from the thread that opened it."""
+
+    def __init__(self, post: Post, response: requests.Response, handle: AbortHandle, tries: int) -> None:
+        self.status = response.status_code
+        self.headers = response.headers
+        self.tries = tries
+        self._post, self._response, self._handle = post, response, handle
+        self._body = body_of(response)
+        self._closed = False
+
+    @property
+    def content_type(self) -> str:
+        """Lower case, without parameters."""
+        return str(self.headers.get("Content-Type") or "").split(";", 1)[0].strip().lower()
+
+    def reads(self, limit_s: float | None = None) -> Iterator[bytes]:
+        """What each read brought, `b""` at least every TICK_S. Raises BackendError, or RequestCancelled after an abort."""
+        limit = self._post.read_timeout_s if limit_s is None else limit_s
+        try:
+            yield from self._body.reads(tick_s=TICK_S, limit_s=limit)
+        except _BODY_FAULTS as error:
+            self._handle.check()
+            raise _body_error(self._post.endpoint, error) from error
+        self._handle.check()
+
+    def read_all(self) -> bytes:
+        """The whole body. Raises as `reads`."""
+        return b"".join(self.reads())
+
+    def close(self, *, drain_s: float = 0.0) -> None:
+        """Give the connection back when the body was read to its end (or ends within `drain_s`), else close it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._handle.detach()
+        raw = self._response.raw
+        if not self._handle.cancelled and self._body.drain(drain_s):
+            http_response = getattr(raw, "_fp", None)
+            if http_response is not None:
+                http_response.close()
+        else:
+            raw.close()
+        raw.release_conn()
+
+
+class Transport:
+    """The process's pool of connections. `pause(handle, seconds)` and `jitter()` (0 to 1) are for tests."""
+
+    def __init__(
+        self,
+        *,
+        pause: Callable[[AbortHandle, float], None] = AbortHandle.pause,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._pause, self._jitter = pause, jitter
+        self._adapter = _Adapter(pool_connections=HOSTS, pool_maxsize=POOL_SIZE, max_retries=0)
+        self._swept = time.monotonic()
+
+    def post(self, post: Post, handle: AbortHandle) -> Answer:
+        """Send it and wait for a good status, with the retries of spec 15.3.
+
+        Raises BackendError; RequestCancelled as soon as `handle` is aborted, in every phase.
+        """
+        self._sweep()
+        prepared = _prepared(post)
+        attempt = 1
+        while True:
+            handle.check()
+            try:
+                return self._try(post, prepared, handle, attempt)
+            except BackendError as error:
+                if not self._worth_another(error, handle, attempt, post.tries):
+                    raise
+                self._wait(error, handle, attempt)
+            attempt += 1
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self._adapter.close()
+
+    def _try(self, post: Post, prepared: Any, handle: AbortHandle, attempt: int) -> Answer:
+        try:
+            response = self._send(post, prepared, handle)
+        except BackendError as error:
+            if not (error.kind == "connection_lost" and handle.reused):
+                raise
+            # The server had closed a pooled connection while it was idle; that says nothing about the server.
+            response = self._send(post, prepared, handle)
+        answer = Answer(post, response, handle, attempt)
+        if 200 <= answer.status < 300:
+            return answer
+        raise _failed_status(post, answer)
+
+    def _send(self, post: Post, prepared: Any, handle: AbortHandle) -> requests.Response:
+        timeout = (post.connect_timeout_s, post.read_timeout_s)
+        verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+        try:
+            with opening(handle):
+                response = self._adapter.send(
+                    prepared, stream=True, timeout=timeout, verify=verify, proxies=_proxies(post, handle)
+                )
+        except (requests.RequestException, *_BODY_FAULTS) as error:
+            handle.detach()
+            handle.check()
+            raise _open_error(post, error) from error
+        return response
+
+    def _worth_another(self, error: BackendError, handle: AbortHandle, attempt: int, tries: int) -> bool:
+        handle.check()
+        return error.retryable and attempt < min(
+            tries, TRIES_LOST if error.kind == "connection_lost" else TRIES
+        )
+
+    def _wait(self, error: BackendError, handle: AbortHandle, attempt: int) -> None:
+        if error.retry_after_s is not None:
+            seconds = min(error.retry_after_s, MAX_RETRY_AFTER_S)
+        else:
+            seconds = 0.5 * attempt * (0.75 + 0.5 * self._jitter())
+        logger.warning("%s; next try in %.1f s", error, seconds)
+        self._pause(handle, seconds)
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        if now - self._swept >= SWEEP_EVERY_S:
+            self._swept = now
+            self._adapter.close_idle(now)
+
+
+class _Adapter(HTTPAdapter):
+    """`requests` with connections that an AbortHandle knows."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        cast(PoolManager, self.poolmanager).pool_classes_by_scheme = POOL_CLASSES
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        manager.pool_classes_by_scheme = POOL_CLASSES
+        return manager
+
+    def close_idle(self, now: float) -> None:
+        for manager in (self.poolmanager, *self.proxy_manager.values()):
+            close_idle(manager, now)
+
+
+@functools.cache
+def default_transport() -> Transport:
+    """The one that the whole process shares."""
+    return Transport()
+
+
+def _prepared(post: Post) -> Any:
+    """The request, without a session's cookies, redirects and `.netrc`. Raises BackendError `bad_url`."""
+    try:
+        if urlsplit(post.url).scheme.lower() not in ("http", "https"):
+            raise ValueError("the URL must begin with http:// or https://")
+        return requests.Request("POST", post.url, data=post.body, headers=post.headers).prepare()
+    except (requests.RequestException, ValueError) as error:
+        raise BackendError(post.endpoint, "bad_url", str(error)) from error
+
+
+def _proxies(post: Post, handle: AbortHandle) -> dict[str, str]:
+    """The environment's proxies; none for loopback, and none for an address that was checked beforehand."""
+    if handle.pinned or is_loopback(urlsplit(post.url).hostname or ""):
+        return {}
+    return dict(get_environ_proxies(post.url, no_proxy=None))
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _failed_status(post: Post, answer: Answer) -> BackendError:
+    """Reads the error body (a little of it, not for long) and closes the answer."""
+    body = bytearray()
+    until = time.monotonic() + ERROR_BODY_WAIT_S
+    try:
+        for data in answer.reads(min(ERROR_BODY_WAIT_S, post.read_timeout_s)):
+            body += data
+            if len(body) >= ERROR_BODY_BYTES or time.monotonic() > until:
+                break
+    except BackendError as error:
+        logger.debug("the error body of endpoint '%s' was cut: %s", post.endpoint, error.message)
+    finally:
+        answer.close()
+    return status_error(post.endpoint, answer.status, answer.headers, bytes(body), secret=post.secret)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and all that stand behind it, outermost first."""
+    seen: set[int] = set()
+    pending: list[Any] = [error]
+    while pending:
+        one = pending.pop(0)
+        if not isinstance(one, BaseException) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        reason = one.reason if isinstance(one, MaxRetryError) else None
+        pending += [reason, *(one.args if isinstance(one, HTTPError | requests.RequestException) else ())]
+        pending += [one.__cause__, one.__context__]
+
+
+def _open_error(post: Post, error: BaseException) -> BackendError:
+    """A failure before the headers of the answer."""
+    causes = list(_causes(error))
+    place = _place(post.url)
+    if isinstance(error, requests.ConnectTimeout):
+        message = f"no connection to {place} within {post.connect_timeout_s:g} s"
+        return BackendError(post.endpoint, "timeout", message, retryable=True)
+    if any(isinstance(cause, requests.Timeout | ReadTimeoutError | TimeoutError) for cause in causes):
+        return BackendError(post.endpoint, "timeout", f"no answer within {post.read_timeout_s:g} s")
+    if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
+        return BackendError(post.endpoint, "bad_url", f"the URL cannot be used: {place}")
+    unreachable = isinstance(error, requests.exceptions.SSLError | requests.exceptions.ProxyError) or any(
+        isinstance(cause, NewConnectionError) for cause in causes
+    )
+    if unreachable:
+        message = f"cannot connect to {place}: {_reason(causes)}"
+        return BackendError(post.endpoint, "connect_error", message, retryable=True)
+    if any(isinstance(cause, http.client.HTTPException | BodyFault) for cause in causes) and not any(
+        isinstance(cause, http.client.RemoteDisconnected) for cause in causes
+    ):
+        return BackendError(
+            post.endpoint, "protocol_error", f"{place} does not speak HTTP: {_reason(causes)}"
+        )
+    message = f"{place} closed the connection without an answer"
+    return BackendError(post.endpoint, "connection_lost", message, retryable=True)
+
+
+def _body_error(endpoint: str, error: BaseException) -> BackendError:
+    """A failure while the body was read."""
+    if isinstance(error, TimeoutError | ReadTimeoutError):
+        return BackendError(endpoint, "timeout", f"the answer stopped: {error}")
+    if isinstance(error, BodyFault | DecodeError):
+        return BackendError(endpoint, "protocol_error", str(error))
+    if isinstance(error, BodyCut | OSError | BrokenProtocol | http.client.HTTPException):
+        return BackendError(endpoint, "connection_lost", f"the connection broke in the answer: {error}")
+    return BackendError(endpoint, "protocol_error", f"the answer cannot be read: {error}")
+
+
+def _place(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+def _reason(causes: list[BaseException]) -> str:
+    """The system's own words, which name no URL."""
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, requests.RequestException):
+            return str(cause.strerror)
+    return type(causes[-1]).__name__

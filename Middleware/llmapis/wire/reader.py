@@ -1,0 +1,286 @@
+"""Reads what is there of a response body, never waiting to fill a block, and undoes transfer and content coding.
+
+After the headers the socket itself is read: http.client refuses to go on after a time-out, and urllib3's readers give
+one transfer chunk a call, so that tokens which came together could not be handled together. Stand-ins without a socket
+are read through their own `read1`. Never imports `requests`, never decodes text. Source: spec backends.md 11.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+READ_SIZE = 65536
+MAX_CHUNK_HEAD = 16 * 1024
+
+
+class BodyCut(ConnectionError):
+    """The connection ended before the body did."""
+
+
+class BodyFault(ValueError):
+    """The body's transfer or content coding is not what the headers say."""
+
+
+class Framing(Protocol):
+    """Where the body ends on a connection."""
+
+    done: bool
+    ends_at_eof: bool
+
+    def feed(self, data: bytes) -> bytes: ...
+
+
+class ChunkedFraming:
+    """Transfer-Encoding: chunked. Source: RFC 9112, 7.1. Chunk extensions and trailers are read over."""
+
+    ends_at_eof = False
+
+    def __init__(self) -> None:
+        self.done = False
+        self._held = b""
+        self._left = 0
+        """Bytes of the current chunk; 0: a chunk head comes; -1: the line end after a chunk; -2: trailers."""
+
+    def feed(self, data: bytes) -> bytes:
+        if self._held:
+            data = self._held + data
+        position, end, left = 0, len(data), self._left
+        parts = []
+        while position < end:
+            if left > 0:
+                stop = position + left
+                if stop > end:
+                    parts.append(data[position:])
+                    left = stop - end
+                    position = end
+                    break
+                parts.append(data[position:stop])
+                position, left = stop, -1
+            elif left == -1:
+                if data[position : position + 2] == b"\r\n":
+                    position += 2
+                elif data[position : position + 1] == b"\n":
+                    position += 1
+                elif end - position < 2:
+                    break
+                else:
+                    raise BodyFault("a transfer chunk is longer than it says")
+                left = 0
+            else:
+                line_end = data.find(b"\n", position)
+                if line_end < 0:
+                    break
+                if left == 0:
+                    left = _chunk_size(data[position:line_end]) or -2
+                elif not data[position:line_end].strip():
+                    self.done = True
+                    position = end
+                    break
+                position = line_end + 1
+        self._left = left
+        self._held = data[position:]
+        if len(self._held) > MAX_CHUNK_HEAD:
+            raise BodyFault("a transfer chunk has no readable size")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class CountedFraming:
+    """Content-Length."""
+
+    ends_at_eof = False
+
+    def __init__(self, length: int) -> None:
+        self._left = length
+        self.done = length == 0
+
+    def feed(self, data: bytes) -> bytes:
+        data = data[: self._left]
+        self._left -= len(data)
+        self.done = self._left == 0
+        return data
+
+
+class OpenFraming:
+    """Neither: the body ends when the server closes."""
+
+    ends_at_eof = True
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def feed(self, data: bytes) -> bytes:
+        return data
+
+
+def _chunk_size(head: bytes) -> int:
+    digits = head.split(b";", 1)[0].strip()
+    try:
+        size = int(digits, 16)
+    except ValueError:
+        size = -1
+    if size < 0 or not digits.isalnum():
+        raise BodyFault("a transfer chunk has no readable size")
+    return size
+
+
+class Inflater:
+    """Content-Encoding gzip (also several members) or deflate (with or without the zlib wrapper)."""
+
+    def __init__(self, encoding: str) -> None:
+        self._bits = 31 if encoding in ("gzip", "x-gzip") else 15
+        self._raw_allowed = self._bits == 15
+        self._object = zlib.decompressobj(self._bits)
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        parts = []
+        data = self._held + data
+        self._held = b""
+        if self._raw_allowed and len(data) < 2:
+            self._held, data = data, b""
+        while data:
+            if self._object.eof:
+                if self._bits != 31:
+                    break
+                data = data.lstrip(b"\0")
+                self._object = zlib.decompressobj(self._bits)
+                if not data:
+                    break
+            parts.append(self._inflate(data))
+            data = self._object.unused_data
+        return b"".join(parts)
+
+    def _inflate(self, data: bytes) -> bytes:
+        try:
+            out = self._object.decompress(data)
+        except zlib.error as error:
+            if not self._raw_allowed:
+                raise BodyFault("the compressed body cannot be read") from error
+            self._raw_allowed = False
+            self._bits = -15
+            self._object = zlib.decompressobj(self._bits)
+            return self._inflate(data)
+        self._raw_allowed = False
+        return out
+
+
+class SocketBody:
+    """One body on a live socket. `complete`: read to its end, so that the connection may be used again."""
+
+    def __init__(
+        self, sock: Any, framing: Framing, inflater: Inflater | None, head: Callable[[], bytes]
+    ) -> None:
+        self._sock, self._framing, self._inflater, self._head = sock, framing, inflater, head
+
+    @property
+    def complete(self) -> bool:
+        return self._framing.done
+
+    def reads(self, *, tick_s: float, limit_s: float) -> Iterator[bytes]:
+        """What each read brought; `b""` after each `tick_s` without output. Ends with the body.
+
+        Raises TimeoutError when nothing came for `limit_s`, BodyCut, BodyFault, or the socket's own OSError.
+        """
+        framing, inflater, receive = self._framing, self._inflater, self._sock.recv
+        data = self._buffered()
+        heard = told = time.monotonic()
+        wait = min(tick_s, limit_s)
+        self._sock.settimeout(wait)
+        while not framing.done:
+            if not data:
+                try:
+                    data = receive(READ_SIZE)
+                except (TimeoutError, ssl.SSLWantReadError):
+                    told = time.monotonic()
+                    if told - heard >= limit_s:
+                        raise TimeoutError(f"nothing came for {limit_s:g} s") from None
+                    yield b""
+                    continue
+                if not data:
+                    if framing.ends_at_eof:
+                        framing.done = True
+                        return
+                    raise BodyCut("the connection closed before the answer was complete")
+            out = framing.feed(data)
+            if inflater is not None:
+                out = inflater.feed(out)
+            heard = time.monotonic()
+            if out:
+                told = heard
+                yield out
+            elif heard - told >= tick_s:
+                told = heard
+                yield b""
+            data = b""
+
+    def drain(self, wait_s: float) -> bool:
+        """Read the rest of a body that has said all it has to say, for at most `wait_s`. True when complete."""
+        until = time.monotonic() + wait_s
+        while not self._framing.done and not self._framing.ends_at_eof:
+            self._sock.settimeout(max(until - time.monotonic(), 0.0))
+            try:
+                data = self._sock.recv(READ_SIZE)
+                if not data or time.monotonic() > until:
+                    return False
+                self._framing.feed(data)
+            except (OSError, BodyFault):
+                return False
+        return self._framing.done
+
+    def _buffered(self) -> bytes:
+        """What http.client has read ahead, and what the socket already holds."""
+        self._sock.settimeout(0.0)
+        try:
+            return self._head()
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return b""
+
+
+class StandInBody:
+    """A body without a socket of ours to read (tests, unusual content codings): no ticks.
+
+    `more()` gives the next piece, `b""` at the end; it may raise urllib3's own errors.
+    """
+
+    def __init__(self, more: Callable[[], bytes]) -> None:
+        self._more = more
+        self.complete = False
+
+    def reads(self, *, tick_s: float, limit_s: float) -> Iterator[bytes]:
+        while data := self._more():
+            yield data
+        self.complete = True
+
+    def drain(self, wait_s: float) -> bool:
+        return self.complete
+
+
+def body_of(response: Any) -> SocketBody | StandInBody:
+    """The body of a `requests` response that was opened with `stream=True`."""
+    raw = response.raw
+    encoding = str(raw.headers.get("content-encoding") or "").strip().lower()
+    http = getattr(raw, "_fp", None)
+    file = getattr(http, "fp", None)
+    sock = getattr(getattr(file, "raw", None), "_sock", None)
+    if sock is not None and file is not None and encoding in _INFLATED:
+        inflater = Inflater(encoding) if _INFLATED[encoding] else None
+        return SocketBody(sock, _framing(http), inflater, lambda: file.read1(READ_SIZE) or b"")
+    if hasattr(raw, "read1"):
+        return StandInBody(lambda: raw.read1(READ_SIZE, decode_content=True) or b"")
+    pieces = response.iter_content(chunk_size=None)
+    return StandInBody(lambda: next(pieces, b""))
+
+
+_INFLATED = {"": False, "identity": False, "gzip": True, "x-gzip": True, "deflate": True}
+
+
+def _framing(http: Any) -> Framing:
+    if http.chunked:
+        return ChunkedFraming()
+    if http.length is not None:
+        return CountedFraming(http.length)
+    return OpenFraming()
