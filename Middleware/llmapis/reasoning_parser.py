@@ -1,7 +1,7 @@
 """Splits reasoning that a model wrote inside its text from the answer (`reasoningParser`). Pure.
 
-`feed(text)` and `finish()` give pieces in their order, `("thinking" | "text", str)`; any cut of the text
-gives the same pieces joined. At most the length of a mark less one is held back. Source: spec backends.md 12.
+`feed(text)` and `finish()` give `(thinking, text)`; joined, any cut of the text gives the same
+two. At most the length of a mark less one is held back. Source: spec backends.md 12.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ import logging
 from dataclasses import dataclass, field
 
 logger = logging.getLogger(__name__)
-
-Piece = tuple[str, str]
-"""`("thinking", ...)` or `("text", ...)`, never empty."""
 
 THINKING, TEXT = "thinking", "text"
 
@@ -84,31 +81,30 @@ class ReasoningSplitter:
     def __post_init__(self) -> None:
         self._current = self._marks
 
-    def feed(self, text: str) -> list[Piece]:
-        """What `text` decides, in order."""
+    def feed(self, text: str) -> tuple[str, str]:
+        """`(thinking, text)` that `text` decides."""
         buffer = self._held + text
         self._held = ""
-        pieces: list[Piece] = []
+        said: dict[str, list[str]] = {THINKING: [], TEXT: []}
         position = 0
         while True:
             position = self._skip_line_end(buffer, position)
             if position < 0:
-                return pieces
+                break
             start, mark = self._search(buffer, position)
-            _add(pieces, self._kind, buffer[position:start])
+            said[self._kind].append(buffer[position:start])
             self._passed += start - position
             if mark is None:
                 self._held = buffer[start:]
-                return pieces
+                break
             position = start if mark.kept else start + len(mark.literal)
             self._enter(mark)
+        return "".join(said[THINKING]), "".join(said[TEXT])
 
-    def finish(self) -> list[Piece]:
-        """What was held: half a mark is what it stands in."""
-        held, self._held = self._held, ""
-        if self._line_end_due:
-            held = ""
-        return [(self._kind, held)] if held else []
+    def finish(self) -> tuple[str, str]:
+        """What was held: half a mark belongs to what it stands in."""
+        held, self._held = "" if self._line_end_due else self._held, ""
+        return (held, "") if self._kind == THINKING else ("", held)
 
     def _enter(self, mark: _Mark) -> None:
         if self._auto:
@@ -160,14 +156,6 @@ def _next_lead(buffer: str, position: int) -> int:
     return min(angle, bracket)
 
 
-def _add(pieces: list[Piece], kind: str, text: str) -> None:
-    if not text:
-        return
-    if pieces and pieces[-1][0] == kind:
-        text = pieces.pop()[1] + text
-    pieces.append((kind, text))
-
-
 def reasoning_splitter(name: str | None) -> ReasoningSplitter | None:
     """The splitter for a `reasoningParser` value; None for `none`, empty, or an unknown name (warned of)."""
     if not name or name == "none":
@@ -185,8 +173,6 @@ def split_reasoning(name: str | None, text: str) -> tuple[str, str]:
     splitter = reasoning_splitter(name)
     if splitter is None:
         return "", text
-    pieces = splitter.feed(text) + splitter.finish()
-    return (
-        "".join(piece for kind, piece in pieces if kind == THINKING),
-        "".join(piece for kind, piece in pieces if kind == TEXT),
-    )
+    thinking, answer = splitter.feed(text)
+    late_thinking, late_answer = splitter.finish()
+    return thinking + late_thinking, answer + late_answer

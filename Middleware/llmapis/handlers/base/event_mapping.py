@@ -6,9 +6,12 @@ Source: spec backends.md 10, frontend-api.md 11.3.
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 JsonObject = dict[str, Any]
 
@@ -63,6 +66,20 @@ def arguments_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
+def arguments_object(arguments: Any) -> JsonObject:
+    """Tool-call arguments as an object: text is parsed; blank, invalid or no object: `{}`, warned of."""
+    value = arguments
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if isinstance(value, Mapping):
+        return dict(value)
+    logger.warning("tool call arguments are not a JSON object, {} is sent: %.100r", arguments)
+    return {}
+
+
 def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | None:
     """The standard usage object; None when neither count is a number."""
     counts = [int(count) if _is_count(count) else None for count in (prompt, completion, total)]
@@ -101,7 +118,7 @@ def _is_count(value: Any) -> bool:
 class ToolCallDeltas:
     """Makes the tool-call deltas of one stream regular.
 
-    Every delta has `index`; the first of a call has `id`, `type` and `function.arguments`; arguments are text.
+    Every delta has `index`; the first of a call has `id`, `type` and `function.arguments`, which is text.
     A new `id` under an index that is taken begins a new call with the next free index.
     """
 

@@ -10,7 +10,7 @@ import base64
 import binascii
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,6 +36,7 @@ _MAGIC = (
 )
 
 Part = dict[str, Any]
+_Shape = Callable[[Message, list[str]], Message]
 
 
 def image_format(data: bytes) -> str | None:
@@ -113,9 +114,9 @@ def bare_base64(source: str) -> str | None:
     return None
 
 
-def bare_images(message: Message) -> list[str]:
-    """The images of a message as base64 texts, unusable ones left out."""
-    return [data for source in image_sources(message) if (data := bare_base64(source)) is not None]
+def bare_images(sources: Sequence[str]) -> list[str]:
+    """The sources as base64 texts, unusable ones left out."""
+    return [data for source in sources if (data := bare_base64(source)) is not None]
 
 
 def image_sources(message: Message) -> list[str]:
@@ -129,19 +130,44 @@ def image_sources(message: Message) -> list[str]:
     return sources
 
 
-def with_image_parts(
-    messages: Messages, to_part: Callable[[str], Part | None], *, images_first: bool = False
-) -> Messages:
-    """Messages whose user images became content parts; the key `images` is gone everywhere.
+def with_images(messages: Messages, shape: _Shape) -> Messages:
+    """Messages in the backend's own shape: `shape(user message, sources)`; other roles lose the key `images`.
 
-    All sources of a message skipped: its content stays a text. Images that cannot be read at all (no
-    list): every message goes back to text, and a note says so in a last user message.
+    Images that cannot be read at all (no list): every message goes back to text, and a note says so in a last
+    user message.
     """
     try:
-        return [_with_parts(message, to_part, images_first) for message in messages]
+        return [_shaped(message, shape) for message in messages]
     except TypeError as error:
         logger.warning("images could not be read, all messages are sent as text: %s", error)
     return with_unreadable_note([without_images(message) for message in messages])
+
+
+def _shaped(message: Message, shape: _Shape) -> Message:
+    if "images" not in message:
+        return message
+    plain = without_images(message)
+    return shape(plain, image_sources(message)) if message.get("role") == "user" else plain
+
+
+def content_parts(to_part: Callable[[str], Part | None], *, images_first: bool = False) -> _Shape:
+    """A shape for `with_images`: content parts, images behind (or before) the text.
+
+    All sources of a message skipped: its content stays a text.
+    """
+
+    def shape(message: Message, sources: list[str]) -> Message:
+        parts = [part for source in sources if (part := to_part(source)) is not None]
+        if not parts:
+            return message
+        content = message.get("content")
+        if isinstance(content, list):
+            texts = list(content)
+        else:
+            texts = [{"type": "text", "text": content}] if content else []
+        return {**message, "content": parts + texts if images_first else texts + parts}
+
+    return shape
 
 
 def with_unreadable_note(messages: Messages) -> Messages:
@@ -154,23 +180,6 @@ def with_unreadable_note(messages: Messages) -> Messages:
 
 def without_images(message: Message) -> Message:
     return {key: value for key, value in message.items() if key != "images"}
-
-
-def _with_parts(message: Message, to_part: Callable[[str], Part | None], images_first: bool) -> Message:
-    if "images" not in message:
-        return message
-    plain = without_images(message)
-    if message.get("role") != "user":
-        return plain
-    parts = [part for source in image_sources(message) if (part := to_part(source)) is not None]
-    if not parts:
-        return plain
-    content = plain.get("content")
-    if isinstance(content, list):
-        texts = list(content)
-    else:
-        texts = [{"type": "text", "text": content}] if content else []
-    return {**plain, "content": parts + texts if images_first else texts + parts}
 
 
 def _warn_skipped(source: str) -> None:

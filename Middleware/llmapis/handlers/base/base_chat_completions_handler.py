@@ -1,0 +1,68 @@
+"""What backends share that are sent a list of messages. Source: spec backends.md 8."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from Middleware.common.types import JsonObject, Messages
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+from Middleware.llmapis.handlers.base.message_building import InjectedTexts, attach_schema, build_messages
+
+
+def joined_url(base: str, path: str) -> str:
+    """`base` with `path` (`/v1/chat/completions`) behind it; what `base` already ends in is not doubled.
+
+    A base may end in the version, in the last steps, or in all of the path; a query stays at the end.
+    """
+    address, mark, query = base.partition("?")
+    address = address.rstrip("/")
+    version, _, rest = path.strip("/").partition("/")
+    if address.endswith(f"/{rest}"):
+        whole = address
+    elif address.endswith(f"/{version}"):
+        whole = f"{address}/{rest}"
+    else:
+        whole = f"{address}/{version}/{rest}"
+    return f"{whole}{mark}{query}"
+
+
+class BaseChatCompletionsHandler(LlmApiHandler):
+    """Payload: `model`, `messages`, `gen`, tools, schema; a later key wins."""
+
+    takes_messages: ClassVar[bool] = True
+
+    def _prepare_payload(
+        self,
+        conversation: Messages | None,
+        system_prompt: str | None,
+        prompt: str | None,
+        *,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        schema: JsonObject | None = None,
+    ) -> JsonObject:
+        texts = InjectedTexts.of(self.settings.endpoint.raw)
+        messages = build_messages(conversation, system_prompt, prompt, texts)
+        payload = self._payload_head(self._convert_messages(messages))
+        self._add_tools(payload, tools, tool_choice)
+        if schema:
+            attach_schema(payload, schema, self.settings.endpoint.api_type)
+        return payload
+
+    def _payload_head(self, messages: Messages) -> JsonObject:
+        payload: JsonObject = {}
+        if not self.settings.endpoint.raw.get("dontIncludeModel", False):
+            payload["model"] = self.settings.model
+        payload["messages"] = messages
+        payload.update(self._generation_fields())
+        return payload
+
+    def _convert_messages(self, messages: Messages) -> Messages:
+        """The backend's own form of tool turns and images."""
+        raise NotImplementedError
+
+    def _add_tools(self, payload: JsonObject, tools: list[JsonObject] | None, tool_choice: Any) -> None:
+        if tools:
+            payload["tools"] = tools
+        if tool_choice is not None:
+            payload["tool_choice"] = tool_choice

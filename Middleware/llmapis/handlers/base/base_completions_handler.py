@@ -1,0 +1,56 @@
+"""What backends share that are sent one flat prompt. Source: spec backends.md 8.3, 14.
+
+The prompt comes formatted by its template. With the endpoint's `strictPromptTemplate` its system and prompt
+texts have been put inside the turns by whoever formatted them; here only the completion text is added.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from Middleware.common.types import Messages
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+from Middleware.llmapis.handlers.base.image_injection import bare_images, image_sources
+from Middleware.llmapis.handlers.base.message_building import InjectedTexts
+
+logger = logging.getLogger(__name__)
+
+BEGIN_TOKENS = ("<s>", "<bos>", "<BOS_TOKEN>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>")
+
+
+def flat_prompt(system_prompt: str | None, prompt: str | None, endpoint: Mapping[str, Any]) -> str:
+    """System and prompt as one text, with the texts of the endpoint; each is in it once."""
+    texts = InjectedTexts.of(endpoint)
+    system_prompt, prompt = system_prompt or "", prompt or ""
+    if endpoint.get("strictPromptTemplate") is True:
+        return f"{system_prompt}{prompt}{texts.completion}"
+    return f"{texts.system}{system_prompt}{texts.prompt}{prompt}".strip() + texts.completion
+
+
+def without_begin_token(prompt: str) -> str:
+    """`prompt` without a leading begin-of-text token."""
+    for token in BEGIN_TOKENS:
+        if prompt.startswith(token):
+            return prompt[len(token) :]
+    return prompt
+
+
+def flat_images(conversation: Messages | None) -> list[str]:
+    """All images of the user messages, oldest first, as base64 texts."""
+    return [
+        image
+        for message in conversation or ()
+        if message.get("role") == "user" and isinstance(message.get("images"), list)
+        for image in bare_images(image_sources(message))
+    ]
+
+
+class BaseCompletionsHandler(LlmApiHandler):
+    """One prompt text; no tools, no schema."""
+
+    takes_messages: ClassVar[bool] = False
+
+    def _flat_prompt(self, system_prompt: str | None, prompt: str | None) -> str:
+        return flat_prompt(system_prompt, prompt, self.settings.endpoint.raw)

@@ -1,0 +1,87 @@
+"""KoboldCpp's own API: one flat prompt, named events, an abort call. Source: spec backends.md 9.5, 17."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.handlers.base.base_completions_handler import (
+    BaseCompletionsHandler,
+    flat_images,
+    without_begin_token,
+)
+from Middleware.llmapis.handlers.base.event_mapping import finish_fields, usage_of
+from Middleware.llmapis.handlers.base.stream_state import StreamState
+from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.llmapis.llm_text import LlmText
+
+logger = logging.getLogger(__name__)
+
+
+@BACKENDS.register("koboldCppGenerate", "koboldCppGenerateImageSpecific")
+class KoboldCppApiHandler(BaseCompletionsHandler):
+    """`POST {base}/api/extra/generate/stream` (Server-Sent Events), or `/api/v1/generate` (whole)."""
+
+    eof_is_end: ClassVar[bool] = True
+    _required_event_name: ClassVar[str | None] = "message"
+
+    def _get_api_endpoint_url(self) -> str:
+        path = "/api/extra/generate/stream" if self.settings.stream else "/api/v1/generate"
+        return f"{self.base_url}{path}"
+
+    def abort_request(self) -> tuple[str, JsonObject] | None:
+        """Closing the connection does not stop a prefill or a whole answer. `genkey`: the preset's."""
+        key = self.settings.samplers.get("genkey")
+        return f"{self.base_url}/api/extra/abort", {"genkey": key} if key else {}
+
+    def _prepare_payload(
+        self,
+        conversation: Messages | None,
+        system_prompt: str | None,
+        prompt: str | None,
+        *,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        schema: JsonObject | None = None,
+    ) -> JsonObject:
+        text = self._flat_prompt(system_prompt, prompt)
+        bare = without_begin_token(text)
+        if self.settings.endpoint.raw.get("strictPromptTemplate") is True:
+            text = bare
+        elif bare != text:
+            _tell_of_begin_token(self.settings.endpoint.name)
+        fields = self._generation_fields()
+        fields.pop("images", None)
+        payload: JsonObject = {"prompt": text, **fields}
+        if images := flat_images(conversation):
+            payload["images"] = images
+        return payload
+
+    def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
+        token = data.get("token") or ""
+        reason = data.get("finish_reason")
+        if reason is None or reason == "null":
+            return {"token": token, "finish_reason": None}
+        chunk: Chunk = {"token": token, **finish_fields(reason)}  # type: ignore[typeddict-item]
+        return chunk
+
+    def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
+        result = body["results"][0]
+        return whole_answer(
+            result["text"] or "",
+            finish=result.get("finish_reason"),
+            facts={"usage": usage_of(result.get("prompt_tokens"), result.get("completion_tokens"))},
+        )
+
+
+@lru_cache(maxsize=256)
+def _tell_of_begin_token(endpoint: str) -> None:
+    """Said once for each endpoint."""
+    logger.debug(
+        "endpoint '%s': the prompt template begins with a begin-of-text token, and KoboldCpp adds its own; "
+        "strictPromptTemplate would leave it out",
+        endpoint,
+    )

@@ -1,0 +1,72 @@
+"""Ollama's generate API, raw: without Ollama's own template. Source: spec backends.md 9.4."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
+from Middleware.llmapis.handlers.base.stream_state import StreamState
+from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, split_options
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.llmapis.llm_text import LlmText
+
+
+@BACKENDS.register("ollamaApiGenerate")
+class OllamaGenerateApiHandler(BaseCompletionsHandler):
+    """`POST {base}/api/generate`, one JSON object a line."""
+
+    _iterate_by_lines: ClassVar[bool] = True
+
+    def _get_api_endpoint_url(self) -> str:
+        return f"{self.base_url}/api/generate"
+
+    def _prepare_payload(
+        self,
+        conversation: Messages | None,
+        system_prompt: str | None,
+        prompt: str | None,
+        *,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        schema: JsonObject | None = None,
+    ) -> JsonObject:
+        stream_key = self.settings.endpoint.api_type.get("streamPropertyName")
+        options, lifted = split_options(self._generation_fields(), stream_key)
+        payload: JsonObject = {
+            "model": self.settings.model,
+            "prompt": self._flat_prompt(system_prompt, prompt),
+            "stream": self.settings.stream,
+            "raw": True,
+            "options": options,
+            **lifted,
+        }
+        if images := flat_images(conversation):
+            payload["images"] = images
+        return payload
+
+    def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
+        if state.model is None:
+            state.model = data.get("model")
+        chunk: Chunk = {"token": data.get("response") or "", "finish_reason": None}
+        if thinking := data.get("thinking"):
+            chunk["thinking"] = thinking
+        if data.get("done"):
+            state.ended = True
+            add_ending(chunk, data, called=False)
+        return chunk
+
+    def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
+        ending: Chunk = {"token": "", "finish_reason": None}
+        add_ending(ending, body, called=False)
+        return whole_answer(
+            body["response"] or "",
+            thinking=body.get("thinking") or "",
+            finish=ending["finish_reason"],
+            facts={
+                "usage": ending.get("usage"),
+                "model": body.get("model"),
+                "native_finish_reason": ending.get("native_finish_reason"),
+            },
+        )

@@ -1,0 +1,67 @@
+"""OpenAI text completions: one flat prompt, no tools, no images. Source: spec backends.md 9.2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import joined_url
+from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
+from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage
+from Middleware.llmapis.handlers.base.stream_state import StreamState
+from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.handlers.impl.openai_api_handler import ask_for_usage
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.llmapis.llm_text import LlmText
+
+
+@BACKENDS.register("openAIV1Completion")
+class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
+    """`POST {base}/v1/completions`, Server-Sent Events."""
+
+    def _get_api_endpoint_url(self) -> str:
+        return joined_url(self.base_url, "/v1/completions")
+
+    def _prepare_payload(
+        self,
+        conversation: Messages | None,
+        system_prompt: str | None,
+        prompt: str | None,
+        *,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        schema: JsonObject | None = None,
+    ) -> JsonObject:
+        payload: JsonObject = {
+            "prompt": self._flat_prompt(system_prompt, prompt),
+            **self._generation_fields(),
+        }
+        if not self.settings.endpoint.raw.get("dontIncludeModel", False):
+            payload["model"] = self.settings.model
+        ask_for_usage(payload, self.settings.endpoint.raw, self.settings.stream)
+        return payload
+
+    def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
+        if state.model is None:
+            state.model = data.get("model")
+        choices = data.get("choices")
+        usage = data.get("usage")
+        if not choices:
+            counted = openai_usage(usage)
+            return None if counted is None else {"token": "", "finish_reason": None, "usage": counted}
+        choice = choices[0]
+        reason = choice.get("finish_reason")
+        chunk: Chunk = {"token": choice.get("text") or "", "finish_reason": None}
+        if reason is not None:
+            chunk.update(finish_fields(reason))  # type: ignore[typeddict-item]
+        if usage and (counted := openai_usage(usage)) is not None:
+            chunk["usage"] = counted
+        return chunk
+
+    def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
+        choice = body["choices"][0]
+        return whole_answer(
+            choice["text"] or "",
+            finish=choice.get("finish_reason"),
+            facts={"usage": openai_usage(body.get("usage")), "model": body.get("model")},
+        )
