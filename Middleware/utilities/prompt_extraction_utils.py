@@ -38,7 +38,7 @@ def without_system(messages: Messages) -> Messages:
 
 
 def system_text(messages: Messages, *, everywhere: bool) -> str:
-    """Contents of the leading system messages, or of all of them, joined by blanks. Source: workflows.md 7.7."""
+    """Contents of the leading, or of all, system messages, joined by blanks. Source: workflows.md 7.7."""
     chosen = messages if everywhere else leading_system_messages(messages)
     return " ".join(message["content"] for message in chosen if message["role"] == "system")
 
@@ -66,9 +66,9 @@ def newest_within(
     minimum: int = 1,
     cost: Callable[[Message], int] = message_cost,
 ) -> Messages:
-    """The newest messages within `count` and a token `budget`, oldest first; `newest` walks back from the newest.
+    """The newest messages within `count` and a token `budget`, oldest first; `newest` walks backwards.
 
-    The first `minimum` are taken whatever they cost; then each while the sum stays within the budget; the walk
+    The first `minimum` are taken whatever they cost, then each while the sum stays in the budget; the walk
     stops at the first that does not fit. None: no such limit. Source: workflows.md 7.7, 7.8.
     """
     taken: Messages = []
@@ -91,7 +91,7 @@ def last_messages(messages: Messages, count: int, *, drop_all_system: bool = Fal
 
 
 def discussion_id(messages: Messages) -> str | None:
-    """Id of the first discussion tag; None: no tag, an empty one, not a flat name. Source: workflows.md 3.3."""
+    """Id of the first discussion tag; None: no tag, empty, or not a flat name. Source: workflows.md 3.3."""
     for message in messages:
         found = _DISCUSSION_TAG.search(message["content"])
         if found:

@@ -78,17 +78,18 @@ def with_tool_text(messages: Iterable[Message]) -> Messages:
 
 def call_name(call: JsonObject) -> str:
     """Function name of a tool call, `unknown` if it has none."""
-    return str(_function(call).get("name") or "unknown")
+    return str(call_function(call).get("name") or "unknown")
 
 
 def arguments_text(call: JsonObject) -> str:
     """Arguments of a tool call as they came, an object as JSON text, nothing as `""`."""
-    arguments = _function(call).get("arguments")
+    arguments = call_function(call).get("arguments")
     if arguments is None:
         return ""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def _function(call: JsonObject) -> Mapping[str, Any]:
+def call_function(call: JsonObject) -> Mapping[str, Any]:
+    """The `function` object of a tool call, empty if there is none."""
     function = call.get("function")
     return function if isinstance(function, Mapping) else {}

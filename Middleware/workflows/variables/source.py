@@ -24,17 +24,18 @@ def _no_time_context() -> str:
 
 @dataclass(frozen=True, slots=True)
 class VariableSource:
-    """All that a placeholder of one node can show. For another message list: `dataclasses.replace(source, messages=...)`.
+    """All that a placeholder of one node can show. `dataclasses.replace(source, messages=...)` for other
+    messages.
 
-    `workflow_variables`: top-level keys of the file without `nodes`, raw. `agent_inputs`: `{"agent1Input": ...}`;
-    `agent_outputs`: `{"agent1Output": ...}`; `thoughts`: `{"agent1Thinking": str}`: of this run only, up to now.
-    `time_context()` gives `time_context_summary`; called only when a text names it.
-    `llm_handler`: the node's model; None = no endpoint, or not loaded yet (counts as a chat model).
+    `workflow_variables`: top-level keys of the file without `nodes`, raw. Of this run, up to now:
+    `agent_inputs` `{"agent1Input": ...}`, `agent_outputs` `{"agent1Output": ...}`, `thoughts`
+    `{"agent1Thinking": str}`. `time_context()` gives `time_context_summary`; called only when a text names
+    it. `llm_handler`: the node's model; None = no endpoint, or not loaded yet (counts as a chat model).
     `node`: the node object, numbers coerced (`jinja2`, window numbers and flags are read here).
     `categories`: category name -> description in file order; only in the categorisation run, else empty.
     `drop_all_system`: memory nodes: `chat_*` slices drop every system message.
-    `file`, `pointer`: the workflow file below the config root and the node's JSON pointer (`/nodes/2`), for warnings.
-    `now`: the clock, local time; read at most once a substitution.
+    `file`, `pointer`: the workflow file below the config root, the node's JSON pointer (`/nodes/2`); for
+    warnings. `now`: the clock, local time; read at most once a substitution.
     """
 
     request: RequestContext

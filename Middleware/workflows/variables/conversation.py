@@ -1,0 +1,219 @@
+"""Conversation variables: the text of the newest messages, as one node sees them. Source: workflows.md 7.7 -
+7.9.
+
+Walks back from the newest message and looks at no more than it takes; changes no message in place.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from Middleware.common.types import JsonObject, Message, Messages
+from Middleware.config.endpoints import load_prompt_template
+from Middleware.config.users import means_true
+from Middleware.utilities.prompt_extraction_utils import (
+    newest_first,
+    newest_within,
+    system_text,
+    without_system,
+)
+from Middleware.utilities.prompt_template_utils import (
+    arguments_text,
+    call_function,
+    call_name,
+    format_messages,
+    strip_marks,
+    system_turn,
+)
+from Middleware.utilities.text_utils import estimation_factor
+from Middleware.workflows.variables.source import VariableSource
+
+logger = logging.getLogger(__name__)
+
+ROLE_TAGS = {"user": "User: ", "assistant": "Assistant: ", "system": "System: ", "tool": "Tool Result: "}
+SUMMARY_LENGTH = 200
+WINDOW_RESERVE = 512
+
+
+class Conversation:
+    """The conversation of one `VariableSource`: windows (lists of messages) and their two forms of text."""
+
+    def __init__(self, source: VariableSource) -> None:
+        self._source = source
+        model = source.llm_handler
+        self._chat = model is None or model.takes_message_collection
+        self._endpoint: Mapping[str, Any] = {} if model is None else model.llm.endpoint.raw
+
+    def last(self, count: int, *, templated: bool) -> str:
+        """The last `count` messages; with the clamp, only as many as fit the window."""
+        return self._slice(templated, count=max(count, 0), budget=self._window)
+
+    def last_n(self, *, templated: bool) -> str:
+        return self.last(self._number("nMessagesToIncludeInVariable", 5), templated=templated)
+
+    def token_limit(self, *, templated: bool) -> str:
+        limit = self._limit("estimatedTokensToIncludeInVariable")
+        return self._slice(templated, budget=limit)
+
+    def min_messages_max_tokens(self, *, templated: bool) -> str:
+        """At least so many messages, more while within the limit; with the clamp the minimum gives way."""
+        minimum = 1 if self._clamped else max(1, self._number("minMessagesInVariable", 5))
+        return self._slice(templated, budget=self._limit("maxEstimatedTokensInVariable"), minimum=minimum)
+
+    def system_prompt(self, *, templated: bool) -> str:
+        text = system_text(self._source.messages, everywhere=not self._chat)
+        return text if self._chat else strip_marks(system_turn(text, self._template(templated)))
+
+    def without_system(self, *, templated: bool) -> str:
+        messages = without_system(self._all_messages)
+        if not self._chat:
+            return strip_marks(format_messages(messages, self._template(templated)))
+        text = "".join(message["content"] for message in messages)
+        return strip_marks(text) if templated else text
+
+    def _slice(
+        self, templated: bool, *, count: int | None = None, budget: float | None = None, minimum: int = 1
+    ) -> str:
+        drop_all = templated or not self._chat or self._source.drop_all_system
+        newest: Iterable[Message] = newest_first(self._source.messages, drop_all_system=drop_all)
+        if self._calls is not None:
+            newest = (with_tool_text(message, self._calls) for message in newest)
+        messages = newest_within(newest, count=count, budget=budget, minimum=minimum)
+        return self._templated_text(messages) if templated else self._chat_text(messages)
+
+    def _chat_text(self, messages: Messages) -> str:
+        tagged = bool(self._source.node.get("addUserAssistantTags"))
+        user = self._source.user
+        separator = (
+            user.conversation_separation_delimiter if user.separate_conversation_in_variables else "\n"
+        )
+        return separator.join(
+            (ROLE_TAGS.get(message["role"], "") if tagged else "") + message["content"]
+            for message in messages
+        )
+
+    def _templated_text(self, messages: Messages) -> str:
+        if self._chat:
+            return strip_marks("".join(message["content"] for message in messages))
+        return strip_marks(format_messages(messages, self._template(True)))
+
+    def _template(self, templated: bool) -> Mapping[str, str]:
+        """The endpoint's template for `templated_*` names, the user's for `chat_*` names."""
+        model = self._source.llm_handler
+        if templated and model is not None:
+            template: Mapping[str, str] = model.prompt_template
+            return template
+        return load_prompt_template(
+            self._source.request.snapshot, self._source.user.chat_prompt_template_name
+        )
+
+    @cached_property
+    def _calls(self) -> Mapping[str, str] | None:
+        """Tool call id -> how the call is named in its result; None when the node wants no tool calls as
+        text.
+        """
+        if not self._source.node.get("includeToolCallsInConversation"):
+            return None
+        return tool_call_labels(self._source.messages)
+
+    @property
+    def _all_messages(self) -> Messages:
+        calls = self._calls
+        messages = self._source.messages
+        return messages if calls is None else [with_tool_text(message, calls) for message in messages]
+
+    def _number(self, key: str, default: int, *, bad: int | None = None) -> int:
+        """A number of the node: `default` when absent, `bad` (None: the default too) when it is no int."""
+        value = self._source.node.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        return default if value is None or bad is None else bad
+
+    def _limit(self, key: str) -> float:
+        """The token limit of a field, with the clamp scaled by the level and not above the window."""
+        limit = self._number(key, 2048)
+        if not self._clamped:
+            return limit
+        scaled = int(limit * self._factor)
+        return scaled if self._window is None else min(scaled, self._window)
+
+    @cached_property
+    def _clamped(self) -> bool:
+        for holder in (self._source.node, self._endpoint):
+            if (value := holder.get("clampPromptToContextWindow")) is not None:
+                return means_true(value)
+        return self._source.user.clamp_prompt_to_context_window
+
+    @cached_property
+    def _factor(self) -> float:
+        level = self._endpoint.get("wilmerContextEstimationLevel")
+        factor = estimation_factor(level)
+        if factor is None:
+            logger.warning("unknown wilmerContextEstimationLevel %r counts as 'conservative'", level)
+        return factor or 1.0
+
+    @cached_property
+    def _window(self) -> int | None:
+        """Tokens of the window that the conversation may take; None: no clamp, or no known window."""
+        window = self._endpoint.get("maxContextTokenSize")
+        if (
+            not self._clamped
+            or isinstance(window, bool)
+            or not isinstance(window, (int, float))
+            or window <= 0
+        ):
+            return None
+        response = max(0, self._number("maxResponseSizeInTokens", 400, bad=0))
+        return int((window - response) * self._factor) - WINDOW_RESERVE
+
+
+def tool_call_labels(messages: Messages) -> dict[str, str]:
+    """Tool call id -> `<name> <summary>`."""
+    return {
+        call["id"]: _joined(call_name(call), call_summary(call))
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if call.get("id")
+    }
+
+
+def with_tool_text(message: Message, labels: Mapping[str, str]) -> Message:
+    """The message with its tool calls, or what it is a result of, as text. Source: workflows.md 7.9."""
+    content = message["content"]
+    if message["role"] == "tool":
+        label = labels.get(message.get("tool_call_id") or "") or message.get("name") or "unknown_tool"
+        return {**message, "content": f"[Tool Result: {label}] {content}"}
+    if message["role"] != "assistant" or not message.get("tool_calls"):
+        return message
+    return {**message, "content": "\n".join(_call_lines(content, message["tool_calls"]))}
+
+
+def _call_lines(content: str, calls: Iterable[JsonObject]) -> Iterator[str]:
+    if content:
+        yield content
+    for call in calls:
+        yield _joined(f"[Tool Call: {call_name(call)}]", call_summary(call))
+
+
+def call_summary(call: JsonObject) -> str:
+    """The first text among the arguments, else they all as text; cut at 200 characters."""
+    arguments = call_function(call).get("arguments")
+    if isinstance(arguments, str):
+        arguments = _parsed(arguments)
+    texts = arguments.values() if isinstance(arguments, Mapping) else ()
+    return next((text for text in texts if isinstance(text, str)), arguments_text(call))[:SUMMARY_LENGTH]
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _joined(first: str, second: str) -> str:
+    return f"{first} {second}" if second else first

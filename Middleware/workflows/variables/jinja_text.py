@@ -1,0 +1,145 @@
+"""Jinja mode: fields of nodes with `"jinja2": true`, in a sandbox. One pass; values stay text.
+
+A template is compiled once (cached by its text), and only the variables that it names are computed. Jinja is
+imported when the first such text is met. Source: workflows.md 7.4, 16.15.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from Middleware.common.errors import ConfigError
+from Middleware.workflows.variables.format_text import FilledText, Found, Names, Origin, Piece, with_inserts
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+_LEFT, _RIGHT, _MARK = "\ufdd2", "\ufdd3", "\ufdd4"
+_SHIELD = str.maketrans({"{": _LEFT, "}": _RIGHT})
+_UNSHIELD = str.maketrans({_LEFT: "{", _RIGHT: "}"})
+_SHIELDED = re.compile(f"([{_LEFT}{_RIGHT}]+)")
+
+
+_WRONG_IN_A_TEMPLATE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class _Compiled(NamedTuple):
+    template: Template
+    names: frozenset[str]
+
+
+class _Live(str):
+    """The text of a workflow or user-wide variable: its braces are the author's."""
+
+
+class _Mark(str):
+    """Stands for a run-time value, whatever the template takes out of it."""
+
+    def __getitem__(self, key: object) -> _Mark:
+        return self
+
+    def __iter__(self) -> Iterator[str]:
+        yield self
+
+
+def jinja_names(text: str) -> frozenset[str]:
+    """All names that a template looks up, known or not. Raises ConfigError for a template that does not
+    parse.
+    """
+    return _compiled(text, False).names
+
+
+def render(text: str, names: Names) -> str:
+    """The rendered template. Raises ConfigError."""
+    rendered = _render(text, names, shielded=False)
+    if isinstance(text, FilledText):
+        return "".join(piece.text for piece in with_inserts(rendered, text.inserts))
+    return rendered
+
+
+def render_pieces(text: str, names: Names) -> list[Piece]:
+    """The rendered template as pieces: braces that came out of an expression are inserted ones. Raises
+    ConfigError.
+    """
+    inserts = text.inserts if isinstance(text, FilledText) else ()
+    pieces: list[Piece] = []
+    for piece in with_inserts(_render(text, names, shielded=True, value=_authored_or_not), inserts):
+        runs = _SHIELDED.split(piece.text) if piece.origin is Origin.AUTHORED else [piece.text]
+        for index, run in enumerate(runs):
+            if run:
+                pieces.append(
+                    Piece(run.translate(_UNSHIELD), Origin.RUN) if index % 2 else Piece(run, piece.origin)
+                )
+    return pieces
+
+
+def static_prefix(text: str, rendered: str, names: Names) -> str | None:
+    """The part of `rendered` before anything that a run-time value decides; None if none decides anything."""
+    try:
+        marked = _render(text, names, shielded=False, value=_marked)
+    except ConfigError:
+        return text[: text.find("{")]
+    return None if marked == rendered else _common_start(marked, rendered)
+
+
+def _common_start(one: str, other: str) -> str:
+    differs = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[: next(differs, min(len(one), len(other)))]
+
+
+def _marked(found: Found) -> Any:
+    return _Mark(_MARK) if found.origin is Origin.RUN else found.value
+
+
+def _value(found: Found) -> Any:
+    return found.value
+
+
+def _authored_or_not(found: Found) -> Any:
+    return _Live(found.value) if found.live and isinstance(found.value, str) else found.value
+
+
+def _render(text: str, names: Names, *, shielded: bool, value: Callable[[Found], Any] = _value) -> str:
+    from jinja2 import TemplateError
+
+    template = text.skeleton if isinstance(text, FilledText) else text
+    compiled = _compiled(template, shielded)
+    known = {name: value(found) for name in compiled.names if (found := names.find(name)) is not None}
+    try:
+        return compiled.template.render(known)
+    except (TemplateError, *_WRONG_IN_A_TEMPLATE) as error:
+        raise ConfigError(f"the Jinja template failed: {type(error).__name__}: {error}") from error
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str, shielded: bool) -> _Compiled:
+    from jinja2 import TemplateSyntaxError, meta
+
+    environment = _environment(shielded)
+    try:
+        names = meta.find_undeclared_variables(environment.parse(text))
+        return _Compiled(environment.from_string(text), frozenset(names))
+    except TemplateSyntaxError as error:
+        raise ConfigError(f"the Jinja template is wrong in line {error.lineno}: {error.message}") from error
+
+
+@lru_cache(maxsize=2)
+def _environment(shielded: bool) -> ImmutableSandboxedEnvironment:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    return ImmutableSandboxedEnvironment(finalize=_shielded if shielded else _printed)
+
+
+def _printed(value: object) -> object:
+    """A null prints as nothing. Source: memory.md 16."""
+    return "" if value is None else value
+
+
+def _shielded(value: object) -> str:
+    if isinstance(value, _Live):
+        return value
+    return "" if value is None else str(value).translate(_SHIELD)
