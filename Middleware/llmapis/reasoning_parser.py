@@ -176,3 +176,9 @@ def split_reasoning(name: str | None, text: str) -> tuple[str, str]:
     thinking, answer = splitter.feed(text)
     late_thinking, late_answer = splitter.finish()
     return thinking + late_thinking, answer + late_answer
+
+
+def has_reasoning_marks(text: str) -> bool:
+    """Whether an opening mark of any dialect stands in `text`."""
+    folded = text.lower()
+    return any(mark.literal in folded for mark in _FIRST_MARKS if mark.goes_to == THINKING)

@@ -10,6 +10,7 @@ from Middleware.llmapis.handlers.base.base_chat_completions_handler import (
     BaseChatCompletionsHandler,
     joined_url,
 )
+from Middleware.llmapis.handlers.base.claude_events import THOUGHT_BLOCKS, ClaudeEvents, claude_usage
 from Middleware.llmapis.handlers.base.claude_messages import (
     claude_messages,
     claude_tool_choice,
@@ -19,7 +20,7 @@ from Middleware.llmapis.handlers.base.claude_messages import (
     split_system,
     without_prefill,
 )
-from Middleware.llmapis.handlers.base.event_mapping import arguments_text, finish_fields, usage_of
+from Middleware.llmapis.handlers.base.event_mapping import arguments_text
 from Middleware.llmapis.handlers.base.message_building import structured_output_block
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.thinking_replay import thinking_replay
@@ -35,7 +36,6 @@ ALLOWED_KEYS = frozenset(
     "tool_choice output_config service_tier container context_management mcp_servers cache_control "
     "inference_geo".split()
 )
-THOUGHT_BLOCKS = ("thinking", "redacted_thinking")
 
 
 @BACKENDS.register("claudeMessages")
@@ -102,36 +102,16 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
         return {**payload, "messages": without_prefill(payload["messages"])}
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
-        kind = data.get("type")
-        if kind == "content_block_delta":
+        if data.get("type") == "content_block_delta":
             delta = data["delta"]
             if delta.get("type") == "text_delta":
                 return {"token": delta.get("text") or "", "finish_reason": None}
-            return _other_delta(data, delta, state)
-        if kind == "content_block_start":
-            return _block_start(data, state)
-        if kind == "content_block_stop":
-            return _block_stop(data, state)
-        if kind == "message_start":
-            message = data.get("message") or {}
-            state.model = state.model or message.get("model")
-            state.memo["usage"] = dict(message.get("usage") or {})
-        elif kind == "message_delta":
-            return self._ending(data, state)
-        elif kind == "message_stop":
-            state.ended = True
-        return None
-
-    def _ending(self, data: JsonObject, state: StreamState) -> Chunk:
-        counts = {**state.memo.get("usage", {}), **(data.get("usage") or {})}
-        reason = (data.get("delta") or {}).get("stop_reason")
-        chunk: Chunk = {"token": "", **finish_fields(reason)}  # type: ignore[typeddict-item]
-        if (usage := _usage(counts)) is not None:
-            chunk["usage"] = usage
-        calls = state.memo.get("calls")
-        if calls and reason is not None:
-            blocks = list(state.memo.get("thoughts", {}).values())
-            thinking_replay.keep(self.settings.endpoint.name, calls.ids, blocks)
+        events: ClaudeEvents = state.memo.setdefault("events", ClaudeEvents())
+        chunk = events.chunk(data)
+        state.model = state.model or events.model
+        state.ended = events.ended
+        if chunk is not None and chunk["finish_reason"] is not None:
+            thinking_replay.keep(self.settings.endpoint.name, events.call_ids, events.thought_blocks)
         return chunk
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
@@ -142,7 +122,7 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
             thinking=_joined(blocks, "thinking"),
             tool_calls=[_openai_call(use) for use in uses],
             finish=body.get("stop_reason"),
-            facts={"usage": _usage(body.get("usage") or {}), "model": body.get("model")},
+            facts={"usage": claude_usage(body.get("usage") or {}), "model": body.get("model")},
         )
         thoughts = [block for block in blocks if block.get("type") in THOUGHT_BLOCKS]
         if isinstance(answer, dict) and thoughts:
@@ -150,76 +130,6 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
             ids = [str(use["id"]) for use in uses if use.get("id")]
             thinking_replay.keep(self.settings.endpoint.name, ids, thoughts)
         return answer
-
-
-class _Calls:
-    """The tool calls of one stream: block index -> call index, ids, and input not said yet."""
-
-    def __init__(self) -> None:
-        self.index_of: dict[Any, int] = {}
-        self.ids: list[str] = []
-        self.unsaid: dict[Any, JsonObject] = {}
-
-    def begin(self, block_index: Any, block: JsonObject) -> int:
-        index = len(self.ids)
-        self.index_of[block_index] = index
-        self.ids.append(str(block.get("id") or ""))
-        self.unsaid[block_index] = block.get("input") or {}
-        return index
-
-
-def _block_start(data: JsonObject, state: StreamState) -> Chunk | None:
-    block = data.get("content_block") or {}
-    kind = block.get("type")
-    if kind == "tool_use":
-        calls: _Calls = state.memo.setdefault("calls", _Calls())
-        index = calls.begin(data.get("index"), block)
-        function = {"name": block.get("name") or "", "arguments": ""}
-        call = {"index": index, "id": block.get("id"), "type": "function", "function": function}
-        return {"token": "", "finish_reason": None, "tool_calls": [call]}
-    if kind in THOUGHT_BLOCKS:
-        state.memo.setdefault("thoughts", {})[data.get("index")] = dict(block)
-        return _thought(block.get("thinking"))
-    text = block.get("text") if kind == "text" else ""
-    return {"token": text, "finish_reason": None} if text else None
-
-
-def _block_stop(data: JsonObject, state: StreamState) -> Chunk | None:
-    """Input that did not come in pieces (whole at the start of the call, or none) is said here."""
-    calls: _Calls | None = state.memo.get("calls")
-    unsaid = calls.unsaid.pop(data.get("index"), None) if calls else None
-    if calls is None or unsaid is None:
-        return None
-    return _arguments(calls.index_of[data.get("index")], arguments_text(unsaid))
-
-
-def _other_delta(data: JsonObject, delta: JsonObject, state: StreamState) -> Chunk | None:
-    kind, block_index = delta.get("type"), data.get("index")
-    if kind == "input_json_delta":
-        calls: _Calls | None = state.memo.get("calls")
-        piece = delta.get("partial_json")
-        if calls is None or block_index not in calls.index_of or not piece:
-            return None
-        calls.unsaid.pop(block_index, None)
-        return _arguments(calls.index_of[block_index], piece)
-    thoughts = state.memo.setdefault("thoughts", {})
-    if kind == "thinking_delta":
-        block = thoughts.setdefault(block_index, {"type": "thinking"})
-        block["thinking"] = (block.get("thinking") or "") + (delta.get("thinking") or "")
-        return _thought(delta.get("thinking"))
-    if kind == "signature_delta":
-        block = thoughts.setdefault(block_index, {"type": "thinking", "thinking": ""})
-        block["signature"] = (block.get("signature") or "") + (delta.get("signature") or "")
-    return None
-
-
-def _thought(text: Any) -> Chunk | None:
-    return {"token": "", "finish_reason": None, "thinking": text} if text else None
-
-
-def _arguments(index: int, text: str) -> Chunk:
-    call = {"index": index, "function": {"arguments": text}}
-    return {"token": "", "finish_reason": None, "tool_calls": [call]}
 
 
 def _openai_call(use: JsonObject) -> JsonObject:
@@ -230,15 +140,3 @@ def _openai_call(use: JsonObject) -> JsonObject:
 def _joined(blocks: list[JsonObject], kind: str) -> str:
     """The texts of all blocks of one type; block and field share their name (`text`, `thinking`)."""
     return "".join(str(block.get(kind) or "") for block in blocks if block.get("type") == kind)
-
-
-def _usage(counts: JsonObject) -> JsonObject | None:
-    """The standard usage; what came from or went into the prompt cache counts as prompt."""
-    read = counts.get("cache_read_input_tokens") or 0
-    prompt = counts.get("input_tokens")
-    if prompt is not None:
-        prompt += read + (counts.get("cache_creation_input_tokens") or 0)
-    usage = usage_of(prompt, counts.get("output_tokens"))
-    if usage is not None and read:
-        usage["cached_tokens"] = read
-    return usage

@@ -1,0 +1,81 @@
+"""Text, reasoning, refusal and calls of an OpenAI delta or message, in every dialect that is spoken. Pure.
+
+Source: spec backends.md 9.1, 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from Middleware.common.types import JsonObject
+
+
+def tool_calls_of(message: Mapping[str, Any]) -> list[JsonObject]:
+    """The calls of a delta or message; an old `function_call` counts as the call with index 0."""
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return calls
+    old = message.get("function_call")
+    return [{"index": 0, "function": old}] if isinstance(old, dict) and old else []
+
+
+def read_message(message: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """`(text, reasoning, refused)` of a delta or a whole message, in any dialect."""
+    content = message.get("content")
+    thinking = reasoning_of(message)
+    if isinstance(content, list):
+        token, extra = _split_parts(content)
+        thinking += extra
+    else:
+        token = content if isinstance(content, str) else ""
+    if token and _is_thought(message):
+        token, thinking = "", thinking + token.replace("<thought>", "").replace("</thought>", "")
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal and not token:
+        return refusal, thinking, True
+    return token, thinking, False
+
+
+def reasoning_of(message: Mapping[str, Any]) -> str:
+    """The reasoning that stands in a field of its own; the first name that has any is used."""
+    for name in ("reasoning_content", "reasoning"):
+        value = message.get(name)
+        if isinstance(value, str) and value:
+            return value
+    details = message.get("reasoning_details")
+    if isinstance(details, list) and (text := _text_of_details(details)):
+        return text
+    value = message.get("thinking")
+    return value if isinstance(value, str) else ""
+
+
+def _text_of_details(details: list[Any]) -> str:
+    """OpenRouter's `reasoning_details`: texts and summaries; encrypted details give nothing."""
+    texts = (
+        part.get("text") or part.get("summary")
+        for part in details
+        if isinstance(part, dict) and part.get("type") != "reasoning.encrypted"
+    )
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _split_parts(parts: list[Any]) -> tuple[str, str]:
+    """Mistral's content array: `(text, thinking)`."""
+    token, thinking = "", ""
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        if part.get("type") == "thinking":
+            thoughts = part.get("thinking")
+            thinking += thoughts if isinstance(thoughts, str) else _split_parts(thoughts or [])[0]
+        elif isinstance(part.get("text"), str):
+            token += part["text"]
+    return token, thinking
+
+
+def _is_thought(message: Mapping[str, Any]) -> bool:
+    """Gemini's mark on a chunk whose content is reasoning."""
+    extra = message.get("extra_content")
+    google = extra.get("google") if isinstance(extra, dict) else None
+    return isinstance(google, dict) and google.get("thought") is True
