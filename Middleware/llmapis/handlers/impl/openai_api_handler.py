@@ -12,6 +12,7 @@ from Middleware.llmapis.handlers.base.base_chat_completions_handler import (
 )
 from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage
 from Middleware.llmapis.handlers.base.image_injection import content_parts, openai_image, with_images
+from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
 from Middleware.llmapis.handlers.base.openai_messages import read_message, tool_calls_of
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
