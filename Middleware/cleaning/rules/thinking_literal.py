@@ -1,0 +1,52 @@
+"""Order 100: removes the one think block of an answer, found by two literal tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from Middleware.cleaning.block_remover import ANYWHERE, BlockRemover, BlockRule
+from Middleware.cleaning.matching import literal_tag
+from Middleware.cleaning.stage import Inputs, Stage, rule, text_of, texts_of
+
+GRACE_PERIOD = 100
+
+
+@rule(order=100)
+def thinking_literal(inputs: Inputs) -> Stage | None:
+    """On when the endpoint sets `removeThinking` and no `thinkTagNames`. A needed tag that is empty: off, and a warning."""
+    endpoint = inputs.endpoint
+    if not endpoint.get("removeThinking") or texts_of(endpoint, "thinkTagNames", stripped=True):
+        return None
+    start, end = text_of(endpoint, "startThinkTag"), text_of(endpoint, "endThinkTag")
+    closing_only = bool(endpoint.get("expectOnlyClosingThinkTag"))
+    empty = [name for name, tag in (("startThinkTag", start or closing_only), ("endThinkTag", end)) if not tag]
+    if empty:
+        inputs.findings.warnings.append(f"removeThinking is on but {' and '.join(empty)} is empty: no thinking is removed")
+        return None
+    if closing_only:
+        return BlockRemover(BlockRule(None, literal_tag(end), keep=_keeps(endpoint, "discard")), inputs.findings)
+    inputs.findings.cut_after = re.compile(re.escape(start[-1]), re.IGNORECASE)
+    return BlockRemover(
+        BlockRule(
+            literal_tag(start),
+            literal_tag(end),
+            keep=_keeps(endpoint, "keep"),
+            last_start=_grace_period(endpoint),
+            opening_width=len(start),
+        ),
+        inputs.findings,
+    )
+
+
+def _keeps(endpoint: Mapping[str, Any], default: str) -> bool:
+    value = endpoint.get("whenEndThinkTagMissing")
+    return (value if value in ("keep", "discard") else default) == "keep"
+
+
+def _grace_period(endpoint: Mapping[str, Any]) -> int:
+    value = endpoint.get("openingTagGracePeriod", GRACE_PERIOD)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return GRACE_PERIOD
+    return min(value, ANYWHERE)

@@ -1,0 +1,21 @@
+"""Order 110: removes every think block whose tags carry one of some names, however they are spelled."""
+
+from __future__ import annotations
+
+import re
+
+from Middleware.cleaning.block_remover import BlockRemover, BlockRule
+from Middleware.cleaning.matching import closing_tag, opening_tag
+from Middleware.cleaning.stage import Inputs, Stage, rule, texts_of
+
+
+@rule(order=110)
+def thinking_names(inputs: Inputs) -> Stage | None:
+    """On when the endpoint sets `removeThinking` and `thinkTagNames`; the literal tags then mean nothing."""
+    endpoint = inputs.endpoint
+    names = texts_of(endpoint, "thinkTagNames", stripped=True)
+    if not endpoint.get("removeThinking") or not names:
+        return None
+    inputs.findings.cut_after = re.compile(">")
+    keep = endpoint.get("whenEndThinkTagMissing") == "keep"
+    return BlockRemover(BlockRule(opening_tag(names), closing_tag(names), keep=keep, once=False), inputs.findings)

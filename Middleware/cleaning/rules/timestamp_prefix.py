@@ -1,0 +1,14 @@
+"""Order 330: models that see time stamps before messages write one themselves; it goes."""
+
+from __future__ import annotations
+
+from Middleware.cleaning.head_strip import HeadStrip
+from Middleware.cleaning.stage import Inputs, Stage, rule
+
+STAMP = "[Sent less than a minute ago]"
+
+
+@rule(order=330)
+def timestamp_prefix(inputs: Inputs) -> Stage | None:
+    """On when the node sets `addDiscussionIdTimestampsForLLM`."""
+    return HeadStrip([STAMP]) if inputs.node.get("addDiscussionIdTimestampsForLLM") else None

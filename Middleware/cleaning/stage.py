@@ -1,0 +1,128 @@
+"""The link of the cleaning chain, the chain, and the table of the rules. Pure: no I/O, nothing of any request is kept here.
+
+A rule is one function in one file of `rules/`: it reads its own keys and gives a `Stage`, or None when it is off.
+
+    @rule(order=350)
+    def diagnostic_prefix(inputs: Inputs) -> Stage | None:
+        if not inputs.endpoint.get("removeDiagnosticPrefix", False):
+            return None
+        return HeadStrip(["[DIAGNOSTIC]:"])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+REASONING_OUTPUTS = ("drop", "field", "inline")
+
+
+class Stage(Protocol):
+    """Text in, text out; what is undecided is held. Given nothing it gives nothing.
+
+    `done`: it holds nothing and would pass on everything from now on, so the chain may drop it.
+    """
+
+    done: bool
+
+    def feed(self, text: str) -> str: ...
+
+    def finish(self) -> str: ...
+
+
+class Chain:
+    """Stages run in order; each sees only what the one before released. `stages`: those that are not done."""
+
+    __slots__ = ("stages",)
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self.stages = tuple(stages)
+
+    def feed(self, text: str) -> str:
+        spent = False
+        for stage in self.stages:
+            text = stage.feed(text)
+            spent = spent or stage.done
+            if not text:
+                break
+        if spent:
+            self.stages = tuple(stage for stage in self.stages if not stage.done)
+        return text
+
+    def finish(self) -> str:
+        tail = ""
+        for stage in self.stages:
+            tail = stage.feed(tail) + stage.finish()
+        self.stages = ()
+        return tail
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the stages learn besides the text. One object, shared by the stages of one answer.
+
+    `completed`: the removed thoughts, one for each closed block. `fresh`: thought text that nobody took yet (filled only
+    while `live`). `unclosed`: a block that never closed and went out as reasoning. `cut_after`: a text that is cut after
+    each match never brings answer text and, behind it, a thought in one piece. `may_be_empty`: see `ResponseCleaner.finish`.
+    """
+
+    live: bool = False
+    completed: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+    unclosed: str = ""
+    warnings: list[str] = field(default_factory=list)
+    cut_after: re.Pattern[str] | None = None
+    may_be_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that a rule may know: three JSON objects and the generation prompt that was put into the request."""
+
+    endpoint: Mapping[str, Any]
+    node: Mapping[str, Any]
+    user: Mapping[str, Any]
+    generation_prompt: str | None
+    findings: Findings
+
+
+Rule = Callable[[Inputs], Stage | None]
+
+RULES: dict[int, Rule] = {}
+"""Order -> rule. Filled when `rules/` loads."""
+
+
+def rule(order: int) -> Callable[[Rule], Rule]:
+    """Decorator. `order` = stage * 100 + step. Raises ValueError when another rule has it already."""
+
+    def add(function: Rule) -> Rule:
+        if order in RULES:
+            raise ValueError(f"cleaning rules {RULES[order].__name__!r} and {function.__name__!r} have one order: {order}")
+        RULES[order] = function
+        return function
+
+    return add
+
+
+def text_of(config: Mapping[str, Any], key: str) -> str:
+    """The text under `key`; `""` when there is none or it is no text."""
+    value = config.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def texts_of(config: Mapping[str, Any], key: str, *, stripped: bool = False) -> list[str]:
+    """The non-empty texts under `key`, on request without outer white space; a bare text counts as a list of one."""
+    value = config.get(key)
+    entries = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+    texts = (entry.strip() if stripped else entry for entry in entries if isinstance(entry, str))
+    return [text for text in texts if text]
+
+
+def reasoning_output(endpoint: Mapping[str, Any], node: Mapping[str, Any]) -> str:
+    """`drop`, `field` or `inline`: the node's `reasoningOutput`, else the endpoint's, else `drop`."""
+    for value in (node.get("reasoningOutput"), endpoint.get("reasoningOutput")):
+        if value in REASONING_OUTPUTS:
+            return str(value)
+    return "drop"
