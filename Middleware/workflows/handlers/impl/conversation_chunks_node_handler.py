@@ -1,0 +1,192 @@
+"""ConversationChunkProcessor: the conversation in whole chunks to a child workflow, each chunk once.
+
+A cursor file remembers the hash of the last message of every chunk that is done. Source: spec nodes.md 3.17,
+6.11, memory.md 4.5.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from Middleware.common.errors import ConfigError, RequestCancelled
+from Middleware.common.types import Messages, NodeConfig
+from Middleware.utilities.file_utils import (
+    PathLeaves,
+    atomic_write,
+    confined,
+    lock_file_for,
+    locked,
+    read_text,
+)
+from Middleware.utilities.hashing_utils import message_hash, shown_hash
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    TEXT,
+    ChildName,
+    Schema,
+    WorkflowNodeHandler,
+)
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+EMPTY_FILE = "No additional information added"
+_ID = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The checked fields of the node."""
+
+    id: str
+    workflow: str
+    size: int
+    lookback: int
+    directory: str
+
+
+def unprocessed(messages: Messages, done: set[str], lookback: int) -> tuple[int, int]:
+    """Start and end of the messages that no chunk has covered yet; `done`: hashes in the cursor."""
+    end = len(messages) - lookback
+    if end <= 0 or not done:
+        return 0, max(0, end)
+    for index in range(min(end, len(messages) - 1), -1, -1):
+        message = messages[index]
+        if message_hash(message) in done or shown_hash(message) in done:
+            return end - max(0, end - index - 1), end
+    return 0, end
+
+
+@NODES.register("ConversationChunkProcessor")
+class ConversationChunksNode(WorkflowNodeHandler):
+    """Runs `workflowName` once for every complete chunk that is new; the output is a count or the text of
+    a file.
+    """
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]+$"},
+            "workflowName": {"type": "string", "minLength": 1},
+            "chunkSize": {"type": "integer", "minimum": 1},
+            "lookbackMessages": {"type": "integer", "minimum": 0},
+            "cursorDirectory": {"type": "string", "minLength": 1},
+            "returnFile": TEXT,
+        },
+        "required": ["id", "workflowName", "cursorDirectory"],
+    }
+
+    def handle(self, context: ExecutionContext) -> str:
+        name = context.config.get("id")
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigError("a ConversationChunkProcessor needs an 'id'")
+        try:
+            count = self._process(context, _settings(context.config)) if context.discussion_id else 0
+            return _output(context, name, count)
+        except PathLeaves as error:
+            return f"Error: {error}"
+
+    def _process(self, context: ExecutionContext, settings: Settings) -> int:
+        """How many chunks were handed to the child."""
+        cursor = _cursor_file(context, settings)
+        messages = context.messages
+        start, end = unprocessed(messages, _hashes(cursor), settings.lookback)
+        scoped = [context.fill(str(item)) for item in context.config.get("scoped_variables") or ()]
+        count = (end - start) // settings.size
+        for number in range(count):
+            if context.is_cancelled():
+                raise RequestCancelled
+            first = start + number * settings.size
+            chunk = messages[first : first + settings.size]
+            context.run_workflow(
+                settings.workflow,
+                inputs=["\n".join(message.get("content") or "" for message in chunk), *scoped],
+                messages=copy.deepcopy(chunk),
+                internal=True,
+                with_tools=False,
+            )
+            try:
+                _remember(cursor, message_hash(chunk[-1]))
+            except OSError as error:
+                context.warn(f"the cursor {cursor} cannot be written: {error.strerror}")
+        return count
+
+    def children(self, config: NodeConfig) -> list[ChildName]:
+        name, scoped = config.get("workflowName"), config.get("scoped_variables")
+        inputs = 1 + (len(scoped) if isinstance(scoped, list) else 0)
+        return [ChildName("/workflowName", name, None, inputs)] if isinstance(name, str) and name else []
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        if not context.discussion_id:
+            return []
+        settings = _settings(context.config)
+        cursor = _cursor_file(context, settings)
+        start, end = unprocessed(context.messages, _hashes(cursor), settings.lookback)
+        chunks = (end - start) // settings.size
+        return [f"would run '{settings.workflow}' for {chunks} chunk(s) and write {cursor}"]
+
+
+def _settings(config: Mapping[str, Any]) -> Settings:
+    """The fields, checked. Raises ConfigError."""
+    if not _ID.fullmatch(config["id"]):
+        raise ConfigError(f"'id' may hold letters, digits, '.', '-' and '_' only, not {config['id']!r}")
+    if not config.get("workflowName"):
+        raise ConfigError("a ConversationChunkProcessor needs a 'workflowName'")
+    size = _whole(config, "chunkSize", default=10, least=1)
+    lookback = _whole(config, "lookbackMessages", default=4, least=0)
+    if not config.get("cursorDirectory"):
+        raise ConfigError("a ConversationChunkProcessor needs a 'cursorDirectory'")
+    return Settings(config["id"], config["workflowName"], size, lookback, config["cursorDirectory"])
+
+
+def _whole(config: Mapping[str, Any], name: str, *, default: int, least: int) -> int:
+    value = config.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"'{name}' must be an integer >= {least}, not {value!r}")
+    return value
+
+
+def _cursor_file(context: ExecutionContext, settings: Settings) -> Path:
+    text, base = context.fill_parts(settings.directory)
+    if not text.strip():
+        raise ConfigError("'cursorDirectory' resolved to nothing")
+    name = f"chunk_cursor_{settings.id}_{context.discussion_id}.txt"
+    return confined(os.path.join(text, name), base)
+
+
+def _hashes(cursor: Path) -> set[str]:
+    """The lines of the cursor file; none if it cannot be read."""
+    try:
+        return set(read_text(cursor).split())
+    except (OSError, ValueError):
+        return set()
+
+
+def _remember(cursor: Path, done: str) -> None:
+    cursor.parent.mkdir(parents=True, exist_ok=True)
+    with locked(lock_file_for(cursor)):
+        old = cursor.read_bytes() if cursor.exists() else b""
+        if old and not old.endswith(b"\n"):
+            old += b"\n"
+        atomic_write(cursor, old + done.encode("ascii") + b"\n")
+
+
+def _output(context: ExecutionContext, name: str, count: int) -> str:
+    field = context.config.get("returnFile")
+    if not field:
+        return f"ConversationChunkProcessor '{name}' processed {count} chunk(s)."
+    text, base = context.fill_parts(field)
+    if not text.strip():
+        return ""
+    try:
+        path = confined(text, base)
+        return (read_text(path) or EMPTY_FILE) if path.exists() else ""
+    except PathLeaves:
+        raise
+    except (OSError, ValueError) as error:
+        return f"Error reading file: {getattr(error, 'strerror', None) or error}"

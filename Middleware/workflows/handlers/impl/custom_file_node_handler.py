@@ -1,0 +1,251 @@
+"""GetCustomFile and SaveCustomFile: read and write the user's own text files. Call no model.
+
+Trouble is a text result, never an exception; the texts are part of the interface. A path cannot be led out of
+its base folder by a run-time value. Source: spec nodes.md 3.10, 3.11, 6.1, 6.2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from Middleware.common.types import NodeConfig
+from Middleware.utilities.file_utils import (
+    PathLeaves,
+    atomic_write,
+    confined,
+    find_file,
+    lock_file_for,
+    locked,
+    read_tail,
+    read_text,
+    refuse_special,
+)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+NO_PATH = "No filepath specified"
+NO_FILE = "Custom instruction file did not exist"
+EMPTY_FILE = "No additional information added"
+
+_COUNT: Schema = {"type": "integer", "minimum": 1}
+
+
+def reason(error: Exception) -> str:
+    """What went wrong with a file, for a text result."""
+    if isinstance(error, UnicodeDecodeError):
+        return "not a UTF-8 text file"
+    return getattr(error, "strerror", None) or str(error)
+
+
+@NODES.register("GetCustomFile")
+class GetCustomFileNode(WorkflowNodeHandler):
+    """The text of the file `filepath`, or of its first or last pieces, with one delimiter exchanged for
+    another.
+    """
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "filepath": TEXT,
+            "delimiter": TEXT,
+            "customReturnDelimiter": TEXT,
+            "chunkDelimiter": TEXT,
+        }
+    }
+    ADVICE: ClassVar[Schema] = {
+        "properties": {"filepath": {"minLength": 1}, "headCount": _COUNT, "tailCount": _COUNT},
+        "required": ["filepath"],
+        "not": {"required": ["headCount", "tailCount"]},
+    }
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> str:
+        config = context.config
+        if not config.get("filepath"):
+            return NO_PATH
+        text, base = context.fill_parts(config["filepath"])
+        if wrong := _count_fault(config):
+            return wrong
+        if not text.strip():
+            return NO_FILE
+        try:
+            found = find_file(confined(text, base))
+            if found is None:
+                return NO_FILE
+            content = _read(confined(str(found), base), config)
+        except PathLeaves as error:
+            return f"Error: {error}"
+        except (OSError, ValueError) as error:
+            return f"Error reading file: {reason(error)}"
+        return EMPTY_FILE if content is None else _exchanged(content, config)
+
+
+def _count_fault(config: Mapping[str, Any]) -> str | None:
+    given = [name for name in ("headCount", "tailCount") if config.get(name) is not None]
+    if len(given) == 2:
+        return "GetCustomFile: specify only one of 'headCount' or 'tailCount', not both"
+    for name in given:
+        count = config[name]
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            return f"GetCustomFile: '{name}' must be an integer >= 1"
+    return None
+
+
+def _read(path: Path, config: Mapping[str, Any]) -> str | None:
+    """The wanted part of the file; None when the file is empty."""
+    refuse_special(path)
+    if path.is_file() and path.stat().st_size == 0:
+        return None
+    delimiter = config.get("chunkDelimiter") or "\n"
+    if config.get("tailCount") is not None:
+        return read_tail(path, delimiter, config["tailCount"])
+    text = read_text(path)
+    if config.get("headCount") is not None:
+        return delimiter.join(text.split(delimiter)[: config["headCount"]])
+    return text
+
+
+def _exchanged(text: str, config: Mapping[str, Any]) -> str:
+    """Every `delimiter` becomes `customReturnDelimiter`; each defaults to the other, both to a line end."""
+    old, new = config.get("delimiter"), config.get("customReturnDelimiter")
+    if old is None:
+        old = "\n" if new is None else new
+    if new is None:
+        new = old
+    return text.replace(old, new) if old and new else text
+
+
+@NODES.register("SaveCustomFile")
+class SaveCustomFileNode(WorkflowNodeHandler):
+    """Writes `content` to the file `filepath`, or changes what is there; the output says what was done."""
+
+    SCHEMA: ClassVar[Schema] = {"properties": {"filepath": TEXT, "content": TEXT, "find": TEXT}}
+    ADVICE: ClassVar[Schema] = {
+        "properties": {
+            "filepath": {"minLength": 1},
+            "mode": {"enum": ["overwrite", "append", "replace", "remove", "trim"]},
+            "find": {"minLength": 1},
+        },
+        "required": ["filepath"],
+        "allOf": [
+            {
+                "if": {"properties": {"mode": {"enum": ["remove", "trim"]}}, "required": ["mode"]},
+                "else": {"required": ["content"]},
+            },
+            {
+                "if": {"properties": {"mode": {"enum": ["replace", "remove"]}}, "required": ["mode"]},
+                "then": {"required": ["find"]},
+            },
+        ],
+    }
+
+    def handle(self, context: ExecutionContext) -> str:
+        config = context.config
+        if wrong := _save_fault(config):
+            return wrong
+        text, base = context.fill_parts(config["filepath"])
+        content, find = (context.fill(config.get(name) or "") for name in ("content", "find"))
+        mode = _mode(config)
+        shown = os.path.expanduser(text)
+        try:
+            path = confined(text, base)
+            refuse_special(path)
+            if mode in _NEEDS_FIND and not find:
+                raise ValueError("'find' resolved to an empty text")
+            with locked(lock_file_for(path)):
+                if mode in ("overwrite", "append"):
+                    _write(path, content, append=mode == "append")
+                    return f"File successfully saved to {shown}"
+                return _EDITS[mode](path, shown, find, content)
+        except PathLeaves as error:
+            return f"Error: {error}"
+        except (OSError, ValueError) as error:
+            return f"Error saving file: {reason(error)}"
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        if not context.config.get("filepath"):
+            return []
+        return [f"would write {context.fill_parts(context.config['filepath'])[0]} ({_mode(context.config)})"]
+
+
+def _mode(config: NodeConfig) -> str:
+    mode = config.get("mode")
+    return "overwrite" if mode is None else mode
+
+
+def _save_fault(config: Mapping[str, Any]) -> str | None:
+    mode = _mode(config)
+    if not config.get("filepath"):
+        return NO_PATH
+    if mode not in ("overwrite", "append", *_EDITS):
+        return (
+            "SaveCustomFile: 'mode' must be one of 'overwrite', 'append', 'replace', 'remove', or 'trim', "
+            f"got '{mode}'"
+        )
+    if mode not in ("remove", "trim") and config.get("content") is None:
+        return "No content specified"
+    if mode in _NEEDS_FIND and not config.get("find"):
+        return f"SaveCustomFile: mode '{mode}' requires a 'find' value"
+    return None
+
+
+def _write(path: Path, content: str, *, append: bool) -> None:
+    data = content.encode("utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if append and path.exists():
+        data = path.read_bytes() + data
+    atomic_write(path, data)
+
+
+def _old_text(path: Path) -> str:
+    """The text as it is, line ends untouched; nothing for a missing file."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _replace(path: Path, shown: str, find: str, content: str) -> str:
+    text = _old_text(path)
+    count = text.count(find)
+    if not count:
+        return f"File unchanged: no occurrence of the target text found in {shown}"
+    atomic_write(path, text.replace(find, content).encode("utf-8"))
+    return f"File successfully updated: replaced {count} occurrence(s) in {shown}"
+
+
+def _remove(path: Path, shown: str, find: str, content: str) -> str:
+    count = _drop_lines(path, lambda line: find in line)
+    if not count:
+        return f"File unchanged: no line matching the target text found in {shown}"
+    return f"File successfully updated: removed {count} line(s) from {shown}"
+
+
+def _trim(path: Path, shown: str, find: str, content: str) -> str:
+    count = _drop_lines(path, lambda line: not line.strip())
+    if not count:
+        return f"File unchanged: no blank lines to remove in {shown}"
+    return f"File successfully tidied: removed {count} blank line(s) from {shown}"
+
+
+def _drop_lines(path: Path, unwanted: Callable[[str], bool]) -> int:
+    """Delete the lines for which `unwanted` holds; how many they were."""
+    head, *rest = _old_text(path).split("\n")
+    lines = [head, *rest]
+    ends = ["\n"] * len(rest) + [""]
+    whole = [(line, end) for line, end in zip(lines, ends, strict=True) if line or end]
+    kept = [line + end for line, end in whole if not unwanted(line)]
+    if len(kept) < len(whole):
+        atomic_write(path, "".join(kept).encode("utf-8"))
+    return len(whole) - len(kept)
+
+
+_NEEDS_FIND = ("replace", "remove")
+_EDITS: dict[str, Callable[[Path, str, str, str], str]] = {
+    "replace": _replace,
+    "remove": _remove,
+    "trim": _trim,
+}

@@ -1,0 +1,203 @@
+"""ImageProcessor: describes images with a vision model, one call per image. Source: spec nodes.md 3.12,
+6.6.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.common.types import Message, Messages, NodeConfig
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.utilities.hashing_utils import vision_key
+from Middleware.utilities.streaming_utils import remove_thinking_from_text
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    INTEGER,
+    TEXT,
+    Schema,
+    WorkflowNodeHandler,
+)
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import result_text
+
+logger = logging.getLogger(__name__)
+
+NO_IMAGES = "There were no images attached to the message"
+SEPARATOR = "\n-------------\n"
+MARKER = "[IMAGE_BLOCK]"
+CACHE_FILE = "vision_responses.json"
+DEFAULT_MESSAGE = (
+    "[System notice: the user added one or more images to this conversation. A vision model looked at them and "
+    "described them as follows: <vision_llm_response>\n[IMAGE_BLOCK]\n</vision_llm_response>]"
+)
+FAILED_NOTICE = "[This image could not be described.]"
+
+_SHOWN_WITHOUT_INSERTION = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is known of one image or message. `good`: worth remembering."""
+
+    text: str
+    good: bool
+
+
+@NODES.register("ImageProcessor")
+class ImageProcessorNode(WorkflowNodeHandler):
+    """Descriptions of the images in the conversation; on wish put into it as user messages, and
+    remembered.
+    """
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "endpointName": {"type": "string", "minLength": 1},
+            "message": TEXT,
+            "visionScanMessageLimit": INTEGER,
+        },
+        "required": ["endpointName"],
+    }
+    ADVICE: ClassVar[Schema] = {
+        "properties": {
+            "addAsUserMessage": {"type": "boolean"},
+            "saveVisionResponsesToDiscussionId": {"type": "boolean"},
+        }
+    }
+    CALLS_MODEL = True
+
+    def handle(self, context: ExecutionContext) -> str:
+        if context.config.get("saveVisionResponsesToDiscussionId") and context.store is not None:
+            return _remembered(context, context.store)
+        return _fresh(context)
+
+    def fits_in_parallel_group(self, config: NodeConfig) -> bool:
+        return not config.get("addAsUserMessage")
+
+
+def _fresh(context: ExecutionContext) -> str:
+    messages = context.messages
+    places = [i for i, message in enumerate(messages) if message.get("images")]
+    if not places:
+        return NO_IMAGES
+    text = _joined(d.text for ds in _described(context, places).values() for d in ds)
+    if context.config.get("addAsUserMessage"):
+        messages.insert(max(len(messages) - 1, 1), _notice(context, text))
+    return text
+
+
+def _remembered(context: ExecutionContext, store: DiscussionStore) -> str:
+    messages = context.messages
+    limit = _number(context.config, "visionScanMessageLimit", default=20)
+    first = max(0, len(messages) - max(0, limit))
+    places = [i for i in range(first, len(messages)) if messages[i].get("images")]
+    if not places:
+        return NO_IMAGES
+    texts = _known_and_new(context, store, places)
+    if not context.config.get("addAsUserMessage"):
+        return _joined(t for i, t in texts.items() if i >= len(messages) - _SHOWN_WITHOUT_INSERTION)
+    for place in reversed(places):
+        messages.insert(place + 1, _notice(context, texts[place]))
+    return _joined(texts.values())
+
+
+def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: list[int]) -> dict[int, str]:
+    """Place of a message -> its description, in the order of `places`; what is new and good is stored."""
+    keys = {i: vision_key(context.messages[i]) for i in places}
+    stored = store.read_json(CACHE_FILE, {})
+    texts: dict[str, Any] = dict(stored) if isinstance(stored, dict) else {}
+    unknown = {key: i for i, key in reversed(keys.items()) if key not in texts}
+    new: dict[str, str] = {}
+    for place, found in _described(context, sorted(unknown.values())).items():
+        key = keys[place]
+        texts[key] = _joined(d.text for d in found)
+        if all(d.good for d in found):
+            new[key] = texts[key]
+    if new:
+        store.update_json(CACHE_FILE, lambda old: {**(old if isinstance(old, dict) else {}), **new}, {})
+    return {i: str(texts[keys[i]]) for i in places}
+
+
+def _described(context: ExecutionContext, places: list[int]) -> dict[int, list[Description]]:
+    """The descriptions of all images of the messages at `places`; the calls run at the same time."""
+    jobs = [(i, image) for i in places for image in context.messages[i]["images"]]
+    if len(jobs) == 1:
+        results = [_describe(context, *jobs[0])]
+    else:
+        with ThreadPoolExecutor(max(1, context.user.max_parallel_nodes)) as pool:
+            waiting = [
+                pool.submit(contextvars.copy_context().run, _describe, context, i, image) for i, image in jobs
+            ]
+            results = [future.result() for future in waiting]
+    found: dict[int, list[Description]] = {i: [] for i in places}
+    for (place, _), result in zip(jobs, results, strict=True):
+        found[place].append(result)
+    return found
+
+
+def _describe(context: ExecutionContext, place: int, image: str) -> Description:
+    if context.is_cancelled():
+        raise RequestCancelled
+    config = context.config
+    conversation = [_without_images(message) for message in context.messages]
+    authored = config.get("prompt")
+    try:
+        if authored:
+            prompt = context.fill(authored, messages=conversation)
+            system = context.fill(config.get("systemPrompt") or "", messages=conversation)
+            only = [{**conversation[place], "images": [image]}]
+            reply = context.dispatch(
+                messages=only, system_prompt=system, prompt=prompt, llm_takes_images=True, stream=False
+            )
+        else:
+            _attach(
+                conversation, place, image, _number(config, "lastMessagesToSendInsteadOfPrompt", default=5)
+            )
+            reply = context.dispatch(messages=conversation, llm_takes_images=True, stream=False)
+    except BackendError as error:
+        context.warn(f"an image could not be described: {error}")
+        return Description(FAILED_NOTICE, good=False)
+    text = _without_thinking(context, result_text(reply))
+    return Description(text, good=bool(text.strip()))
+
+
+def _number(config: NodeConfig, name: str, *, default: int) -> int:
+    value = config.get(name)
+    return default if value is None else value
+
+
+def _without_thinking(context: ExecutionContext, text: str) -> str:
+    """The reply as it may stand in a conversation or a file; the loop cleans the node's output, not these."""
+    if context.llm_handler is None:
+        return text
+    return remove_thinking_from_text(text, context.llm_handler.llm.endpoint.raw)
+
+
+def _without_images(message: Message) -> Message:
+    return {key: value for key, value in message.items() if key != "images"}
+
+
+def _attach(conversation: Messages, place: int, image: str, window: int) -> None:
+    """Put the image on its own message; on the newest user message if only the last `window` ones are
+    sent.
+    """
+    if place < len(conversation) - window:
+        users = [i for i, message in enumerate(conversation) if message.get("role") == "user"]
+        place = users[-1] if users else len(conversation) - 1
+    conversation[place]["images"] = [image]
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return SEPARATOR.join(text for text in texts if text)
+
+
+def _notice(context: ExecutionContext, text: str) -> Message:
+    """The user message that shows a description; the marker is replaced after the variables were filled."""
+    form = context.config.get("message")
+    shown = DEFAULT_MESSAGE if form is None else context.fill(form)
+    return {"role": "user", "content": shown.replace(MARKER, text)}

@@ -1,0 +1,86 @@
+"""PythonModule: the result of a user's script. Source: spec nodes.md 3.14, tools.md 8 and 11.7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from Middleware.common.errors import ConfigError
+from Middleware.utilities.file_utils import confined
+from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.tools.dynamic_module_loader import call_script, locate
+
+
+@NODES.register("PythonModule")
+class PythonModuleNode(WorkflowNodeHandler):
+    """What `Invoke(*args, **kwargs)` of the script `module_path` returns, of any type."""
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "module_path": {"type": "string", "minLength": 1},
+            "args": {"type": "array"},
+            "kwargs": {"type": "object"},
+            "timeoutSeconds": {"type": "number", "exclusiveMinimum": 0},
+            "argTypes": {"enum": ["text", "native"]},
+        },
+        "required": ["module_path"],
+    }
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        config = context.config
+        path = _script(context)
+        as_argument = _native if config.get("argTypes") == "native" else _as_text
+        return call_script(
+            path,
+            [as_argument(value, context.fill) for value in config.get("args") or ()],
+            {name: as_argument(value, context.fill) for name, value in (config.get("kwargs") or {}).items()},
+            timeout_s=config.get("timeoutSeconds"),
+            caller=f"{context.workflow_file.file}#/nodes/{context.node_number - 1}",
+        )
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        return [f"would run {_script(context)}"]
+
+
+def _script(context: ExecutionContext) -> Path:
+    """The script's real place, checked. Raises ConfigError, FileNotFoundError, PathRefused."""
+    field = context.config.get("module_path")
+    if not field:
+        raise ConfigError("a PythonModule needs a 'module_path'")
+    text, base = context.fill_parts(field)
+    path, root = locate(text)
+    if base is not None:
+        context.warn("'module_path' is built from a run-time value")
+        base = str(root / Path(base).expanduser())
+    path = confined(str(path), base)
+    roots = context.user.python_module_roots
+    if roots is not None and not any(path.resolve().is_relative_to(_folder(folder)) for folder in roots):
+        raise ConfigError(f"the script {path} lies in none of the user's 'pythonModuleRoots'")
+    return path
+
+
+def _folder(name: str) -> Path:
+    """A folder of `pythonModuleRoots`, found as scripts are; a missing one holds nothing."""
+    try:
+        return locate(name)[0].resolve()
+    except FileNotFoundError:
+        return Path(name).expanduser().resolve()
+
+
+def _as_text(value: Any, fill: Callable[[str], str]) -> str:
+    return fill(str(value))
+
+
+def _native(value: Any, fill: Callable[[str], str]) -> Any:
+    """The JSON value as it is, texts in it filled; a copy, so that a script can change it."""
+    if isinstance(value, str):
+        return fill(value)
+    if isinstance(value, Mapping):
+        return {name: _native(item, fill) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_native(item, fill) for item in value]
+    return value

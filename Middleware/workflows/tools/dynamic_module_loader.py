@@ -1,0 +1,187 @@
+"""Runs a user's Python script: `Invoke(*args, **kwargs)` of a file that is loaded afresh at every call.
+
+The script runs in this process with all its rights. Arguments and messages of its errors never reach a log
+line above DEBUG. Scripts import `DynamicModuleError` and `run_dynamic_module` from here. Source: spec
+tools.md 8 and 11.7.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+
+logger = logging.getLogger(__name__)
+
+
+class DynamicModuleError(Exception):
+    """Raised by scripts: the node's output says what went wrong, and the run goes on.
+
+    `module_name`: shown instead of the file name. `details`: shown behind the message.
+    """
+
+    def __init__(self, message: str, module_name: str | None = None, details: Any = None) -> None:
+        super().__init__(message)
+        self.message, self.module_name, self.details = message, module_name, details
+
+
+class _Compiled:
+    """Compiled scripts by path, each valid for one modification time and size; loading is serialised per
+    path.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[str, threading.RLock] = {}
+        self._code: dict[str, tuple[tuple[int, int], CodeType]] = {}
+
+    def load(self, path: Path) -> ModuleType:
+        """A fresh module object, its top-level code run; not registered anywhere."""
+        name = str(path)
+        with self._guard:
+            lock = self._locks.setdefault(name, threading.RLock())
+        with lock:
+            module = ModuleType("dynamic_module")
+            module.__file__ = name
+            exec(self._compile(path), module.__dict__)
+            return module
+
+    def _compile(self, path: Path) -> CodeType:
+        facts = path.stat()
+        version = (facts.st_mtime_ns, facts.st_size)
+        known = self._code.get(str(path))
+        if known is None or known[0] != version:
+            code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+            known = self._code[str(path)] = (version, code)
+        return known[1]
+
+
+_compiled = _Compiled()
+_path_guard = threading.Lock()
+
+
+def prepare_search_path() -> None:
+    """Put the install folder and its `Middleware` folder at the front of the module search path, once."""
+    with _path_guard:
+        for folder in (str(INSTALL_DIRECTORY / "Middleware"), str(INSTALL_DIRECTORY)):
+            if folder not in sys.path:
+                sys.path.insert(0, folder)
+
+
+def locate(name: str) -> tuple[Path, Path]:
+    """Where a script is, and the folder that its relative name counts from (working directory or install
+    folder).
+
+    Raises FileNotFoundError.
+    """
+    path = Path(os.path.expanduser(name))
+    for root in (Path.cwd(), INSTALL_DIRECTORY):
+        if "\0" not in name and name.strip() and (root / path).exists():
+            return root / path, root
+    raise FileNotFoundError(f"no file '{name}'")
+
+
+def run_dynamic_module(module_path: str, /, *args: Any, **kwargs: Any) -> Any:
+    """What `Invoke(*args, **kwargs)` of a script returns, or the text that stands for its error.
+
+    Raises FileNotFoundError, whatever loading raises, AttributeError without `Invoke`, TypeError if it is not
+    callable.
+    """
+    return call_script(locate(module_path)[0], args, kwargs)
+
+
+def call_script(
+    path: Path,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    timeout_s: float | None = None,
+    caller: str = "",
+) -> Any:
+    """As `run_dynamic_module` for a path. `caller`: what log lines name beside the script.
+
+    Raises TimeoutError when `Invoke` takes longer than `timeout_s`; it goes on in its thread, unheard.
+    """
+    prepare_search_path()
+    invoke = getattr(_compiled.load(path), "Invoke", None)
+    if invoke is None:
+        raise AttributeError(f"the script {path.name} has no function 'Invoke'")
+    if not callable(invoke):
+        raise TypeError(f"'Invoke' in the script {path.name} cannot be called")
+
+    def call() -> Any:
+        return _outcome(path, caller, lambda: invoke(*args, **kwargs))
+
+    return call() if timeout_s is None else _in_time(call, timeout_s, path.name)
+
+
+def _outcome(path: Path, caller: str, call: Callable[[], Any]) -> Any:
+    """The script's value, or the text of the error that it raised. FileNotFoundError passes on."""
+    try:
+        return call()
+    except FileNotFoundError:
+        raise
+    except (AttributeError, TypeError) as error:
+        _log(error, path, caller)
+        return f"Error: Module '{path.name}' setup issue. Please check logs."
+    except (Exception, SystemExit) as error:
+        _log(error, path, caller)
+        if _is_dynamic_module_error(error):
+            return _error_text(error, path)
+        return "Error: An unexpected error occurred while processing your request. Please check system logs."
+
+
+def _is_dynamic_module_error(error: BaseException) -> bool:
+    """By name, because a script that imports it the old way (`workflows.tools...`) gets a second copy of
+    the class.
+    """
+    return any(kind.__name__ == DynamicModuleError.__name__ for kind in type(error).__mro__)
+
+
+def _error_text(error: Any, path: Path) -> str:
+    text = f"Error processing request in module '{error.module_name or path.name}'. {error.message}"
+    return f"{text}. Details: {error.details}" if error.details else text
+
+
+def _log(error: BaseException, path: Path, caller: str) -> None:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == str(path)] or list(frames)
+    logger.error(
+        "script %s failed with %s, called by %s\n%s",
+        path,
+        type(error).__name__,
+        caller or "a script",
+        "".join(traceback.format_list(own)),
+    )
+    logger.debug("message of the error in %s: %s", path.name, error)
+
+
+def _in_time(call: Callable[[], Any], timeout_s: float, name: str) -> Any:
+    values: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            values.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    context = contextvars.copy_context()
+    worker = threading.Thread(target=context.run, args=(work,), name=f"script {name}", daemon=True)
+    worker.start()
+    worker.join(timeout_s)
+    if worker.is_alive():
+        worker.name = f"abandoned script {name}"
+        raise TimeoutError(f"the script {name} took longer than {timeout_s} seconds")
+    if errors:
+        raise errors[0]
+    return values[0]
