@@ -1,4 +1,5 @@
-"""What a backend's failure is: from a status and a body, or from an object inside a stream, to a BackendError. Pure.
+"""What a backend's failure is: from a status and a body, or from an object inside a stream, to a
+BackendError. Pure.
 
 Never lets a key into a message. Source: spec backends.md 16.
 """
@@ -38,7 +39,8 @@ _IN_BAND_KINDS = {"overloaded_error": "overloaded", "rate_limit_error": "rate_li
 
 
 def error_message(body: Any) -> str:
-    """The text to show: `error.message`, `error`, `detail.msg`, `detail`, `message`, else the body's beginning."""
+    """The text to show: `error.message`, `error`, `detail.msg`, `detail`, `message`, else the body's
+    beginning."""
     if isinstance(body, Mapping):
         error, detail = body.get("error"), body.get("detail")
         if isinstance(detail, list) and detail:
@@ -66,7 +68,7 @@ def native_body(body: Any, secret: str = "") -> Any:
     clean = redacted(text, secret)
     if len(clean.encode("utf-8", "replace")) > MAX_NATIVE_BYTES:
         return clean.encode("utf-8", "replace")[:MAX_NATIVE_BYTES].decode("utf-8", "ignore")
-    return body if clean == text or isinstance(body, str) and not clean else _parsed(clean)
+    return body if clean == text or (isinstance(body, str) and not clean) else _parsed(clean)
 
 
 def status_error(
@@ -108,7 +110,8 @@ def error_chunk(error: BackendError) -> dict[str, Any]:
 
 
 def retry_after(value: str | None, now: float | None = None) -> float | None:
-    """Seconds that a `Retry-After` header asks for (seconds or an HTTP date); None when it says nothing usable."""
+    """Seconds that a `Retry-After` header asks for (seconds or an HTTP date); None when it says nothing
+    usable."""
     if not value:
         return None
     try:

@@ -8,8 +8,8 @@ from Middleware.common.types import JsonObject
 class LlmText(str):
     """A `str` that also knows how the answer ended. It equals, hashes and prints as the plain text.
 
-    `usage`: `{"prompt_tokens", "completion_tokens", "total_tokens", ...}` or None. Source: spec backends.md 10.
-    """
+    `usage`: `{"prompt_tokens", "completion_tokens", "total_tokens", ...}` or None. Source: spec backends.md
+    10."""
 
     finish_reason: str | None
     native_finish_reason: str | None

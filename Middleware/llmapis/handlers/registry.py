@@ -1,4 +1,5 @@
-"""The table of backends, keyed by the ApiType's `type`. A backend is one module of `handlers/impl` that registers here.
+"""The table of backends, keyed by the ApiType's `type`. A backend is one module of `handlers/impl` that
+registers here.
 
 Never imports a backend: `handlers/impl` loads its own modules.
 """
@@ -12,7 +13,8 @@ BACKENDS: Registry[type[LlmApiHandler]] = Registry("backend", LlmApiHandler)
 
 
 def backend(api_type: str) -> type[LlmApiHandler]:
-    """The handler class for an ApiType's `type` (case counts). Raises ValueError naming the types that exist."""
+    """The handler class for an ApiType's `type` (case counts). Raises ValueError naming the types that
+    exist."""
     found = BACKENDS.get(api_type)
     if found is None:
         raise ValueError(f"Unsupported LLM type: {api_type}. Known: {', '.join(sorted(BACKENDS))}")
@@ -20,5 +22,6 @@ def backend(api_type: str) -> type[LlmApiHandler]:
 
 
 def takes_messages(api_type: str) -> bool:
-    """True when this type is sent a list of messages, False when it is sent one flat prompt. Raises as `backend`."""
+    """True when this type is sent a list of messages, False when it is sent one flat prompt. Raises as
+    `backend`."""
     return backend(api_type).takes_messages

@@ -1,8 +1,8 @@
 """The handle that ends one outgoing call from any thread: it knows the call's socket from before it connects.
 
-Closing a session does not wake a thread that waits in `recv`; shutting the socket down does, in every phase: connect,
-TLS, waiting for headers, stream. Never closes a socket that is in use: its own thread does. Source: spec backends.md 15.4.
-"""
+Closing a session does not wake a thread that waits in `recv`; shutting the socket down does, in every phase:
+connect, TLS, waiting for headers, stream. Never closes a socket that is in use: its own thread does. Source:
+spec backends.md 15.4."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from Middleware.common.errors import RequestCancelled
 class AbortHandle:
     """One outgoing call. `on_abort` runs once, in the aborting thread, after the socket was shut.
 
-    `pinned`: addresses to connect to instead of asking DNS. `connected`, `reused`: what the connection layer notes of
-    the current try.
-    """
+    `pinned`: addresses to connect to instead of asking DNS. `connected`, `reused`: what the connection layer
+    notes of the current try."""
 
     def __init__(self, *, pinned: tuple[str, ...] = (), on_abort: Callable[[], None] | None = None) -> None:
         self.pinned = pinned
@@ -56,7 +55,8 @@ class AbortHandle:
         self.check()
 
     def attach(self, sock: socket.socket, *, owned: bool = False) -> None:
-        """From now on an abort shuts this socket. `owned`: a duplicate that the handle closes when it lets go of it."""
+        """From now on an abort shuts this socket. `owned`: a duplicate that the handle closes when it lets go
+        of it."""
         with self._lock:
             self._let_go()
             self._sock, self._owned = sock, owned

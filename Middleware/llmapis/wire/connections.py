@@ -1,6 +1,5 @@
-"""Pooled connections that tell the current AbortHandle their socket before they connect. The one place that knows
-urllib3's connection classes. Never sends anything by itself.
-"""
+"""Pooled connections that tell the current AbortHandle their socket before they connect. The one place that
+knows urllib3's connection classes. Never sends anything by itself."""
 
 from __future__ import annotations
 
@@ -37,7 +36,8 @@ def _open(connection: Any, info: Any, handle: AbortHandle | None) -> socket.sock
         if handle is not None:
             handle.check()
             if connection.scheme == "https":
-                # Wrapping in TLS takes the descriptor away from `sock`; a duplicate still reaches the connection.
+                # Wrapping in TLS takes the descriptor away from `sock`; a duplicate still reaches the
+                # connection.
                 handle.attach(sock.dup(), owned=True)
             else:
                 handle.attach(sock)

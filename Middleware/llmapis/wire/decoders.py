@@ -1,7 +1,8 @@
-r"""Bytes of a streamed body -> events, for Server-Sent Events and for NDJSON. Pure: no I/O, no JSON objects, no clock.
+r"""Bytes of a streamed body -> events, for Server-Sent Events and for NDJSON. Pure: no I/O, no JSON objects,
+no clock.
 
-Any cut of the bytes gives the same events. Lines end with `\n`, `\r\n` or `\r` only. Source: spec backends.md 11 and
-WHATWG HTML 9.2. Bytes that form whole, plain events (what almost every read brings) take a short way.
+Any cut of the bytes gives the same events. Lines end with `\n`, `\r\n` or `\r` only. Source: spec backends.md
+11 and WHATWG HTML 9.2. Bytes that form whole, plain events (what almost every read brings) take a short way.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from json import JSONDecodeError, JSONDecoder
 from Middleware.common.constants import MAX_LINE_BYTES
 
 Event = tuple[str, str]
-"""`(name, data)`; the name is `message` unless an `event:` line said otherwise, and `error` for an `error:` line."""
+"""`(name, data)`; the name is `message` unless an `event:` line said otherwise, and `error` for an `error:`
+line."""
 
 END_MARK = "[DONE]"
 
@@ -93,11 +95,11 @@ class _Lines:
 
 
 class SseDecoder:
-    """Server-Sent Events. `feed` gives the events that are complete, `finish` the one that the end of input completes.
+    """Server-Sent Events. `feed` gives the events that are complete, `finish` the one that the end of input
+    completes.
 
-    Both raise LineTooLong. Servers that leave out the blank lines are understood: a line that is JSON by itself is one
-    event.
-    """
+    Both raise LineTooLong. Servers that leave out the blank lines are understood: a line that is JSON by
+    itself is one event."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._lines = _Lines(limit)
@@ -166,7 +168,8 @@ class SseDecoder:
 
 
 class NdjsonDecoder:
-    """One JSON text a line; empty lines are nothing, a leading `data:` is cut off. Both methods raise LineTooLong."""
+    """One JSON text a line; empty lines are nothing, a leading `data:` is cut off. Both methods raise
+    LineTooLong."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._lines = _Lines(limit)

@@ -1,8 +1,8 @@
-"""HTTP to the backends: one POST with pool, time-outs, retries and a socket to shut; foreign errors become BackendError.
+"""HTTP to the backends: one POST with pool, time-outs, retries and a socket to shut; foreign errors become
+BackendError.
 
-The only file of this floor that knows `requests`. Never follows a redirect, keeps no cookie, reads no `.netrc`, asks no
-proxy for loopback, logs no key and no body. Source: spec backends.md 15.
-"""
+The only file of this floor that knows `requests`. Never follows a redirect, keeps no cookie, reads no
+`.netrc`, asks no proxy for loopback, logs no key and no body. Source: spec backends.md 15."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ _BODY_FAULTS = (OSError, ValueError, AttributeError, HTTPError, http.client.HTTP
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """One POST. `endpoint`: its name, for messages. `tries`: 1 = no retries. `secret`: kept out of messages."""
+    """One POST. `endpoint`: its name, for messages. `tries`: 1 = no retries. `secret`: kept out of
+    messages."""
 
     url: str
     body: bytes = field(repr=False)
@@ -62,7 +63,8 @@ class Post:
 
 
 class Answer:
-    """An open answer with a good status. Read it with `reads`, then `close` it; both from the thread that opened it."""
+    """An open answer with a good status. Read it with `reads`, then `close` it; both from the thread that
+    opened it."""
 
     def __init__(self, post: Post, response: requests.Response, handle: AbortHandle, tries: int) -> None:
         self.status = response.status_code
@@ -78,7 +80,8 @@ class Answer:
         return str(self.headers.get("Content-Type") or "").split(";", 1)[0].strip().lower()
 
     def reads(self, limit_s: float | None = None) -> Iterator[bytes]:
-        """What each read brought, `b""` at least every TICK_S. Raises BackendError, or RequestCancelled after an abort."""
+        """What each read brought, `b""` at least every TICK_S. Raises BackendError, or RequestCancelled after
+        an abort."""
         limit = self._post.read_timeout_s if limit_s is None else limit_s
         try:
             yield from self._body.reads(tick_s=TICK_S, limit_s=limit)
@@ -92,7 +95,8 @@ class Answer:
         return b"".join(self.reads())
 
     def close(self, *, drain_s: float = 0.0) -> None:
-        """Give the connection back when the body was read to its end (or ends within `drain_s`), else close it."""
+        """Give the connection back when the body was read to its end (or ends within `drain_s`), else close
+        it."""
         if self._closed:
             return
         self._closed = True

@@ -1,9 +1,10 @@
-"""Reads what is there of a response body, never waiting to fill a block, and undoes transfer and content coding.
+"""Reads what is there of a response body, never waiting to fill a block, and undoes transfer and content
+coding.
 
-After the headers the socket itself is read: http.client refuses to go on after a time-out, and urllib3's readers give
-one transfer chunk a call, so that tokens which came together could not be handled together. Stand-ins without a socket
-are read through their own `read1`. Never imports `requests`, never decodes text. Source: spec backends.md 11.
-"""
+After the headers the socket itself is read: http.client refuses to go on after a time-out, and urllib3's
+readers give one transfer chunk a call, so that tokens which came together could not be handled together.
+Stand-ins without a socket are read through their own `read1`. Never imports `requests`, never decodes text.
+Source: spec backends.md 11."""
 
 from __future__ import annotations
 
@@ -218,7 +219,8 @@ class SocketBody:
             data = b""
 
     def drain(self, wait_s: float) -> bool:
-        """Read the rest of a body that has said all it has to say, for at most `wait_s`. True when complete."""
+        """Read the rest of a body that has said all it has to say, for at most `wait_s`. True when
+        complete."""
         until = time.monotonic() + wait_s
         while not self._framing.done and not self._framing.ends_at_eof:
             self._sock.settimeout(max(until - time.monotonic(), 0.0))

@@ -1,36 +1,51 @@
 """The contract of a backend: what a subclass says, and the machinery that every backend shares.
 
-A subclass gives the URL, the payload, the mapping of one event to a standard dict, and the reading of a whole body:
+A subclass gives the URL, the payload, the mapping of one event to a standard dict, and the reading of a whole
+body:
 
     @BACKENDS.register("fooChat")
     class FooHandler(LlmApiHandler):
-        def _get_api_endpoint_url(self): return f"{self.base_url}/chat"
-        def _prepare_payload(self, conversation, system_prompt, prompt, *, tools=None, tool_choice=None, schema=None):
+        def _get_api_endpoint_url(self): return f"{self.base_url}/chat" def _prepare_payload(self,
+        conversation, system_prompt, prompt, *, tools=None, tool_choice=None, schema=None):
             return {"messages": conversation, **self._generation_fields()}
-        def _map_event(self, event, data, state): return {"token": data.get("text") or "", "finish_reason": None}
-        def _parse_non_stream_response(self, body): return LlmText(body["text"], finish_reason="stop")
+        def _map_event(self, event, data, state): return {"token": data.get("text") or "", "finish_reason":
+        None} def _parse_non_stream_response(self, body): return LlmText(body["text"], finish_reason="stop")
 
-Transport, cancellation, retries, decoding, errors and the end of a stream are done here, once. Never cleans text.
-"""
+Transport, cancellation, retries, decoding, errors and the end of a stream are done here, once. Never cleans
+text."""
 
 from __future__ import annotations
 
+import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from Middleware.common.constants import USER_AGENT
+from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.backend_errors import error_chunk, in_band_error
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.base.open_stream import OpenStream
+from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
+from Middleware.llmapis.handlers.base.stream_reader import StreamReader
 from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, StreamState
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.reasoning_parser import reasoning_splitter
+from Middleware.llmapis.sampler_translation import apply_structural_fields, normalize_gen_input
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerSettings:
-    """All that a handler needs to know. `samplers`: the resolved `gen` (translated, append preset merged), before the
-    structural fields. `stream`: whether the backend is asked to stream. `suppress_retries`: the endpoint has a backup.
-    `pinned`: addresses to connect to instead of asking DNS (egress guard), empty = ask."""
+    """All that a handler needs to know. `samplers`: the resolved `gen` (translated, append preset merged),
+    before the structural fields. `stream`: whether the backend is asked to stream. `suppress_retries`: the
+    endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS (egress guard), empty =
+    ask."""
 
     endpoint: EndpointConfig
     url: str
@@ -79,24 +94,25 @@ class LlmApiHandler(ABC):
         tool_choice: Any = None,
         schema: JsonObject | None = None,
     ) -> JsonObject:
-        """The body. The messages are the handler's own copies (changing them is allowed); `images` keys have been
-        taken out already when the node does not want images."""
+        """The body. The messages are the handler's own copies (changing them is allowed); `images` keys have
+        been taken out already when the node does not want images."""
 
     @abstractmethod
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
         """One decoded event -> one standard dict, or None for nothing. Called for each token: keep it short.
 
-        `event`: name of the SSE event (`message` when it has none, and for NDJSON). Errors in band (a top-level `error`,
-        an event named `error`) never come here. Tool-call deltas may be raw: index, id, type and text arguments are
-        put right by the reader. `usage` may be given in parts, in any dict; the reader collects it and fills the total.
-        """
+        `event`: name of the SSE event (`message` when it has none, and for NDJSON). Errors in band (a
+        top-level `error`, an event named `error`) never come here. Tool-call deltas may be raw: index, id,
+        type and text arguments are put right by the reader. `usage` may be given in parts, in any dict; the
+        reader collects it and fills the total."""
 
     @abstractmethod
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
-        """A whole body -> text, or `{"content", "tool_calls", "finish_reason", ...}` when there are tool calls.
+        """A whole body -> text, or `{"content", "tool_calls", "finish_reason", ...}` when there are tool
+        calls.
 
-        A body that is not understood: `return self._unrecognised(body)`, or let LookupError, TypeError, ValueError or
-        AttributeError out; the base does the same."""
+        A body that is not understood: `return self._unrecognised(body)`, or let LookupError, TypeError,
+        ValueError or AttributeError out; the base does the same."""
 
     def _auth_headers(self) -> dict[str, str]:
         """Headers that carry the key; none when the key is empty."""
@@ -107,35 +123,152 @@ class LlmApiHandler(ABC):
         return None
 
     def abort_request(self) -> tuple[str, JsonObject] | None:
-        """A further POST (URL, body) that makes the backend stop after a cancelled call; sent in the background."""
+        """A further POST (URL, body) that makes the backend stop after a cancelled call; sent in the
+        background."""
         return None
 
     def _reasoning_splitter(self) -> ReasoningSplitter | None:
-        """What splits reasoning out of the text (`reasoningParser`), made new for each stream; None = nothing does."""
-        return None
+        """What splits reasoning out of the text (`reasoningParser`), made new for each stream; None = nothing
+        does."""
+        return reasoning_splitter(self.settings.endpoint.raw.get("reasoningParser"))
 
-    # What handlers may use
+    # What a backend may use
 
     def _generation_fields(self) -> JsonObject:
         """`gen` with the structural fields set and nulls normalised (spec backends.md 4), a new dict."""
-        raise NotImplementedError
+        settings = self.settings
+        size = settings.endpoint.raw.get("maxContextTokenSize")
+        fields = apply_structural_fields(
+            settings.samplers,
+            settings.endpoint.api_type,
+            stream=settings.stream,
+            context_size=size if isinstance(size, int) else None,
+            max_tokens=settings.max_tokens,
+        )
+        return normalize_gen_input(fields)
 
     def _unrecognised(self, body: object) -> LlmText:
-        """For a body that is not understood: raises BackendError `protocol_error` when there is a backup, else logs and
-        gives the empty text."""
-        raise NotImplementedError
+        """For a body that is not understood: raises BackendError `protocol_error` when there is a backup,
+        else logs and gives the empty text."""
+        message = f"the answer is not what {self.settings.endpoint.type} sends"
+        error = BackendError(self.settings.endpoint.name, "protocol_error", message)
+        if self.settings.suppress_retries:
+            raise error
+        keys = ", ".join(map(str, body)) if isinstance(body, dict) else type(body).__name__
+        logger.error("%s (it holds: %.200s); an empty answer is given", error, keys)
+        return LlmText("", finish_reason="stop")
 
     # The faces
 
     def _process_stream_data(self, data: str) -> Chunk | None:
-        """One event's data text -> one standard dict, without memory of other events. None: nothing to say."""
-        raise NotImplementedError
+        """One event's data text -> one standard dict, without memory of other events. None: nothing to
+        say."""
+        try:
+            event = json.loads(data, strict=False)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(event, dict):
+            return None
+        if event.get("error"):
+            error = in_band_error(self.settings.endpoint.name, event, secret=self.settings.api_key)
+            return {"token": "", "finish_reason": "error", "error": error_chunk(error)}
+        return self._map_event(self._required_event_name or "message", event, StreamState())
 
-    def stream_batches(self, *args: Any, **kwargs: Any) -> Batches:
-        raise NotImplementedError
+    def new_stream(self, content_type: str = "") -> StreamReader:
+        """The reader for one streamed body. `content_type`: lower case, without parameters."""
+        return StreamReader(self, content_type)
 
-    def handle_streaming(self, *args: Any, **kwargs: Any) -> Iterator[Chunk]:
-        raise NotImplementedError
+    def read_whole(self, body: JsonObject) -> LlmText | JsonObject:
+        """A whole body with reasoning split out of its text. A body that is not understood: see
+        `_unrecognised`."""
+        try:
+            answer = self._parse_non_stream_response(body)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return self._unrecognised(body)
+        splitter = self._reasoning_splitter()
+        return answer if splitter is None else _split(answer, splitter)
 
-    def handle_non_streaming(self, *args: Any, **kwargs: Any) -> LlmText | JsonObject:
-        raise NotImplementedError
+    def stream_batches(self, call: CallArguments) -> Batches:
+        """Open the backend's stream; returns when its headers are here. `[]` is a tick, at least every
+        TICK_S.
+
+        Raises BackendError here, and later only while nothing visible has come out. A cancelled call ends the
+        stream."""
+        run = OutgoingCall(self, call)
+        try:
+            answer = run.post()
+        except RequestCancelled:
+            run.end("cancelled")
+            return iter(())
+        except BaseException as error:
+            run.end(getattr(error, "kind", type(error).__name__))
+            raise
+        return OpenStream(answer, self.new_stream(answer.content_type), run.handle, run.log, run.unregister)
+
+    def handle_streaming(self, call: CallArguments) -> Iterator[Chunk]:
+        """`stream_batches`, one dict at a time; the backend is opened by the first `next`."""
+        batches = self.stream_batches(call)
+        try:
+            for batch in batches:
+                yield from batch
+        finally:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+
+    def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
+        """The whole answer. Raises BackendError; a cancelled call gives the empty text."""
+        run = OutgoingCall(self, call)
+        outcome = "cancelled"
+        try:
+            answer = run.whole()
+            outcome = _finish_of(answer)
+            return answer
+        except RequestCancelled:
+            return LlmText("")
+        except BackendError as error:
+            outcome = error.kind
+            raise
+        finally:
+            run.end(outcome)
+
+    def request_headers(self) -> dict[str, str]:
+        """All headers of a call; `extraHeaders` replace others without regard to case."""
+        accept = "application/json"
+        if self.settings.stream:
+            accept = "application/x-ndjson" if self._iterate_by_lines else "text/event-stream"
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": accept,
+            "Accept-Encoding": "identity" if self.settings.stream else "gzip, deflate",
+            "User-Agent": USER_AGENT,
+            **self._auth_headers(),
+        }
+        for name, value in self.settings.headers.items():
+            for taken in [taken for taken in headers if taken.lower() == name.lower()]:
+                del headers[taken]
+            headers[name] = value
+        return headers
+
+
+def _split(answer: LlmText | JsonObject, splitter: ReasoningSplitter) -> LlmText | JsonObject:
+    """A whole answer with the reasoning inside its text moved to `thinking`."""
+    text = answer["content"] if isinstance(answer, dict) else str(answer)
+    parts = (splitter.feed(text), splitter.finish())
+    thinking, text = ("".join(part) for part in zip(*parts, strict=True))
+    if isinstance(answer, dict):
+        whole = answer.get("thinking", "") + thinking
+        return {**answer, "content": text, **({"thinking": whole} if whole else {})}
+    return LlmText(
+        text,
+        finish_reason=answer.finish_reason,
+        native_finish_reason=answer.native_finish_reason,
+        thinking=answer.thinking + thinking,
+        usage=answer.usage,
+        model=answer.model,
+        refusal=answer.refusal,
+    )
+
+
+def _finish_of(answer: LlmText | JsonObject) -> str:
+    return str(answer["finish_reason"] if isinstance(answer, dict) else answer.finish_reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from Middleware.common.types import Chunk, JsonObject
+from Middleware.common.types import JsonObject
 
 NULL_WORDS = frozenset(("", "null", "none"))
 """Texts that mean "no finish reason yet" on every backend. Source: spec backends.md 9.5."""
@@ -13,10 +13,11 @@ NULL_WORDS = frozenset(("", "null", "none"))
 
 @dataclass(slots=True)
 class StreamState:
-    """One stream. `_map_event` may set `model` and `ended` and keep its own notes in `memo`; the rest is the reader's.
+    """One stream. `_map_event` may set `model` and `ended` and keep its own notes in `memo`; the rest is the
+    reader's.
 
-    `ended`: the end mark of this dialect was seen (`done: true`, `message_stop`); `[DONE]` is seen by the reader.
-    """
+    `ended`: the end mark of this dialect was seen (`done: true`, `message_stop`); `[DONE]` is seen by the
+    reader."""
 
     model: str | None = None
     ended: bool = False
@@ -26,10 +27,9 @@ class StreamState:
 
 
 class ReasoningSplitter(Protocol):
-    """Takes reasoning that stands inside the text out of it. Both give `(thinking, text)`; what is undecided is held."""
+    """Takes reasoning that stands inside the text out of it. Both give `(thinking, text)`; what is undecided
+    is held."""
 
     def feed(self, text: str) -> tuple[str, str]: ...
 
     def finish(self) -> tuple[str, str]: ...
-
-

@@ -1,0 +1,23 @@
+"""The arguments of one call to a backend, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from Middleware.common.types import JsonObject, Messages
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """What is asked. `conversation` for backends that take messages; `system_prompt` and `prompt` are the
+    formatted parts for flat ones (or a conversation's substitute). `request_id`: whose cancellation ends the
+    call."""
+
+    conversation: Messages | None = None
+    system_prompt: str | None = None
+    prompt: str | None = None
+    tools: list[JsonObject] | None = None
+    tool_choice: Any = None
+    schema: JsonObject | None = None
+    request_id: str | None = None

@@ -1,0 +1,56 @@
+"""The one log line of a call to a backend. Never holds a text of the user or the model."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from Middleware.common.types import Batch
+from Middleware.config.endpoints import EndpointConfig
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class CallLog:
+    """What is measured of one call. Times are of `time.monotonic`."""
+
+    endpoint: EndpointConfig
+    model: str
+    stream: bool
+    started: float = field(default_factory=time.monotonic)
+    first: float | None = None
+    tries: int = 0
+    pieces: int = 0
+    outcome: str = ""
+    usage: dict[str, Any] | None = None
+
+    def saw(self, batch: Batch) -> None:
+        """A batch that is not empty went by."""
+        if self.first is None:
+            self.first = time.monotonic()
+        self.pieces += len(batch)
+
+    def write(self, outcome: str) -> None:
+        """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage."""
+        now = time.monotonic()
+        first = "-" if self.first is None else f"{self.first - self.started:.2f} s"
+        tokens = (self.usage or {}).get("completion_tokens") or self.pieces
+        span = now - (self.first if self.stream and self.first is not None else self.started)
+        rate = f"{tokens / span:.1f}/s" if tokens and span > 0 else "-"
+        logger.info(
+            "endpoint '%s' (%s, model '%s', stream %s, tries %d): first token %s, tokens %s, took %.2f s, "
+            "ended %s, usage %s",
+            self.endpoint.name,
+            self.endpoint.api_type_name,
+            self.model,
+            "on" if self.stream else "off",
+            self.tries,
+            first,
+            rate,
+            now - self.started,
+            outcome,
+            self.usage or "-",
+        )

@@ -1,0 +1,188 @@
+"""One outgoing call of a handler: payload, abort handle, cancellation, the request itself, a whole body.
+
+Never maps an event. Source: spec backends.md 8.6, 15, 16.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+from Middleware.common.constants import MAX_LINE_BYTES
+from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.common.request_context import current_request
+from Middleware.common.types import JsonObject
+from Middleware.llmapis.backend_errors import in_band_error
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.base.call_log import CallLog
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.wire.abort import AbortHandle
+from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
+from Middleware.services.cancellation_service import cancellation_service
+
+if TYPE_CHECKING:
+    from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+
+logger = logging.getLogger(__name__)
+
+ABORT_TIMEOUT_S = 2.0
+BODY_TRIES = 2
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_LONG = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,})"')
+
+
+class OutgoingCall:
+    """Made when a call begins, ended by `end` or `unregister`, whatever happens. `handle` ends it from any
+    thread."""
+
+    def __init__(self, handler: LlmApiHandler, call: CallArguments) -> None:
+        settings = handler.settings
+        request = current_request()
+        self._handler, self._call = handler, call
+        self._id = call.request_id or (request.request_id if request is not None else "")
+        self.handle = AbortHandle(pinned=settings.pinned, on_abort=self._tell_backend)
+        self.log = CallLog(settings.endpoint, settings.model, settings.stream)
+        self._abort = self.handle.abort
+        cancellation_service.register_abort_callback(self._id, self._abort)
+
+    def unregister(self) -> None:
+        """The call is over; a cancellation of its request no longer concerns it."""
+        self.handle.detach()
+        cancellation_service.unregister_abort_callback(self._id, self._abort)
+
+    def end(self, outcome: str) -> None:
+        self.unregister()
+        self.log.write(outcome)
+
+    def post(self) -> Answer:
+        """Build the payload, send it, wait for the headers. Raises BackendError, RequestCancelled."""
+        self.handle.check()
+        payload = self._handler._prepare_payload(
+            self._call.conversation,
+            self._call.system_prompt,
+            self._call.prompt,
+            tools=self._call.tools,
+            tool_choice=self._call.tool_choice,
+            schema=self._call.schema,
+        )
+        request = current_request()
+        if request is not None:
+            request.setup_done()
+        try:
+            return self._send(payload)
+        except BackendError as error:
+            if error.status != 400:
+                raise
+            amended = self._handler._amend_payload(payload, error.message)
+            if amended is None:
+                raise
+            return self._send(amended)
+
+    def whole(self) -> LlmText | JsonObject:
+        """The whole answer. A body that is broken or unreadable is asked for a second time (unless there is a
+        backup)."""
+        tries = 1 if self._handler.settings.suppress_retries else BODY_TRIES
+        for left in range(tries - 1, -1, -1):
+            answer = self.post()
+            try:
+                body = self._body(answer)
+            except BackendError as error:
+                if not left or error.kind not in ("connection_lost", "protocol_error"):
+                    raise
+                logger.warning("%s; once more", error)
+                continue
+            return self._read(body)
+        raise AssertionError("unreachable")
+
+    def _read(self, body: JsonObject) -> LlmText | JsonObject:
+        settings = self._handler.settings
+        if body.get("error"):
+            raise in_band_error(settings.endpoint.name, body, secret=settings.api_key)
+        result = self._handler.read_whole(body)
+        self.log.usage = result.get("usage") if isinstance(result, dict) else result.usage
+        return result
+
+    def _body(self, answer: Answer) -> JsonObject:
+        name = self._handler.settings.endpoint.name
+        data = bytearray()
+        try:
+            for piece in answer.reads():
+                data += piece
+                if len(data) > 4 * MAX_LINE_BYTES:
+                    raise BackendError(name, "bad_request", "the answer is longer than a whole answer may be")
+        finally:
+            answer.close()
+        text = data.decode("utf-8-sig", "replace")
+        try:
+            body = json.loads(text, strict=False)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            page = "a web page" if answer.content_type == "text/html" else "no JSON object"
+            raise BackendError(name, "protocol_error", f"the answer is {page}: {text.strip()[:200]}")
+        return body
+
+    def _send(self, payload: JsonObject) -> Answer:
+        settings = self._handler.settings
+        post = Post(
+            url=self._handler._get_api_endpoint_url(),
+            body=encoded(payload),
+            headers=self._handler.request_headers(),
+            endpoint=settings.endpoint.name,
+            connect_timeout_s=settings.connect_timeout_s,
+            read_timeout_s=settings.read_timeout_s,
+            tries=1 if settings.suppress_retries else TRIES,
+            secret=settings.api_key,
+        )
+        self._log_payload(post)
+        answer = default_transport().post(post, self.handle)
+        self.log.tries += answer.tries
+        return answer
+
+    def _log_payload(self, post: Post) -> None:
+        if not logger.isEnabledFor(logging.DEBUG):
+            return
+        request = current_request()
+        if request is not None and request.privacy:
+            return
+        text = _LONG.sub('"(data)"', post.body.decode("utf-8"))
+        logger.debug("POST %s for endpoint '%s': %s", post.url, post.endpoint, text)
+
+    def _tell_backend(self) -> None:
+        """Runs in the aborting thread: a backend that needs a further call to stop gets it, in the
+        background."""
+        if not (self.handle.connected or self.handle.reused):
+            return
+        further = self._handler.abort_request()
+        if further is not None:
+            threading.Thread(target=self._post_abort, args=further, name="backend-abort", daemon=True).start()
+
+    def _post_abort(self, url: str, body: JsonObject) -> None:
+        settings = self._handler.settings
+        post = Post(
+            url=url,
+            body=encoded(body),
+            headers=self._handler.request_headers(),
+            endpoint=settings.endpoint.name,
+            connect_timeout_s=ABORT_TIMEOUT_S,
+            read_timeout_s=ABORT_TIMEOUT_S,
+            tries=1,
+            secret=settings.api_key,
+        )
+        try:
+            answer = default_transport().post(post, AbortHandle(pinned=settings.pinned))
+            answer.close()
+        except (BackendError, RequestCancelled) as error:
+            logger.debug("the backend did not take the abort call: %s", error)
+
+
+def encoded(payload: Any) -> bytes:
+    """A body as UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    text = json.dumps(payload, ensure_ascii=False)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text).encode("utf-8")

@@ -1,0 +1,344 @@
+"""One stream, from bytes to standard dicts: decoder, JSON, the backend's mapping, and every way that a stream
+can end.
+
+The finishing dict is given once, with the usage, when the stream is over. Does no I/O. Source: spec
+backends.md 10, 11."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from Middleware.common.constants import MAX_LINE_BYTES
+from Middleware.common.errors import BackendError
+from Middleware.common.request_context import current_request
+from Middleware.common.types import Batch, Chunk, JsonObject
+from Middleware.llmapis.backend_errors import error_chunk, in_band_error
+from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas
+from Middleware.llmapis.handlers.base.stream_state import StreamState
+from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
+
+if TYPE_CHECKING:
+    from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+
+logger = logging.getLogger(__name__)
+
+MAX_BAD_EVENTS = 20
+SHOWN = 200
+
+_DECODER = json.JSONDecoder(strict=False)
+_scan: Callable[[str, int], tuple[Any, int]] = cast(Any, _DECODER).scan_once
+
+
+class StreamReader:
+    """`feed` what a read brought, then `finish` once. Both give a batch; both raise BackendError while
+    nothing visible has come out, and give a dict with `error` afterwards.
+
+    `ended`: nothing more is needed (end mark, or an error dict was given). `finishing`: the finish reason is
+    known, only the usage may still come."""
+
+    def __init__(self, handler: LlmApiHandler, content_type: str = "") -> None:
+        self.ended = False
+        self.output = False
+        self.state = StreamState()
+        self.finish_reason: str | None = None
+        self._handler = handler
+        self._endpoint = handler.settings.endpoint.name
+        self._decoder = NdjsonDecoder() if handler._iterate_by_lines else SseDecoder()
+        self._splitter = handler._reasoning_splitter()
+        self._tools = ToolCallDeltas()
+        self._pending: Chunk | None = None
+        self._marked = False
+        self._good = self._bad = self._bad_in_a_row = 0
+        self._model_told = False
+        self._html = content_type == "text/html"
+        self._json = content_type == "application/json"
+        self._kept: bytearray | None = bytearray() if self._html or self._json else None
+
+    @property
+    def finishing(self) -> bool:
+        return self._pending is not None
+
+    def feed(self, data: bytes) -> Batch:
+        """The dicts that these bytes complete; often none."""
+        if self._kept is not None and self._keep(data):
+            return []
+        try:
+            events = self._decoder.feed(data)
+        except LineTooLong as error:
+            return self._failed([], self._fault(str(error)))
+        return self._take(events)
+
+    def finish(self) -> Batch:
+        """The body is at its end, or nothing more is waited for: what is left, and the finishing dict."""
+        if self.finish_reason is not None:
+            return []
+        if self._html:
+            raise self._page()
+        batch: Batch = []
+        if self._kept is not None and not self._good and self._read_whole(bytes(self._kept), batch):
+            return batch
+        if not self._marked:
+            batch += self._last_events()
+        return batch if self._is_over() else self._end(batch)
+
+    def broken(self, error: BackendError) -> Batch:
+        """The connection failed. After a finish reason nobody misses anything; before output it is raised."""
+        if self.finish_reason is not None:
+            return []
+        if self._pending is not None or self._marked:
+            return self._end([])
+        return self._failed([], error)
+
+    def _is_over(self) -> bool:
+        return self.finish_reason is not None
+
+    # Bodies that are not a stream
+
+    def _keep(self, data: bytes) -> bool:
+        """Keep bytes of a body that says it is no stream; True while they only wait."""
+        kept = cast(bytearray, self._kept)
+        kept += data
+        if self._html:
+            if len(kept) > 4 * SHOWN:
+                raise self._page()
+            return True
+        if len(kept) > MAX_LINE_BYTES:
+            raise self._fault(f"the body is longer than {MAX_LINE_BYTES} bytes")
+        if self._handler._iterate_by_lines:
+            return False
+        if bytes(kept[:64]).lstrip()[:1] in (b"{", b""):
+            return True
+        # Events after all, whatever the header says.
+        self._kept = None
+        if len(kept) > len(data):
+            self._decoder.feed(bytes(kept[: -len(data)]))
+        return False
+
+    def _page(self) -> BackendError:
+        text = bytes(self._kept or b"").decode("utf-8", "replace").strip()[:SHOWN]
+        return self._fault(f"the server answered with a web page: {text}")
+
+    def _read_whole(self, body: bytes, batch: Batch) -> bool:
+        """A whole answer, from a server that does not stream. False when the bytes are no JSON object."""
+        try:
+            answer = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
+        except (ValueError, RecursionError):
+            if not self._handler._iterate_by_lines:
+                batch += self._take(self._decoder.feed(body))
+            return False
+        if not isinstance(answer, dict):
+            return False
+        if answer.get("error"):
+            raise in_band_error(self._endpoint, answer, secret=self._handler.settings.api_key)
+        chunk = _one_dict(self._handler.read_whole(answer))
+        self.finish_reason = chunk["finish_reason"]
+        self.output = True
+        self.ended = True
+        batch.append(chunk)
+        return True
+
+    # Events
+
+    def _take(self, events: list[Event]) -> Batch:
+        out: Batch = []
+        add = out.append
+        state, map_event, required = self.state, self._handler._map_event, self._handler._required_event_name
+        plain = self._splitter is None
+        for name, text in events:
+            if self.ended:
+                break
+            try:
+                data, end = _scan(text, 0)
+                whole = end == len(text) and type(data) is dict
+            except (StopIteration, ValueError, RecursionError):
+                whole = False
+            if not whole:
+                data = self._second_look(text) if name != "error" else {"error": text}
+                if data is None:
+                    if self._bad_in_a_row > MAX_BAD_EVENTS:
+                        return self._failed(out, self._fault("the stream is not what this backend sends"))
+                    continue
+            if name == "error" or (data.get("error")) or data.get("object") == "error":
+                if self._pending is None:
+                    error = in_band_error(self._endpoint, data, secret=self._handler.settings.api_key)
+                    return self._failed(out, error)
+                continue
+            if required is not None and name != required:
+                continue
+            self._good += 1
+            self._bad_in_a_row = 0
+            try:
+                chunk = map_event(name, data, state)
+            except (LookupError, TypeError, ValueError, AttributeError):
+                self._count_bad(text)
+                continue
+            if chunk is not None:
+                if plain and len(chunk) == 2 and chunk["finish_reason"] is None and self._pending is None:
+                    if chunk["token"]:
+                        add(chunk)
+                elif "error" in chunk:
+                    return self._failed(out, self._chunk_error(chunk))
+                else:
+                    self._rich(chunk, out)
+            if state.ended:
+                self._marked = self.ended = True
+        return self._told(out)
+
+    def _told(self, out: Batch) -> Batch:
+        """Note that something visible goes out; the model's name goes with the first of it."""
+        if out:
+            self.output = True
+            if not self._model_told and self.state.model:
+                self._model_told = True
+                out[0]["model"] = self.state.model
+        return out
+
+    def _second_look(self, text: str) -> JsonObject | None:
+        """What the short way could not read: the end mark, white space around the JSON, or something bad."""
+        text = text.strip()
+        if text == END_MARK:
+            self._marked = self.ended = True
+            self._good += 1
+            return None
+        if not text:
+            return None
+        try:
+            data = _DECODER.decode(text)
+        except (ValueError, RecursionError):
+            data = None
+        if isinstance(data, dict):
+            return data
+        self._count_bad(text)
+        return None
+
+    def _count_bad(self, text: str) -> None:
+        self._bad += 1
+        self._bad_in_a_row += 1
+        request = current_request()
+        shown = "(not shown)" if request is not None and request.privacy else text[:SHOWN]
+        logger.warning("endpoint '%s': an event that cannot be read is skipped: %s", self._endpoint, shown)
+
+    def _rich(self, chunk: Chunk, out: Batch) -> None:
+        """A dict that is more than a piece of text, or a piece of text that may hold reasoning."""
+        state = self.state
+        if usage := chunk.pop("usage", None):
+            state.usage.update(usage)
+        if model := chunk.pop("model", None):
+            state.model = state.model or model
+        if "tool_calls" in chunk:
+            calls = self._tools.add(chunk.pop("tool_calls"))
+            if calls:
+                chunk["tool_calls"] = calls
+                state.saw_tool_calls = True
+        if self._splitter is not None and chunk["token"]:
+            _set_split(chunk, *self._splitter.feed(chunk["token"]))
+        if chunk["finish_reason"] is not None and self._pending is None:
+            self._pending = chunk
+            return
+        chunk["finish_reason"] = None
+        chunk.pop("native_finish_reason", None)
+        if not _is_visible(chunk):
+            return
+        if self._pending is not None and _is_visible(self._pending):
+            out.append(_content_of(self._pending))
+        out.append(chunk)
+
+    # Ends
+
+    def _last_events(self) -> Batch:
+        try:
+            return self._take(self._decoder.finish())
+        except LineTooLong as error:
+            return self._failed([], self._fault(str(error)))
+
+    def _end(self, batch: Batch) -> Batch:
+        """The table "End of stream" of spec 11."""
+        final = self._pending
+        if final is None:
+            final = {"token": "", "finish_reason": "tool_calls" if self.state.saw_tool_calls else "stop"}
+            if not self._marked:
+                self._check_plain_end(final)
+        if self._splitter is not None:
+            thinking, text = self._splitter.finish()
+            _set_split(final, thinking, final["token"] + text)
+        if usage := self.state.usage:
+            usage.setdefault(
+                "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+            )
+            final["usage"] = usage
+        self.finish_reason = final["finish_reason"]
+        self.ended = True
+        batch.append(final)
+        return self._told(batch)
+
+    def _check_plain_end(self, final: Chunk) -> None:
+        """The body ended without an end mark. Raises when nothing useful came."""
+        if not self._good:
+            what = f"{self._bad} events that cannot be read" if self._bad else "nothing"
+            raise self._fault(f"the stream held {what}")
+        if self._handler.eof_is_end:
+            return
+        if not self.output:
+            raise self._fault("the stream ended without any output")
+        final["truncated"] = True
+        logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
+
+    def _failed(self, out: Batch, error: BackendError) -> Batch:
+        """Raise the error, or end the batch with it when something visible has come out."""
+        if not out and not self.output:
+            raise error
+        self._told(out)
+        self.ended = True
+        self.finish_reason = "error"
+        out.append({"token": "", "finish_reason": "error", "error": error_chunk(error)})
+        return out
+
+    def _chunk_error(self, chunk: Chunk) -> BackendError:
+        told = chunk["error"]
+        return BackendError(
+            self._endpoint,
+            str(told.get("kind") or "stream_error"),
+            str(told.get("message") or "the backend reported an error"),
+            status=told.get("status"),
+            native=told.get("native"),
+        )
+
+    def _fault(self, message: str) -> BackendError:
+        return BackendError(self._endpoint, "protocol_error", message)
+
+
+def _is_visible(chunk: Chunk) -> bool:
+    return bool(chunk["token"]) or "thinking" in chunk or "tool_calls" in chunk
+
+
+def _content_of(pending: Chunk) -> Chunk:
+    """Take the content out of a finishing dict, because more content came behind it."""
+    content: dict[str, Any] = {"token": pending["token"], "finish_reason": None}
+    for key in ("thinking", "tool_calls", "refusal"):
+        if key in pending:
+            content[key] = cast(dict[str, Any], pending).pop(key)
+    pending["token"] = ""
+    return cast(Chunk, content)
+
+
+def _set_split(chunk: Chunk, thinking: str, text: str) -> None:
+    chunk["token"] = text
+    if thinking:
+        chunk["thinking"] = chunk.get("thinking", "") + thinking
+
+
+def _one_dict(answer: Any) -> Chunk:
+    """A whole answer as the only dict of a stream."""
+    if isinstance(answer, dict):
+        chunk: dict[str, Any] = {"token": answer["content"], **answer}
+        del chunk["content"]
+        chunk["tool_calls"] = [{"index": at, **call} for at, call in enumerate(answer["tool_calls"])]
+        return cast(Chunk, chunk)
+    chunk = {"token": str(answer), "finish_reason": answer.finish_reason or "stop"}
+    for key in ("native_finish_reason", "thinking", "usage", "model", "refusal"):
+        if value := getattr(answer, key):
+            chunk[key] = value
+    return cast(Chunk, chunk)
