@@ -44,6 +44,7 @@ class _Version:
 
     since: int
     document: Any = None
+    parsed: bool = False
     error: ConfigError | None = None
     missing: bool = False
     fingerprint: int = 0
@@ -118,6 +119,12 @@ class ConfigTree:
             history = self._refreshed(relative, key)
         return history.at(since) if history else _GONE
 
+    def newest(self, relative: str) -> _Version:
+        """The state of a file on disk now, good or not."""
+        self.version(relative, 0)
+        history = self._files.get(relative)
+        return history.versions[-1] if history else _GONE
+
     def _refreshed(self, relative: str, key: tuple[int, ...] | None) -> _History | None:
         with self._lock:
             history = self._files.get(relative)
@@ -154,12 +161,11 @@ class ConfigTree:
             return version
         version.fingerprint = hash(raw)
         try:
-            document = parse(raw, relative)
-            self._check(relative, document)
+            version.document = parse(raw, relative)
+            version.parsed = True
+            self._check(relative, version.document)
         except ConfigError as error:
             version.error = error
-        else:
-            version.document = document
         return version
 
     def _check(self, relative: str, document: Any) -> None:
@@ -257,6 +263,16 @@ class ConfigSnapshot:
             kept[key] = build(document)
         value: T = kept[key]
         return value
+
+    def inspect(self, relative: str) -> tuple[Any, ConfigError | None]:
+        """(the JSON value, None) however wrong it is, or (None, why it is no JSON): for the checker alone.
+
+        Unlike `read` it never falls back to an older version. Raises ConfigMissing.
+        """
+        version = self._tree.newest(relative)
+        if version.missing:
+            raise ConfigMissing("no such file", file=relative)
+        return (version.document, None) if version.parsed else (None, version.error)
 
     def exists(self, relative: str) -> bool:
         """Claims that the file (`.json`) or folder is there, spelled exactly so."""

@@ -145,6 +145,7 @@ def _level_of(error: ValidationError, level: str | None) -> str:
     return level or (marked if isinstance(marked, str) else ERROR)
 
 
+_MOST_VALIDATORS = 500
 _VALIDATORS: dict[int, tuple[Mapping[str, Any], Draft202012Validator]] = {}
 
 
@@ -152,6 +153,8 @@ def _validator_of(schema: Mapping[str, Any]) -> Draft202012Validator:
     """The compiled validator of a schema object, kept with it (an id is unique while its object lives)."""
     kept = _VALIDATORS.get(id(schema))
     if kept is None or kept[0] is not schema:
+        if len(_VALIDATORS) >= _MOST_VALIDATORS:
+            _VALIDATORS.clear()
         kept = _VALIDATORS[id(schema)] = (schema, Draft202012Validator(schema))
     return kept[1]
 

@@ -1,0 +1,25 @@
+"""`--schemas DIR`: writes the JSON Schemas of all config files for editors."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+from Middleware.workflows.managers.editor_schemas import editor_schemas
+
+
+def run(arguments: Namespace) -> int:
+    """Exit status 0, or 1 when the folder `arguments.schemas` cannot be written."""
+    folder = Path(arguments.schemas).expanduser()
+    files = editor_schemas()
+    try:
+        for name, schema in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        print(f"{folder}: error: cannot be written: {error.strerror}")
+        return 1
+    print(f"{folder}: {len(files)} schemas")
+    return 0

@@ -1,0 +1,24 @@
+"""`--validate`: checks the whole config tree, prints one line per finding, and says how many there are."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.validation import ERROR, NOTE, WARNING
+from Middleware.workflows.managers.config_check import check_tree, checked_tree
+
+
+def run(arguments: Namespace) -> int:
+    """Exit status 0 without errors, else 1. Reads the config directory of the launch facts."""
+    root = launch_facts().config_directory
+    if not root.is_dir():
+        print(f"{root}: error: there is no such folder")
+        return 1
+    findings = check_tree(checked_tree(root).snapshot())
+    for finding in findings:
+        print(finding)
+    count = Counter(finding.level for finding in findings)
+    print(f"{root}: {count[ERROR]} errors, {count[WARNING]} warnings, {count[NOTE]} notes")
+    return 1 if count[ERROR] else 0

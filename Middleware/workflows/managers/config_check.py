@@ -1,0 +1,146 @@
+"""The whole config tree checked: every file by itself, then what the files say of each other (workflows.md
+16.12).
+
+One checker serves `--validate` (`check_tree`), the start of the server (`check_users`) and the loader
+(`checked_tree`). It changes nothing, resolves no host name and calls no backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config import validation
+from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
+from Middleware.config.paths import USER_POINTER
+from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
+from Middleware.workflows.handlers import impl
+from Middleware.workflows.managers import endpoint_check, workflow_check
+from Middleware.workflows.managers.user_walk import UserWalk, workflow_files
+
+_LEVELS = (ERROR, WARNING, NOTE)
+FOLDERS = (*validation.KINDS, "Workflows")
+NODE_HANDLERS = impl.__name__
+"""The package that fills the table of node types; imported for that."""
+
+
+def checked_tree(root: Path) -> ConfigTree:
+    """The process's tree of a config root; its workflow files are checked node by node when they are read."""
+    tree = tree_of(root)
+    tree.check_workflow = workflow_check.own_errors
+    return tree
+
+
+def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
+    """Every finding of the whole tree, errors first, each once."""
+    settings = _named_settings(snapshot)
+    findings = [f for file in _all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
+    users = _users(snapshot)
+    walks = [UserWalk(snapshot, user) for user in users]
+    for walk in walks:
+        findings += walk.findings()
+    findings += endpoint_check.all_findings(snapshot, users)
+    findings += _pointer_findings(snapshot)
+    findings += _unnamed(snapshot, {file for walk in walks for file in walk.reached} | settings.keys())
+    return _sorted(findings)
+
+
+def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]:
+    """The findings of what some users can reach. Their files are read on the way, so the loader has good
+    versions.
+    """
+    findings: list[Finding] = []
+    for name in names:
+        try:
+            user = load_user(snapshot, name)
+        except ConfigError as error:
+            findings.append(finding_of(error))
+            continue
+        walk = UserWalk(snapshot, user)
+        findings += walk.findings()
+        settings = settings_files(user)
+        for file in sorted({*walk.files_read, *settings}):
+            findings += file_findings(snapshot, file, settings.get(file))
+    return _sorted(findings)
+
+
+def finding_of(error: ConfigError) -> Finding:
+    """A raised error as a finding."""
+    return Finding(error.file, error.pointer, ERROR, error.message)
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(
+        dict.fromkeys(findings), key=lambda f: (_LEVELS.index(f.level), f.file, f.pointer, f.message)
+    )
+
+
+def file_findings(snapshot: ConfigSnapshot, file: str, settings_kind: str | None = None) -> list[Finding]:
+    """What one file by itself shows. `settings_kind`: the schema of an object in Workflows/ that is no
+    workflow.
+    """
+    try:
+        document, error = snapshot.inspect(file)
+    except ConfigMissing:
+        return []
+    if error is not None:
+        return [finding_of(error)]
+    if settings_kind is not None:
+        return validation.check(document, validation.schema(settings_kind), file)
+    findings = validation.check_file(file, document)
+    if file.startswith("Workflows/"):
+        findings += workflow_check.own_findings(file, document)
+    return findings
+
+
+def _all_files(snapshot: ConfigSnapshot) -> list[str]:
+    return sorted(file for folder in FOLDERS for file in _files_below(snapshot, folder))
+
+
+def _files_below(snapshot: ConfigSnapshot, folder: str) -> Iterable[str]:
+    yield from (f"{folder}/{name}.json" for name in snapshot.files(folder))
+    for name in snapshot.folders(folder):
+        yield from _files_below(snapshot, f"{folder}/{name}")
+
+
+def _users(snapshot: ConfigSnapshot) -> list[UserSettings]:
+    """The users whose files can be read; the others have their findings already."""
+    users = []
+    for name in user_names(snapshot):
+        try:
+            users.append(load_user(snapshot, name))
+        except ConfigError:
+            continue
+    return users
+
+
+def settings_files(user: UserSettings) -> dict[str, str]:
+    """File -> schema name of the settings objects that a user file names."""
+    named = {
+        user.discussion_id_memory_file_workflow_settings: "memorysettings",
+        user.context_compactor_settings_file: "compactorsettings",
+    }
+    return {f"Workflows/{user.workflow_folder}/{name}.json": kind for name, kind in named.items() if name}
+
+
+def _named_settings(snapshot: ConfigSnapshot) -> dict[str, str]:
+    return {file: kind for user in _users(snapshot) for file, kind in settings_files(user).items()}
+
+
+def _pointer_findings(snapshot: ConfigSnapshot) -> list[Finding]:
+    if not snapshot.exists(USER_POINTER):
+        return []
+    try:
+        load_user(snapshot, pointer_user(snapshot))
+    except ConfigMissing as error:
+        return [Finding(USER_POINTER, "/currentUser", ERROR, error.message)]
+    except ConfigError:
+        return []
+    return []
+
+
+def _unnamed(snapshot: ConfigSnapshot, reached: set[str]) -> list[Finding]:
+    message = "no setting, route or node names this workflow"
+    return [Finding(file, "", NOTE, message) for file in workflow_files(snapshot) if file not in reached]

@@ -1,0 +1,129 @@
+"""Where the names in endpoint and API type files lead. Resolves no host name and calls no backend."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import urlsplit
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config import paths, validation
+from Middleware.config.endpoints import EndpointConfig, load_endpoint, load_prompt_template, load_samplers
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
+from Middleware.config.validation import ERROR, WARNING, Finding
+from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.registry import BACKENDS
+
+BACKEND_HANDLERS = impl.__name__
+"""The package that fills the table of backends; imported for that."""
+
+_LOCAL_ENDINGS = (".local", ".lan", ".internal", ".home", ".localhost", ".home.arpa")
+
+
+def all_findings(snapshot: ConfigSnapshot, users: Iterable[UserSettings]) -> list[Finding]:
+    """The endpoints of every folder (as its users see them) and the types of all API types."""
+    by_folder = {paths.endpoint_folder(user): user for user in users}
+    findings: list[Finding] = []
+    for folder in ["", *_folders(snapshot, "")]:
+        user = by_folder.get(f"Endpoints/{folder}") or UserSettings(
+            "", endpoint_configs_sub_directory=folder.rstrip("/"), preset_configs_sub_directory_override="-"
+        )
+        for name in snapshot.files(f"Endpoints/{folder}"):
+            findings += endpoint_findings(snapshot, user, name)
+    for name in snapshot.files("ApiTypes"):
+        findings += api_type_findings(snapshot, name)
+    return findings
+
+
+def _folders(snapshot: ConfigSnapshot, below: str) -> Iterator[str]:
+    for name in snapshot.folders(f"Endpoints/{below}"):
+        yield f"{below}{name}/"
+        yield from _folders(snapshot, f"{below}{name}/")
+
+
+def api_type_findings(snapshot: ConfigSnapshot, name: str) -> Iterator[Finding]:
+    """An error for a `type` that no backend has."""
+    file = f"ApiTypes/{name}.json"
+    try:
+        kind = snapshot.read(file)["type"]
+    except ConfigError:
+        return
+    if kind not in BACKENDS:
+        near = validation.nearest(kind, BACKENDS)
+        hint = f" (did you mean {near!r}?)" if near else ""
+        allowed = ", ".join(sorted(BACKENDS))
+        yield Finding(file, "/type", ERROR, f"found {validation.found(kind)}, allowed: {allowed}{hint}")
+
+
+def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> list[Finding]:
+    """API type, template, preset and backup of one endpoint."""
+    file = paths.endpoint_file(user, name)
+    try:
+        endpoint = load_endpoint(snapshot, user, name)
+    except ConfigMissing as error:
+        return [Finding(file, error.pointer, ERROR, error.message)]
+    except ConfigError:
+        return []
+    findings: list[Finding] = []
+    template = endpoint.raw.get("promptTemplate")
+    if template:
+        findings += leads(file, "/promptTemplate", lambda: load_prompt_template(snapshot, template))
+    if endpoint.raw.get("appendPresetName"):
+        findings += leads(file, "/appendPresetName", lambda: load_samplers(snapshot, user, endpoint, None))
+    findings += _backup_findings(snapshot, user, endpoint)
+    return findings
+
+
+def leads(file: str, pointer: str, load: Callable[[], object]) -> list[Finding]:
+    """An error when what is loaded has no file; a file with faults of its own is told of at that file."""
+    try:
+        load()
+    except ConfigMissing as error:
+        return [Finding(file, pointer, ERROR, error.message)]
+    except ConfigError as error:
+        return [] if error.file else [Finding(file, pointer, ERROR, error.message)]
+    return []
+
+
+def _backup_findings(
+    snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig
+) -> Iterator[Finding]:
+    """A backup that does not exist, one that leads back, and a remote one without its flag. Source:
+    backends.md 15.6.
+    """
+    name, pointer = endpoint.raw.get("backupEndpointName"), "/backupEndpointName"
+    if not name:
+        return
+    yield from leads(endpoint.file, pointer, lambda: load_endpoint(snapshot, user, str(name)))
+    chain = [endpoint.name]
+    while name and name not in chain:
+        chain.append(name)
+        try:
+            backup = load_endpoint(snapshot, user, str(name))
+        except ConfigError:
+            return
+        if len(chain) == 2 and is_remote(backup.url) and not backup.raw.get("allowRemoteBackup"):
+            message = (
+                f'"{name}" is not on a local network, and has no `allowRemoteBackup`: it will be refused'
+            )
+            yield Finding(endpoint.file, pointer, WARNING, message)
+        name = backup.raw.get("backupEndpointName")
+    if name:
+        yield Finding(
+            endpoint.file, pointer, WARNING, f"backups run in a circle: {' > '.join([*chain, name])}"
+        )
+
+
+def is_remote(url: str) -> bool:
+    """Claims that a URL's host is surely public: a public address, or a full name outside the usual local
+    domains.
+    """
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".").lower()
+    except ValueError:
+        return False
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        return "." in host and not host.endswith(_LOCAL_ENDINGS)

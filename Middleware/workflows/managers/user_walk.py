@@ -1,0 +1,349 @@
+"""What one user can reach: from the user file through routing and workflows to endpoints and presets.
+
+A `UserWalk` reads through its snapshot, follows every name and notes where one leads nowhere. It knows no
+schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config import paths
+from Middleware.config.endpoints import (
+    EndpointConfig,
+    ensure_generates,
+    load_endpoint,
+    load_prompt_template,
+    load_samplers,
+    load_structured_schema,
+)
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
+from Middleware.config.workflows import (
+    WorkflowFile,
+    load_routing,
+    load_settings,
+    load_workflow,
+)
+from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.managers.endpoint_check import endpoint_findings, leads
+from Middleware.workflows.managers.workflow_check import (
+    NodePlace,
+    Reach,
+    node_places,
+    variable_findings,
+)
+
+ANY = 1_000_000
+"""More agent inputs than any workflow names: a caller that nobody can count."""
+
+_ONE_PLACEHOLDER = re.compile(r"\{([^{}\[\].!:]+)\}")
+_TOOL_WORKFLOWS = (
+    ("chatSummaryToolWorkflow", "chat_summary_tool_workflow"),
+    ("conversationMemoryToolWorkflow", "conversation_memory_tool_workflow"),
+    ("recentMemoryToolWorkflow", "recent_memory_tool_workflow"),
+    ("openWebUITaskWorkflow", "open_web_ui_task_workflow"),
+)
+_SETTINGS = (
+    ("discussionIdMemoryFileWorkflowSettings", "discussion_id_memory_file_workflow_settings"),
+    ("contextCompactorSettingsFile", "context_compactor_settings_file"),
+)
+_SETTINGS_WORKFLOWS = ("fileMemoryWorkflowName", "vectorMemoryWorkflowName", "stateDocumentWorkflowName")
+_SETTINGS_MODELS = (
+    ("endpointName", "preset"),
+    ("condenseMemoriesEndpointName", "condenseMemoriesPreset"),
+    ("vectorMemoryEndpointName", "vectorMemoryPreset"),
+)
+
+
+@dataclass(slots=True)
+class _Reached:
+    """A workflow that the user reaches. `children`: (file, whether a condition decides)."""
+
+    workflow: WorkflowFile
+    inputs: int = 0
+    categorises: bool = False
+    children: list[tuple[str, bool]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A name to follow: who names it (`file`, `pointer`), and how it is looked up."""
+
+    name: str
+    file: str
+    pointer: str
+    folder: str | None = None
+    calling_folder: str | None = None
+    inputs: int = 0
+    categorises: bool = False
+    level: str = ERROR
+
+
+class UserWalk:
+    """The walk of one user. Made lazily, once."""
+
+    def __init__(self, snapshot: ConfigSnapshot, user: UserSettings) -> None:
+        self._snapshot, self._user = snapshot, user
+        self._file = snapshot.find(paths.user_file(user.name)) or paths.user_file(user.name)
+        self._reached: dict[str, _Reached] = {}
+        self._findings: list[Finding] = []
+        self.files_read = {self._file}
+
+    @property
+    def reached(self) -> set[str]:
+        """The workflow files that the user reaches."""
+        return set(self._walked)
+
+    def findings(self) -> list[Finding]:
+        """Names that lead nowhere, variables that nobody sets, cycles."""
+        reached = self._walked
+        found = list(self._findings)
+        user_variables = frozenset(self._user.user_wide_workflow_variables)
+        for file, entry in reached.items():
+            inputs = None if entry.inputs >= ANY else entry.inputs
+            reach = Reach(user_variables, inputs, entry.categorises)
+            found += variable_findings(file, self._snapshot.read(file), reach)
+        found += _cycles(reached)
+        return found
+
+    @cached_property
+    def _walked(self) -> dict[str, _Reached]:
+        queue = deque(self._roots())
+        while queue:
+            queue.extend(self._follow(queue.popleft()))
+        return self._reached
+
+    def _follow(self, wanted: _Wanted) -> list[_Wanted]:
+        """Load a workflow; the names in its nodes, when it is seen for the first time."""
+        try:
+            workflow = load_workflow(
+                self._snapshot,
+                self._user,
+                wanted.name,
+                folder=wanted.folder,
+                calling_folder=wanted.calling_folder,
+            )
+        except ConfigError as error:
+            if isinstance(error, ConfigMissing) or not error.file:
+                self._note(wanted.file, wanted.pointer, wanted.level, error.message)
+            else:
+                self.files_read.add(error.file)
+            return []
+        if wanted.file in self._reached:
+            conditional = "/conditionalWorkflows/" in wanted.pointer
+            self._reached[wanted.file].children.append((workflow.file, conditional))
+        entry = self._reached.get(workflow.file)
+        if entry is None:
+            entry = self._reached[workflow.file] = _Reached(workflow)
+            self.files_read.add(workflow.file)
+            names = list(self._names_in(workflow))
+        else:
+            names = []
+        entry.inputs = max(entry.inputs, wanted.inputs)
+        entry.categorises = entry.categorises or wanted.categorises
+        return names
+
+    def _roots(self) -> Iterator[_Wanted]:
+        """Where requests of this user begin, and what the user file names besides."""
+        user, snapshot = self._user, self._snapshot
+        if user.custom_workflow_override:
+            if user.custom_workflow:
+                yield _Wanted(user.custom_workflow, self._file, "/customWorkflow")
+            else:
+                self._note(
+                    self._file, "/customWorkflow", ERROR, "is empty, but customWorkflowOverride is true"
+                )
+        else:
+            yield from self._routes()
+        if user.chat_prompt_template_name:
+            template = user.chat_prompt_template_name
+            self._findings += leads(
+                self._file, "/chatPromptTemplateName", lambda: load_prompt_template(snapshot, template)
+            )
+        for key, attribute in _TOOL_WORKFLOWS:
+            if name := getattr(user, attribute):
+                yield _Wanted(name, self._file, f"/{key}", inputs=ANY)
+        for key, attribute in _SETTINGS:
+            if name := getattr(user, attribute):
+                yield from self._settings(key, name)
+        shared = user.shared_folder.removeprefix("Workflows/")
+        for folder in snapshot.folders(user.shared_folder):
+            if snapshot.exists(f"Workflows/{shared}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
+                pointer = "/sharedWorkflowsSubDirectoryOverride"
+                yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{shared}/{folder}")
+
+    def _routes(self) -> Iterator[_Wanted]:
+        user = self._user
+        default = _Wanted(paths.DEFAULT_WORKFLOW, self._file, "/routingConfig", level=WARNING)
+        if not (user.routing_config and user.categorization_workflow):
+            yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, "/customWorkflowOverride")
+            return
+        yield default
+        yield _Wanted(user.categorization_workflow, self._file, "/categorizationWorkflow", categorises=True)
+        try:
+            categories = load_routing(self._snapshot, user.routing_config)
+        except ConfigMissing as error:
+            self._note(self._file, "/routingConfig", ERROR, error.message)
+            return
+        except ConfigError as error:
+            self.files_read.add(error.file)
+            return
+        file = self._snapshot.find(paths.routing_file(user.routing_config)) or ""
+        self.files_read.add(file)
+        for category in categories:
+            yield _Wanted(category.workflow, file, f"/{category.name}/workflow")
+
+    def _settings(self, key: str, name: str) -> Iterator[_Wanted]:
+        """The names in a settings object."""
+        try:
+            settings = load_settings(self._snapshot, self._user, name)
+        except ConfigMissing as error:
+            self._note(self._file, f"/{key}", ERROR, error.message)
+            return
+        except ConfigError as error:
+            self.files_read.add(error.file)
+            return
+        file = paths.workflow_file(self._user.workflow_folder, name)
+        self.files_read.add(file)
+        for workflow_key in _SETTINGS_WORKFLOWS:
+            if isinstance(settings.get(workflow_key), str) and settings[workflow_key]:
+                yield _Wanted(settings[workflow_key], file, f"/{workflow_key}", inputs=ANY)
+        for endpoint_key, preset_key in _SETTINGS_MODELS:
+            self._model(file, "", settings, {}, (endpoint_key, preset_key))
+        self._model(file, "", settings, {}, ("embeddingEndpointName", ""))
+
+    def _names_in(self, workflow: WorkflowFile) -> Iterator[_Wanted]:
+        document = self._snapshot.read(workflow.file)
+        for place in node_places(workflow.file, document):
+            self._node(place, workflow)
+            for child in node_handler(place.config.get("type")).children(place.config):
+                yield _Wanted(
+                    child.name,
+                    workflow.file,
+                    f"{place.pointer}{child.pointer}",
+                    folder=child.folder,
+                    calling_folder=workflow.folder,
+                    inputs=child.inputs,
+                )
+
+    def _node(self, place: NodePlace, workflow: WorkflowFile) -> None:
+        """Endpoint, preset and schema that a node names."""
+        config = place.config
+        preset = "preset" if config.get("preset") else "presetName"
+        endpoint = self._model(
+            place.file, place.pointer, config, workflow.variables, ("endpointName", preset)
+        )
+        if endpoint is not None and node_handler(config.get("type")).CALLS_MODEL:
+            pointer = f"{place.pointer}/endpointName"
+            try:
+                ensure_generates(endpoint)
+            except ConfigError as error:
+                self._note(place.file, pointer, ERROR, error.message)
+        schema = config.get("structuredOutputFile")
+        if isinstance(schema, str) and schema:
+            self._findings += leads(
+                place.file,
+                f"{place.pointer}/structuredOutputFile",
+                lambda: load_structured_schema(self._snapshot, self._user, schema),
+            )
+
+    def _model(
+        self,
+        file: str,
+        pointer: str,
+        holder: Mapping[str, Any],
+        variables: Mapping[str, Any],
+        keys: tuple[str, str],
+    ) -> EndpointConfig | None:
+        """Follow an endpoint and a preset name; None when there is none, or none that can be known now."""
+        name, preset = (known_text(holder.get(key), variables) for key in keys)
+        if not name:
+            return None
+        place = f"{pointer}/{keys[0]}"
+        try:
+            endpoint = load_endpoint(self._snapshot, self._user, name)
+        except ConfigError as error:
+            if error.file:
+                self.files_read.add(error.file)
+                self._findings += endpoint_findings(self._snapshot, self._user, name)
+            else:
+                self._note(file, place, ERROR, error.message)
+            return None
+        self._findings += endpoint_findings(self._snapshot, self._user, name)
+        self.files_read |= {endpoint.file, paths.api_type_file(endpoint.api_type_name)}
+        if preset:
+            self._findings += leads(
+                file,
+                f"{pointer}/{keys[1]}",
+                lambda: load_samplers(self._snapshot, self._user, endpoint, preset),
+            )
+        return endpoint
+
+    def _note(self, file: str, pointer: str, level: str, message: str) -> None:
+        self._findings.append(Finding(file, pointer, level, message))
+
+
+def known_text(value: object, variables: Mapping[str, Any]) -> str | None:
+    """A name as it will be: as written, or the workflow variable that it is; None: only a run can tell."""
+    if not isinstance(value, str) or not value:
+        return None
+    match = _ONE_PLACEHOLDER.fullmatch(value)
+    if match:
+        value = variables.get(match.group(1))
+    return value if isinstance(value, str) and "{" not in value else None
+
+
+def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
+    """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
+    for name in snapshot.files(folder):
+        file = f"{folder}/{name}.json"
+        document, error = snapshot.inspect(file)
+        if error is None and (
+            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
+        ):
+            yield file
+    for name in snapshot.folders(folder):
+        yield from workflow_files(snapshot, f"{folder}/{name}")
+
+
+def _cycles(reached: Mapping[str, _Reached]) -> Iterator[Finding]:
+    """A warning for a circle of calls that no condition can end, a note for any other."""
+    certain = {file: [c for c, conditional in e.children if not conditional] for file, e in reached.items()}
+    possible = {file: [c for c, _ in e.children] for file, e in reached.items()}
+    told: set[frozenset[str]] = set()
+    for graph, level, message in (
+        (certain, WARNING, "calls itself without a condition"),
+        (possible, NOTE, "calls itself, under a condition"),
+    ):
+        for circle in _circles(graph):
+            if frozenset(circle) not in told:
+                told.add(frozenset(circle))
+                names = " > ".join([*circle, circle[0]])
+                yield Finding(circle[0], "", level, f"{message}: {names}")
+
+
+def _circles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
+    """One circle for each edge that leads back (depth first, without recursion)."""
+    done: set[str] = set()
+    for start in graph:
+        path: list[str] = []
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            file, leaving = stack.pop()
+            if leaving:
+                path.pop()
+                done.add(file)
+            elif file in path:
+                yield path[path.index(file) :]
+            elif file not in done:
+                path.append(file)
+                stack.append((file, True))
+                stack.extend((child, False) for child in graph.get(file, ()))

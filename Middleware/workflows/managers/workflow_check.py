@@ -1,0 +1,250 @@
+"""One workflow file by itself: its nodes' schemas, and what its nodes say of each other. Pure; reads no
+file.
+
+`own_errors` is what the loader asks when a file is read (only what makes a node fail); `own_findings` is all
+of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from Middleware.common.types import NodeConfig
+from Middleware.config import validation
+from Middleware.config.validation import ERROR, WARNING, Finding
+from Middleware.workflows.handlers.registry import NODES, known_type, node_handler, node_schema
+from Middleware.workflows.variables.format_text import placeholder_names
+from Middleware.workflows.variables.providers import VARIABLES, Layer
+
+EARLY_FIELDS = ("endpointName", "preset", "presetName")
+OVERRIDES = (
+    "firstNodeSystemPromptOverride",
+    "systemPromptOverride",
+    "firstNodePromptOverride",
+    "promptOverride",
+    "routeOverrides",
+)
+"""Texts for a child: what the parent does not know may be known there."""
+
+_LITERAL_FIELDS = frozenset(
+    [
+        *("type", "title", "agentName", "displayOnlyComment", "jinja2", "workflowName"),
+        *("conditionalWorkflows", "workflowUserFolderOverride", "structuredOutputFile"),
+        *("parallelGroup", "onNodeError"),
+        *OVERRIDES,
+    ]
+)
+_OF_OUTPUT = re.compile(r"agent(\d+)(Output|Thinking)")
+_OF_INPUT = re.compile(r"agent(\d+)Input")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_FOR_OWN_TEXT = (
+    "removeCustomTextFromResponseStart",
+    "lowercaseToolCallFunctionNames",
+    "useGroupChatTimestampLogic",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """One node of a file. `number` is 1-based, `pointer` where it stands, `title` for messages."""
+
+    file: str
+    number: int
+    pointer: str
+    config: NodeConfig
+
+    def finding(self, field: str, level: str, message: str) -> Finding:
+        pointer = f"{self.pointer}/{field}" if field else self.pointer
+        return Finding(self.file, pointer, level, message)
+
+
+def node_places(file: str, document: Any) -> list[NodePlace]:
+    """The nodes of a workflow document that are objects."""
+    nodes, base = (document.get("nodes"), "/nodes") if isinstance(document, Mapping) else (document, "")
+    return [
+        NodePlace(file, index + 1, f"{base}/{index}", node)
+        for index, node in enumerate(nodes if isinstance(nodes, list) else ())
+        if isinstance(node, Mapping)
+    ]
+
+
+@cache
+def schemas_of(node_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`node_schema`, made once, so that its validators are."""
+    return node_schema(node_type)
+
+
+def own_errors(file: str, document: Any) -> list[Finding]:
+    """What makes a node of this file fail: the breaches of the nodes' `SCHEMA`."""
+    return [finding for place in node_places(file, document) for finding in _breaches(place)]
+
+
+def _breaches(place: NodePlace) -> list[Finding]:
+    must, _ = schemas_of(known_type(place.config.get("type")))
+    return validation.check(place.config, must, place.file, pointer=place.pointer, level=ERROR)
+
+
+def own_findings(file: str, document: Any) -> list[Finding]:
+    """Everything that the file alone shows, variables excepted."""
+    places = node_places(file, document)
+    answering = responder(places)
+    findings: list[Finding] = []
+    for place in places:
+        findings += _schema_findings(place)
+        findings += _role_findings(place, is_responder=place is answering)
+    findings += _second_responders(places)
+    findings += _parallel_findings(places, answering)
+    return findings
+
+
+def _schema_findings(place: NodePlace) -> Iterator[Finding]:
+    node_type = place.config.get("type")
+    if isinstance(node_type, str) and node_type not in NODES:
+        near = validation.nearest(node_type, NODES)
+        hint = f" (did you mean {near!r}?)" if near else f". Known: {', '.join(sorted(NODES))}"
+        yield place.finding("type", WARNING, f"unknown node type {node_type!r}, run as 'Standard'{hint}")
+    must, should = schemas_of(known_type(node_type))
+    breaches = _breaches(place)
+    yield from breaches
+    told = {finding.pointer for finding in breaches}
+    advice = validation.check(place.config, should, place.file, pointer=place.pointer, level=WARNING)
+    yield from (finding for finding in advice if finding.pointer not in told)
+    yield from validation.unknown_fields(place.config, (must, should), place.file, pointer=place.pointer)
+
+
+def flagged(config: NodeConfig) -> bool:
+    """Claims that the node is marked as the one that answers. Source: workflows.md 6.4."""
+    return bool(config["is_responder"] if "is_responder" in config else config.get("returnToUser"))
+
+
+def responder(places: Sequence[NodePlace]) -> NodePlace | None:
+    """The first marked node, else the last; None for a file without nodes."""
+    return next((place for place in places if flagged(place.config)), places[-1] if places else None)
+
+
+def _second_responders(places: Sequence[NodePlace]) -> Iterator[Finding]:
+    marked = [place for place in places if flagged(place.config)]
+    for place in marked[1:]:
+        field = "is_responder" if "is_responder" in place.config else "returnToUser"
+        message = f"node {marked[0].number} answers already; this flag does nothing"
+        yield place.finding(field, WARNING, message)
+
+
+def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]:
+    config, handler = place.config, node_handler(place.config.get("type"))
+    if config.get("allowTools") and not is_responder:
+        yield place.finding("allowTools", WARNING, "this node does not answer, so a tool call of it is lost")
+    if config.get("endpointName") and handler.RUNS_DRY and not handler.CALLS_MODEL:
+        message = "this node type calls no model; the endpoint only cleans its text"
+        yield place.finding("endpointName", WARNING, message)
+    if is_responder and handler.children(config):
+        for field in _FOR_OWN_TEXT:
+            if config.get(field):
+                message = (
+                    "does nothing to the answer of a child workflow; put it on the node that makes the text"
+                )
+                yield place.finding(field, WARNING, message)
+
+
+def _parallel_findings(places: Sequence[NodePlace], answering: NodePlace | None) -> Iterator[Finding]:
+    """Groups that run one node after the other all the same, and why. Source: workflows.md 16.14."""
+    for group, members in groupby(places, key=lambda place: place.config.get("parallelGroup")):
+        nodes = list(members)
+        if not group or len(nodes) < 2:
+            continue
+        numbers = {place.number for place in nodes}
+        for place in nodes:
+            used = {number for number, _ in outputs_used(place.config)} & (numbers - {place.number})
+            reason = (
+                f"uses the output of node {min(used)} of its own group"
+                if used
+                else "answers"
+                if place is answering
+                else "is of a type or has a setting that must run alone"
+                if not node_handler(place.config.get("type")).fits_in_parallel_group(place.config)
+                else ""
+            )
+            if reason:
+                message = f"this node {reason}, so the group runs one node after the other"
+                yield place.finding("parallelGroup", WARNING, message)
+
+
+def texts_of(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """(pointer, text) of every text in a JSON value."""
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from texts_of(item, f"{pointer}{validation.json_pointer([key])}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from texts_of(item, f"{pointer}/{index}")
+
+
+def names_used(config: NodeConfig) -> Iterator[tuple[str, str]]:
+    """(pointer below the node, variable name) of the node's known fields in format mode."""
+    if config.get("jinja2"):
+        return
+    must, should = schemas_of(known_type(config.get("type")))
+    known = validation.known_fields(must) | validation.known_fields(should)
+    for key, value in config.items():
+        if key in known and key not in _LITERAL_FIELDS:
+            for pointer, text in texts_of(value, f"/{key}"):
+                if "{" in text:
+                    yield from ((pointer, name) for name in sorted(placeholder_names(text)))
+
+
+def outputs_used(config: NodeConfig) -> Iterator[tuple[int, str]]:
+    """(node number, pointer) of each `{agentNOutput}` or `{agentNThinking}` in the node."""
+    for pointer, name in names_used(config):
+        if match := _OF_OUTPUT.fullmatch(name):
+            yield int(match.group(1)), pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a workflow is reached. `inputs`: most agent inputs that a caller passes, None: unknown."""
+
+    user_variables: frozenset[str]
+    inputs: int | None
+    categorises: bool = False
+
+
+def variable_findings(file: str, document: Any, reach: Reach) -> Iterator[Finding]:
+    """Warnings for names that no variable will have when the node runs."""
+    own = {key for key in document if key != "nodes"} if isinstance(document, Mapping) else set()
+    builtin = {
+        name
+        for name, provider in VARIABLES.items()
+        if reach.categorises or provider.layer is not Layer.CATEGORY
+    }
+    for place in node_places(file, document):
+        for pointer, name in names_used(place.config):
+            field = pointer.split("/")[1]
+            known = own if field in EARLY_FIELDS else own | builtin | reach.user_variables
+            if name not in known and (message := _unknown_name(name, place, reach, field, known)):
+                yield place.finding(pointer[1:], WARNING, message)
+
+
+def _unknown_name(name: str, place: NodePlace, reach: Reach, field: str, known: Iterable[str]) -> str:
+    """Why a name is not known; empty when it is an output or input that exists, or hardly meant as a name."""
+    if match := _OF_OUTPUT.fullmatch(name):
+        if field in EARLY_FIELDS:
+            return f"{{{name}}} is not known here: only workflow variables and {{agentNInput}} are"
+        if int(match.group(1)) >= place.number:
+            return f"{{{name}}} is not known yet: this is node {place.number}"
+        return "" if int(match.group(1)) > 0 else f"{{{name}}}: nodes are numbered from 1"
+    if match := _OF_INPUT.fullmatch(name):
+        number = int(match.group(1))
+        if reach.inputs is None or 0 < number <= reach.inputs:
+            return ""
+        return f"{{{name}}} is never passed: callers give {reach.inputs} scoped_variables"
+    if not _WORD.fullmatch(name):
+        return ""
+    near = validation.nearest(name, known)
+    return f"unknown variable {{{name}}} stays as text" + (f" (did you mean {{{near}}}?)" if near else "")
