@@ -103,7 +103,7 @@ class ExecutionContext:
     agent_outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
     llm_handler: LlmHandler | None = field(default=None, repr=False)
     store: DiscussionStore | None = field(default=None, repr=False)
-    encryption_key: str | None = field(default=None, repr=False)
+    encryption_key: bytes | None = field(default=None, repr=False)
     api_key_hash: str | None = field(default=None, repr=False)
     tools: list[dict[str, Any]] | None = field(default=None, repr=False)
     tool_choice: Any = field(default=None, repr=False)

@@ -19,13 +19,15 @@ class NodeStream:
     """A responder's answer that is still to be pulled.
 
     `cleaned`: made by the responder of a child run; passes through the calling node untouched, ends with one
-    chunk that has a `finish_reason`, and goes on (ticks) while the rest of the child runs. `prompt_tokens()`:
-    estimate of the prompt that was sent, for backends that report no usage; None: no model was called.
+    chunk that has a `finish_reason`, and goes on (ticks) while the rest of the child runs.
+    `prompt_tokens()`: estimate of the prompt that was sent; None: no model was called.
+    `value()`: the child's value, from its finish chunk on (cleaned streams only).
     """
 
     batches: Batches
     cleaned: bool = False
     prompt_tokens: Callable[[], int] | None = None
+    value: Callable[[], NodeResult] | None = None
 
 
 def is_tool_call_answer(result: NodeResult) -> bool:

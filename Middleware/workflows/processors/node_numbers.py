@@ -1,4 +1,6 @@
-"""The numeric fields of nodes, made numbers before a node runs. Pure. Source: spec workflows.md 6.6, 16.17."""
+"""The numeric fields of nodes, made numbers before a node runs. Pure. Source: spec workflows.md 6.6,
+16.17.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,11 @@ NUMBERS: dict[str, int | float | None] = {
 """Field -> default (None: a text that is no number stays as it is)."""
 
 
-def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: str) -> NodeConfig:
+def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callable[[], str]) -> NodeConfig:
     """`node` with its numeric fields as numbers: a copy, or `node` itself when there is nothing to do.
 
-    `resolve(text)` fills placeholders. A text that is no number becomes the default, with a warning that begins
-    with `where`.
+    `resolve(text)` fills placeholders. A text that is no number becomes the default, with a warning that
+    begins with `where()`.
     """
     changed: dict[str, Any] = {}
     for field in node.keys() & NUMBERS.keys():
@@ -62,13 +64,15 @@ def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: str) ->
     return {**node, **changed} if changed else node
 
 
-def _parsed(field: str, text: str, kind: type[int] | type[float], where: str) -> int | float | str:
+def _parsed(
+    field: str, text: str, kind: type[int] | type[float], where: Callable[[], str]
+) -> int | float | str:
     try:
         return kind(text)
     except ValueError:
         default = NUMBERS[field]
     if default is None:
-        logger.error("%s: %s: %r is no number", where, field, text)
+        logger.error("%s: %s: %r is no number", where(), field, text)
         return text
-    logger.warning("%s: %s: %r is no number; %s is used", where, field, text, default)
+    logger.warning("%s: %s: %r is no number; %s is used", where(), field, text, default)
     return default

@@ -28,7 +28,9 @@ from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
 
 @dataclass(slots=True)
 class NodeRecord:
-    """One line of the trace. `seconds`: from the node's start to its result (a responder: to its last chunk)."""
+    """One line of the trace. `seconds`: from the node's start to its result (a responder: to its last
+    chunk).
+    """
 
     workflow: str
     number: int
@@ -53,6 +55,11 @@ class ProcessServices:
             if database not in self.locks:
                 self.locks[database] = LockingService(database, launch_facts().instance_id)
             return self.locks[database]
+
+    def release_locks(self, workflow_id: str) -> None:
+        """Give back what a run holds; costs nothing if it took none."""
+        for locking in tuple(self.locks.values()):
+            locking.release(workflow_id)
 
 
 class RequestState:
@@ -103,7 +110,9 @@ def discussions_root(user: UserSettings) -> Path:
 
 
 def lock_folder(user: UserSettings) -> Path:
-    """Where the lock database is kept: launch argument, user file, public folder. Source: workflows.md 1.1."""
+    """Where the lock database is kept: launch argument, user file, public folder. Source: workflows.md
+    1.1.
+    """
     facts = launch_facts()
     if facts.sqlite_directory is not None:
         return facts.sqlite_directory
@@ -116,8 +125,8 @@ def lock_folder(user: UserSettings) -> Path:
 class Run:
     """One execution of one workflow file.
 
-    `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by the
-    parent (`fill_override`). `chain`: names of the workflows from the first to this one.
+    `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by
+    the parent (`fill_override`). `chain`: names of the workflows from the first to this one.
     """
 
     state: RequestState
@@ -163,7 +172,9 @@ def title_of(node: Mapping[str, Any]) -> str:
 
 
 def responder_index(nodes: tuple[Mapping[str, Any], ...]) -> int:
-    """The node that answers: the first with a truthy flag, else the last (-1: no nodes). Source: workflows.md 6.4."""
+    """The node that answers: the first with a truthy flag, else the last (-1: no nodes). Source: workflows.md
+    6.4.
+    """
     for index, node in enumerate(nodes):
         if node["is_responder"] if "is_responder" in node else node.get("returnToUser"):
             return index

@@ -1,0 +1,29 @@
+"""`Standard`: one request to one endpoint. Source: spec nodes.md 3.1."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import NodeResult
+
+
+@NODES.register("Standard")
+class StandardNode(WorkflowNodeHandler):
+    """Sends the node's prompt, or the conversation, to its endpoint; the output is what the model said."""
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {"endpointName": {"type": "string", "minLength": 1}},
+        "required": ["endpointName"],
+    }
+    RUNS_DRY = True
+    CALLS_MODEL = True
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        limit = context.config.get("maxImagesToSend")
+        return context.dispatch(
+            llm_takes_images=bool(context.config.get("acceptImages")),
+            max_images=limit if isinstance(limit, int) else 0,
+        )

@@ -1,0 +1,113 @@
+"""Which workflow answers a request: the one that the model field picked, the user's own, or one by category.
+
+A category is named by the user's categorisation workflow. Source: spec workflows.md 3.4, 4, 16.8.
+"""
+
+from __future__ import annotations
+
+import logging
+import string
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from Middleware.common.errors import NotFound
+from Middleware.common.types import Batch, Batches, Messages
+from Middleware.config import paths
+from Middleware.config.workflows import (
+    Category,
+    load_routing,
+    load_workflow,
+    shared_names,
+    workflow_exists,
+)
+from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare
+from Middleware.workflows.models.node_result import result_text
+from Middleware.workflows.processors.run import Run
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_WORKFLOW = "_DefaultWorkflow"
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def open_answer_run(
+    manager: WorkflowManager,
+    messages: Messages,
+    *,
+    stream: bool,
+    tools: list[dict[str, Any]] | None = None,
+    tool_choice: Any = None,
+    discussion_id: str | None = None,
+) -> Batches:
+    """The run that answers the request; as `WorkflowManager.open_run`. Raises NotFound when nothing can
+    answer it.
+    """
+    user, picked = manager.user, manager.request.workflow_folder
+    call: dict[str, Any] = {"stream": stream, "tools": tools, "tool_choice": tool_choice}
+    if picked:
+        folder = paths.shared_workflow_folder(user, picked)
+        return manager.open_run(
+            DEFAULT_WORKFLOW, messages, folder=folder, discussion_id=discussion_id, **call
+        )
+    if user.custom_workflow_override:
+        return manager.open_run(user.custom_workflow, messages, discussion_id=discussion_id, **call)
+    if not user.routing_config or not user.categorization_workflow:
+        _ensure_default(manager)
+        return manager.open_run(DEFAULT_WORKFLOW, messages, discussion_id=discussion_id, **call)
+    categories = load_routing(manager.snapshot, user.routing_config)
+    if len(categories) == 1:
+        return manager.open_run(categories[0].workflow, messages, discussion_id=discussion_id, **call)
+    load_workflow(manager.snapshot, user, user.categorization_workflow)
+    found = prepare(messages)
+    discussion_id = discussion_id or found
+
+    def routed() -> Generator[Batch, None, None]:
+        name = chosen_workflow(manager, categories, messages, discussion_id)
+        file = load_workflow(manager.snapshot, user, name)
+        run = Run(manager.state, file, messages, discussion_id=discussion_id, chain=(name,), **call)
+        yield from manager.answer_of(run)
+
+    return manager.guarded(routed(), stream=stream)
+
+
+def _ensure_default(manager: WorkflowManager) -> None:
+    user = manager.user
+    if workflow_exists(manager.snapshot, user, DEFAULT_WORKFLOW):
+        return
+    models = ", ".join(f"{user.name}:{name}" for name in shared_names(manager.snapshot, user)) or user.name
+    raise NotFound(
+        f"user '{user.name}' has neither customWorkflowOverride nor a routing with a categorisation workflow "
+        f"and no {DEFAULT_WORKFLOW} in Workflows/{user.workflow_folder}; models: {models}",
+        param="model",
+        code="model_not_found",
+    )
+
+
+def chosen_workflow(
+    manager: WorkflowManager,
+    categories: Sequence[Category],
+    messages: Messages,
+    discussion_id: str | None,
+) -> str:
+    """The workflow of the category that the categorisation workflow names, else the default one."""
+    user = manager.user
+    file = load_workflow(manager.snapshot, user, user.categorization_workflow)
+    descriptions = {category.name: category.description for category in categories}
+    for _ in range(max(1, user.max_categorization_attempts)):
+        value = manager.run_internal(file, messages, discussion_id=discussion_id, categories=descriptions)
+        category = matching_category("UNKNOWN" if value is None else result_text(value), categories)
+        if category is not None:
+            logger.info("category %s: workflow '%s'", category.name, category.workflow)
+            return category.workflow
+    logger.info("no category was named: workflow '%s'", DEFAULT_WORKFLOW)
+    return DEFAULT_WORKFLOW
+
+
+def matching_category(text: str, categories: Sequence[Category]) -> Category | None:
+    """The first category whose name stands in a word of `text`, word by word. Source: workflows.md 4.3."""
+    names = [(category.name.translate(_NO_PUNCTUATION).upper(), category) for category in categories]
+    for word in text.translate(_NO_PUNCTUATION).upper().split():
+        for name, category in names:
+            if name in word:
+                return category
+    return None

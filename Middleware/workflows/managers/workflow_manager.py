@@ -1,0 +1,204 @@
+"""Finds a workflow, runs it, and gives its nodes the means to run others. One manager a request.
+
+What it hands out is an iterator of batches that never fails once the answer is complete. It knows nothing of
+clients: framing, heartbeats and background work are the edge's. Source: spec workflows.md 3.3, 6.1, 8,
+16.4-16.6.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
+from Middleware.common.errors import ConfigError, EarlyTermination, RequestCancelled
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import Batch, Batches, Messages
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
+from Middleware.config.users import UserSettings
+from Middleware.config.workflows import WorkflowFile, load_workflow
+from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
+from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
+from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
+from Middleware.workflows.models.node_result import NodeResult, NodeStream
+from Middleware.workflows.processors.delivery import finish_chunks, merged
+from Middleware.workflows.processors.run import ProcessServices, RequestState, Run
+from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
+from Middleware.workflows.variables import workflow_variable_manager as variables
+from Middleware.workflows.variables.source import VariableSource
+
+logger = logging.getLogger(__name__)
+
+_KEYS_OF_A_MESSAGE_WITHOUT_TEXT = ("tool_calls", "tool_call_id", "images")
+
+
+@cache
+def process_services() -> ProcessServices:
+    """What all requests of this process share (keys of encrypted discussions, lock databases)."""
+    return ProcessServices()
+
+
+class WorkflowManager:
+    """Runs of one request."""
+
+    def __init__(self, user: UserSettings, request: RequestContext) -> None:
+        snapshot = request.snapshot if isinstance(request.snapshot, ConfigSnapshot) else default_snapshot()
+        self.user, self.request, self.snapshot = user, request, snapshot
+        self.state = RequestState(request, user, snapshot, process_services())
+
+    def open_run(
+        self,
+        name: str,
+        messages: Messages,
+        *,
+        stream: bool,
+        folder: str | None = None,
+        tools: list[dict[str, Any]] | None = None,
+        tool_choice: Any = None,
+        discussion_id: str | None = None,
+    ) -> Batches:
+        """The answer of workflow `name`, then empty batches until its last node has ended.
+
+        `messages` is prepared in place. `discussion_id`: None = the first tag in the messages. Raises
+        ConfigMissing and ConfigError at once; the iterator raises WorkflowError or RequestCancelled, before
+        the answer is complete only. Closing it ends the run.
+        """
+        file = load_workflow(self.snapshot, self.user, name, folder=folder)
+        found = prepare(messages)
+        run = Run(
+            self.state,
+            file,
+            messages,
+            discussion_id=discussion_id or found,
+            stream=stream,
+            tools=tools,
+            tool_choice=tool_choice,
+            chain=(name,),
+        )
+        return self.guarded(self.answer_of(run), stream=stream)
+
+    def answer_of(self, run: Run) -> Generator[Batch, None, None]:
+        """The batches of a run, without the promises of `guarded`."""
+        return WorkflowProcessor(run, self.run_child).execute()
+
+    def run_internal(
+        self,
+        file: WorkflowFile,
+        messages: Messages,
+        *,
+        discussion_id: str | None,
+        categories: Mapping[str, str],
+    ) -> NodeResult:
+        """The value of a run that does not answer the user. Raises what the run raises."""
+        run = Run(
+            self.state,
+            file,
+            messages,
+            discussion_id=discussion_id,
+            internal=True,
+            chain=(file.name,),
+            categories=categories,
+        )
+        return _value_of(WorkflowProcessor(run, self.run_child))
+
+    def run_child(
+        self, parent: Run, context: ExecutionContext, call: ChildCall, source: VariableSource
+    ) -> NodeResult:
+        """A nested run: its value if it is internal, else its answer, still to be pulled."""
+        chain = (*parent.chain, call.name)
+        if len(chain) > self.user.max_workflow_depth:
+            raise ConfigError(
+                f"workflows are nested deeper than {self.user.max_workflow_depth} (maxWorkflowDepth): "
+                f"{_shortened(chain)}",
+                file=parent.file.file,
+                pointer=f"/nodes/{context.node_number - 1}",
+            )
+        file = load_workflow(
+            self.snapshot, self.user, call.name, folder=call.folder, calling_folder=parent.file.folder
+        )
+        run = Run(
+            self.state,
+            file,
+            context.messages if call.messages is None else call.messages,
+            discussion_id=parent.discussion_id,
+            stream=parent.stream,
+            internal=call.internal or parent.internal or not context.is_responder,
+            inputs=call.inputs,
+            system_prompt_override=_filled(call.system_prompt_override, source),
+            prompt_override=_filled(call.prompt_override, source),
+            tools=parent.tools if call.with_tools else None,
+            tool_choice=parent.tool_choice if call.with_tools else None,
+            chain=chain,
+        )
+        processor = WorkflowProcessor(run, self.run_child)
+        if run.internal:
+            return _value_of(processor)
+        return NodeStream(processor.execute(), cleaned=True, value=lambda: processor.value)
+
+    def guarded(self, batches: Generator[Batch, None, None], *, stream: bool) -> Batches:
+        """`batches` with the promises of an answer: one finish chunk, and no failure after it."""
+        answered = False
+        try:
+            with closing(batches):
+                for batch in batches:
+                    answered = answered or any(chunk["finish_reason"] is not None for chunk in batch)
+                    yield batch
+        except EarlyTermination as stop:
+            logger.info("request %s: a run ended early: %s", self.request.request_id, stop)
+            if not answered:
+                yield self._answer_of_nobody(stop.locked_message, stream)
+        except RequestCancelled:
+            if not answered:
+                raise
+            logger.info("request %s: cancelled after its answer", self.request.request_id)
+        except Exception:
+            if not answered:
+                raise
+            logger.exception("request %s: a node after the answer failed", self.request.request_id)
+        finally:
+            self._log_trace()
+
+    def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
+        first: Batch = [{"token": text, "finish_reason": None}] if text else []
+        batch = [*first, *finish_chunks(self.request, self.user, text=text)]
+        return batch if stream else [merged(batch)]
+
+    def _log_trace(self) -> None:
+        if self.state.trace and logger.isEnabledFor(logging.DEBUG):
+            nodes = [asdict(record) for record in self.state.trace]
+            logger.debug("trace %s", json.dumps({"request": self.request.request_id, "nodes": nodes}))
+
+
+def prepare(messages: Messages) -> str | None:
+    """Make a client's messages ready for a run, in place; gives the discussion id that they name, if any.
+
+    Discussion tags are removed, then messages that hold nothing. Source: workflows.md 3.3, 6.1.
+    """
+    found = discussion_id_of(messages)
+    kept: Messages = []
+    for message in messages:
+        if "[DiscussionId]" in message["content"]:
+            message = {**message, "content": without_discussion_tags(message["content"])}
+        if message["content"].strip() or any(key in message for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
+            kept.append(message)
+    messages[:] = kept
+    return found
+
+
+def _filled(override: str | None, source: VariableSource) -> str | None:
+    return variables.fill_override(override, source) if override else None
+
+
+def _value_of(processor: WorkflowProcessor) -> NodeResult:
+    for _ in processor.execute():
+        continue
+    return processor.value
+
+
+def _shortened(chain: tuple[str, ...]) -> str:
+    return " > ".join(chain if len(chain) <= 12 else (*chain[:4], "...", *chain[-4:]))

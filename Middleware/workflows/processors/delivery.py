@@ -1,0 +1,355 @@
+"""A responder's result on its way out: cleaned, counted, ended by exactly one finish chunk. Streams and whole
+alike.
+
+Source: spec workflows.md 6.2 step 8, 6.4, 10, 16.18; frontend-api.md 10.6, 11.7, 11.8.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any
+
+from Middleware.cleaning import ResponseCleaner
+from Middleware.common.errors import KIND_STATUS, BackendError
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig
+from Middleware.config.users import UserSettings
+from Middleware.services.answers import compact_json
+from Middleware.services.timestamp_service import generation_prompt
+from Middleware.utilities.text_utils import estimate_tokens
+from Middleware.workflows.dispatch.llm_dispatch import as_batches
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import (
+    NodeResult,
+    NodeStream,
+    is_tool_call_answer,
+    result_text,
+)
+from Middleware.workflows.streaming.response_handler import StreamingResponseHandler
+
+logger = logging.getLogger(__name__)
+
+CHAT_API_TYPES = ("openaichatcompletion", "ollamaapichat")
+STATIC_DELAY_LIMIT_S = 5.0
+_FACTS = ("model", "native_finish_reason", "truncated")
+_ASKS_FOR_CLEANING = (
+    "removeCustomTextFromResponseStart",
+    "addDiscussionIdTimestampsForLLM",
+    "useGroupChatTimestampLogic",
+)
+
+
+def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
+    """The endpoint file that a node's text is cleaned by; empty: the node asks for it; None: it is not
+    cleaned.
+    """
+    if context.llm_handler is not None:
+        raw: Mapping[str, Any] = context.llm_handler.llm.endpoint.raw
+        return raw
+    if context.is_responder and any(context.config.get(field) for field in _ASKS_FOR_CLEANING):
+        return {}
+    return None
+
+
+def opening_of(context: ExecutionContext) -> str | None:
+    """The speaker that a responder's answer must begin with (group chat), or None. Source: workflows.md
+    10.
+    """
+    if context.is_responder and context.config.get("useGroupChatTimestampLogic"):
+        return generation_prompt(context.messages)
+    return None
+
+
+def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeResult, list[str]]:
+    """The result of a node that does not answer the user, its text cleaned; and the thoughts that were in
+    it.
+    """
+    endpoint = cleaning_endpoint(context)
+    is_call = is_tool_call_answer(result)
+    if is_call and context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
+        result = {**result, "tool_calls": [lowered(call) for call in result["tool_calls"]]}
+    text = result.get("content") if is_call else result
+    if endpoint is None or not isinstance(text, str) or (is_call and not text):
+        return result, []
+    cleaner = ResponseCleaner(
+        endpoint,
+        {**context.config, "reasoningOutput": "drop"},
+        user_config=context.user.raw,
+        generation_prompt=opening_of(context),
+    )
+    text = cleaner.feed(text) + cleaner.finish()
+    for warning in cleaner.warnings:
+        logger.warning("endpoint '%s': %s", endpoint_name(context), warning)
+    return {**result, "content": text} if is_call else text, list(cleaner.completed_thoughts)
+
+
+def endpoint_name(context: ExecutionContext) -> str:
+    return context.llm_handler.llm.endpoint.name if context.llm_handler else ""
+
+
+class Delivery:
+    """One node's answer. `batches()` gives it; then `value` is the node's output and `thoughts` what was
+    hidden.
+
+    `usage`, `prompt_tokens`: of the node's LLM calls, when the chunks bring no numbers. `answered(text)` is
+    called once, just before the finish chunk leaves.
+    """
+
+    def __init__(
+        self,
+        context: ExecutionContext,
+        result: NodeResult,
+        *,
+        usage: JsonObject | None,
+        prompt_tokens: Callable[[], int] | None,
+        answered: Callable[[str], None],
+    ) -> None:
+        self._context, self._result = context, result
+        self._usage, self._prompt_tokens = usage, prompt_tokens
+        self._answered = answered
+        self.value: NodeResult = None
+        self.thoughts: list[str] = []
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk has the
+        finish.
+        """
+        context = self._context
+        raw = self._raw()
+        handler = self._handler()
+        cleaned = handler.clean(raw) if handler else raw
+        sent = _Sent(self._usage)
+        lowering = bool(context.config.get("lowercaseToolCallFunctionNames"))
+        passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
+        try:
+            if context.stream:
+                yield from passing
+                whole: Chunk | None = None
+            else:
+                whole = as_one_chunk(passing)
+        finally:
+            close_batches(raw)
+        text = sent.text() if handler is None else handler.full_response_text
+        if handler is not None:
+            self.thoughts = list(handler.thoughts)
+        self.value = self._output(text)
+        self._answered(text)
+        finish = finish_chunks(
+            context.request,
+            context.user,
+            sent,
+            self._prompt_tokens,
+            node=context.config,
+            text=text,
+        )
+        yield [merged([whole, *finish])] if whole is not None else finish
+
+    def _raw(self) -> Batches:
+        result = self._result
+        if isinstance(result, NodeStream):
+            return result.batches
+        if is_tool_call_answer(result):
+            return as_batches(result)
+        if isinstance(result, str) and getattr(result, "__dict__", None):
+            return as_batches(result)
+        text = result_text(result)
+        delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
+        return static_batches(text, delay_ms / 1000)
+
+    def _handler(self) -> StreamingResponseHandler | None:
+        """The cleaner of this node's text; None: it goes out as it is."""
+        context = self._context
+        endpoint = cleaning_endpoint(context)
+        if endpoint is None:
+            return None
+        node = context.config
+        if context.request.suppress_reasoning:
+            node = {**node, "reasoningOutput": "drop"}
+        return StreamingResponseHandler(
+            endpoint, node, opening_of(context), context.request_id, user_config=context.user.raw
+        )
+
+    def _output(self, text: str) -> NodeResult:
+        """What is recorded: the cleaned text; a value that was no text stays what it is."""
+        result = self._result
+        if is_tool_call_answer(result):
+            return {**result, "content": text}
+        if isinstance(result, (str, NodeStream)):
+            return text
+        return result
+
+
+class _Sent:
+    """What has gone by on the way out. Holds the finish back: it leaves when everything else has."""
+
+    def __init__(self, usage: JsonObject | None = None) -> None:
+        self.usage = usage
+        self.reason: str | None = None
+        self.with_calls = False
+        self.facts: JsonObject = {}
+        self._texts: list[str] = []
+
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def watch(self, batches: Batches, endpoint: str, *, lowering: bool) -> Batches:
+        """The batches without finish and usage. Raises BackendError for an error chunk."""
+        for batch in batches:
+            out: Batch = []
+            for chunk in batch:
+                if "error" in chunk:
+                    raise _error_of(chunk, endpoint)
+                if len(chunk) > 2 or chunk["finish_reason"] is not None:
+                    kept = self._without_end(chunk, lowering)
+                    if kept is None:
+                        continue
+                    chunk = kept
+                if chunk["token"]:
+                    self._texts.append(chunk["token"])
+                out.append(chunk)
+            yield out
+
+    def _without_end(self, chunk: Chunk, lowering: bool) -> Chunk | None:
+        """The chunk as it may leave before the end; None when nothing of it may."""
+        self.usage = chunk.get("usage") or self.usage
+        self.reason = chunk["finish_reason"] or self.reason
+        self.facts |= {key: chunk[key] for key in _FACTS if key in chunk}  # type: ignore[literal-required]
+        kept: Chunk = {"token": chunk["token"], "finish_reason": None}
+        if calls := chunk.get("tool_calls"):
+            self.with_calls = True
+            kept["tool_calls"] = [lowered(call) for call in calls] if lowering else calls
+        if thinking := chunk.get("thinking"):
+            kept["thinking"] = thinking
+        if chunk.get("refusal"):
+            kept["refusal"] = True
+        return kept if kept["token"] or len(kept) > 2 else None
+
+
+def lowered(call: JsonObject) -> JsonObject:
+    function = call.get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return call
+    return {**call, "function": {**function, "name": function["name"].lower()}}
+
+
+def _error_of(chunk: Chunk, endpoint: str) -> BackendError:
+    error = chunk["error"]
+    kind = error.get("kind")
+    return BackendError(
+        endpoint,
+        kind if kind in KIND_STATUS else "stream_error",
+        str(error.get("message") or "the stream failed"),
+        status=error.get("status"),
+        native=error.get("native"),
+    )
+
+
+def finish_chunks(
+    request: RequestContext,
+    user: UserSettings,
+    sent: _Sent | None = None,
+    prompt_tokens: Callable[[], int] | None = None,
+    *,
+    node: NodeConfig | None = None,
+    text: str = "",
+) -> Batch:
+    """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one.
+
+    Nothing but `request` and `user`: the end of an empty answer.
+    """
+    sent = sent or _Sent()
+    reason = "tool_calls" if sent.with_calls else sent.reason or "stop"
+    batch: Batch = []
+    call = None if sent.with_calls else _liveness_call(request, user, node or {}, text)
+    if call is not None:
+        reason = "tool_calls"
+        batch.append({"token": "", "finish_reason": None, "tool_calls": [call]})
+    finish: Chunk = {"token": "", "finish_reason": reason}
+    finish["usage"] = _usage(sent, prompt_tokens)
+    finish.update(sent.facts)  # type: ignore[typeddict-item]
+    return [*batch, finish]
+
+
+def _liveness_call(
+    request: RequestContext, user: UserSettings, node: NodeConfig, text: str
+) -> JsonObject | None:
+    """The tool call that keeps an agentic client going. Source: frontend-api.md 11.7."""
+    wanted = user.liveness_tool_call
+    if wanted is None or request.api_type not in CHAT_API_TYPES:
+        return None
+    if text.strip() and not node.get("injectLivenessToolCall"):
+        return None
+    return {
+        "index": 0,
+        "id": f"wilmer_liveness_{uuid.uuid4().hex[:8]}",
+        "type": "function",
+        "function": {
+            "name": str(wanted["toolName"]).strip(),
+            "arguments": compact_json(wanted.get("arguments") or {}),
+        },
+    }
+
+
+def _usage(sent: _Sent, prompt_tokens: Callable[[], int] | None) -> JsonObject:
+    """The backend's numbers, estimates in place of those that it did not give. Source: frontend-api.md
+    10.6.
+    """
+    usage = dict(sent.usage or {})
+    if not isinstance(usage.get("prompt_tokens"), int):
+        usage["prompt_tokens"] = prompt_tokens() if prompt_tokens else 0
+    if not isinstance(usage.get("completion_tokens"), int):
+        usage["completion_tokens"] = estimate_tokens(sent.text())
+    if not isinstance(usage.get("total_tokens"), int):
+        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
+    return usage
+
+
+def as_one_chunk(batches: Batches) -> Chunk:
+    """All chunks of an answer as one."""
+    return merged([chunk for batch in batches for chunk in batch])
+
+
+def merged(chunks: Iterable[Chunk]) -> Chunk:
+    """Several chunks as one: texts joined, tool calls in a row, the last of everything else."""
+    chunks = list(chunks)
+    whole: Chunk = {"token": "".join(chunk["token"] for chunk in chunks), "finish_reason": None}
+    calls = [call for chunk in chunks for call in chunk.get("tool_calls") or ()]
+    thinking = "".join(chunk.get("thinking") or "" for chunk in chunks)
+    for chunk in chunks:
+        whole.update(
+            {k: v for k, v in chunk.items() if k not in ("token", "thinking", "tool_calls")}  # type: ignore[typeddict-item]
+        )
+    if calls:
+        whole["tool_calls"] = calls
+    if thinking:
+        whole["thinking"] = thinking
+    return whole
+
+
+def static_batches(text: str, delay_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> Batches:
+    """A text as a stream: one piece, or word by word with a delay until five seconds were spent."""
+    if delay_s <= 0:
+        yield [{"token": text, "finish_reason": None}]
+    else:
+        yield from _word_by_word(text, delay_s, sleep)
+    yield [{"token": "", "finish_reason": "stop"}]
+
+
+def _word_by_word(text: str, delay_s: float, sleep: Callable[[float], None]) -> Iterator[Batch]:
+    spent = 0.0
+    for piece in re.findall(r"\S+|\s+", text):
+        if not piece.isspace() and spent < STATIC_DELAY_LIMIT_S:
+            sleep(delay_s)
+            spent += delay_s
+        yield [{"token": piece, "finish_reason": None}]
+
+
+def close_batches(batches: Batches) -> None:
+    """Close an iterator of batches, if it can be closed: its backend stream ends."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()

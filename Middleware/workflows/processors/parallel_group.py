@@ -1,0 +1,84 @@
+"""Nodes that run at the same time because their workflow says so (`parallelGroup`). Source: spec workflows.md
+16.14.
+
+The thread of the request works too; helpers are taken only as far as the request has threads left, so nested
+groups can never wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import queue
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Semaphore
+from typing import Any, TypeVar
+
+from Middleware.workflows.handlers.registry import node_handler
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_REFERENCE = re.compile(r"agent(\d+)(?:Output|Thinking)")
+
+
+def group_end(nodes: Sequence[Mapping[str, Any]], start: int) -> int:
+    """Index behind the last node of the group that begins at `start` (`start + 1`: no group)."""
+    name = nodes[start].get("parallelGroup")
+    end = start + 1
+    if not isinstance(name, str) or not name:
+        return end
+    while end < len(nodes) and nodes[end].get("parallelGroup") == name:
+        end += 1
+    return end
+
+
+def obstacle(nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int) -> str | None:
+    """Why the group cannot run at the same time, one clause; None: it can."""
+    if start <= responder < end:
+        return f"node {responder + 1} answers the user"
+    for index in range(start, end):
+        node = nodes[index]
+        if not node_handler(node.get("type")).fits_in_parallel_group(node):
+            return f"node {index + 1} ({node.get('type')}) cannot run beside others"
+        for number in map(int, _REFERENCE.findall(json.dumps(node, default=str))):
+            if start < number <= end and number != index + 1:
+                return f"node {index + 1} uses the output of node {number}"
+    return None
+
+
+def run_together(count: int, work: Callable[[int], T], threads: Semaphore) -> list[T | BaseException]:
+    """`work(0)` .. `work(count - 1)` at the same time; for each its result or what it raised.
+
+    `threads`: how many helpers the request may still take. Every one is waited for.
+    """
+    results: list[Any] = [None] * count
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for position in range(count):
+        waiting.put(position)
+
+    def help_out() -> None:
+        while True:
+            try:
+                position = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                results[position] = work(position)
+            except Exception as error:  # handed to the caller, who raises the first
+                results[position] = error
+
+    helpers = sum(threads.acquire(blocking=False) for _ in range(count - 1))
+    try:
+        with ThreadPoolExecutor(max(1, helpers), "parallel-nodes") as pool:
+            for _ in range(helpers):
+                pool.submit(contextvars.copy_context().run, help_out)
+            help_out()
+    finally:
+        for _ in range(helpers):
+            threads.release()
+    return results

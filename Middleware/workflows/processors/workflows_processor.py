@@ -1,0 +1,315 @@
+"""The loop: one run of one workflow file, node after node, as an iterator of batches.
+
+The answer of the responder passes through while it comes; exactly one chunk has a finish reason. The iterator
+goes on after it until the last node has run. A node's failure is wrapped here, once. Source: spec
+workflows.md 6.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from Middleware.common.errors import EarlyTermination, RequestCancelled
+from Middleware.common.types import Batch, Messages, NodeConfig
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.timestamp_service import RequestStamps
+from Middleware.utilities.text_utils import estimate_tokens
+from Middleware.workflows.dispatch.llm_dispatch import collected
+from Middleware.workflows.handlers.registry import known_type, node_handler
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import (
+    NodeResult,
+    NodeStream,
+    result_text,
+)
+from Middleware.workflows.processors.delivery import (
+    Delivery,
+    cleaned_result,
+    finish_chunks,
+    merged,
+    static_batches,
+)
+from Middleware.workflows.processors.node_engine import NodeEngine, RunChild
+from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
+from Middleware.workflows.processors.run import NodeRecord, Run, responder_index, title_of
+
+logger = logging.getLogger(__name__)
+
+Answer = Generator[Batch, None, None]
+
+NEVER_A_FAILURE = (EarlyTermination, RequestCancelled)
+
+
+class WorkflowProcessor:
+    """One run. `execute()` once; `value` is the run's value as soon as its responder is done."""
+
+    def __init__(self, run: Run, run_child: RunChild) -> None:
+        self.run = run
+        self.value: NodeResult = None
+        self._run_child = run_child
+        self._nodes = run.file.nodes
+        self._responder = responder_index(self._nodes)
+        self._inputs = {f"agent{i}Input": value for i, value in enumerate(run.inputs, 1)}
+        self._outputs: dict[str, Any] = dict(self._inputs)
+        self._thoughts: dict[str, str] = {}
+        self._records: list[NodeRecord] = []
+        self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
+
+    def execute(self) -> Answer:
+        """The run. An internal run yields nothing.
+
+        Raises WorkflowError for a node that fails, RequestCancelled, EarlyTermination (a lock is held).
+        Closing the iterator ends the run: backend streams are closed, locks released.
+        """
+        try:
+            self._track_times()
+            index = 0
+            while index < len(self._nodes):
+                end = self._group_end(index)
+                self._stop_if_cancelled()
+                if end > index + 1:
+                    self._run_group(index, end)
+                elif index == self._responder and not self.run.internal:
+                    yield from self._answer(index)
+                else:
+                    self._keep(index, self._worked(index, self.run.messages))
+                index = end
+            if not self._nodes and not self.run.internal:
+                yield finish_chunks(self.run.state.request, self.run.state.user)
+        finally:
+            self.run.state.services.release_locks(self.run.workflow_id)
+            self._summarise()
+
+    # --- one node ---
+
+    def _worked(self, index: int, messages: Messages) -> tuple[NodeResult, NodeEngine]:
+        """A node that does not answer the user: its cleaned result."""
+        engine = self._engine(index)
+        node = self._node(index)
+        record, begun = self._record(index), time.perf_counter()
+        try:
+            context = engine.prepared(node, messages, is_responder=index == self._responder)
+            context = self._with_stamps(context)
+            self._note_model(record, context)
+            result = node_handler(node.get("type")).handle(context)
+            if isinstance(result, NodeStream):
+                result = collected(result.batches)
+            result, thoughts = cleaned_result(result, context)
+            engine.thinking.extend(thoughts)
+        except NEVER_A_FAILURE:
+            raise
+        except Exception as error:
+            result = self._failed(index, engine, node, error)
+        record.seconds = time.perf_counter() - begun
+        self._stop_if_cancelled()
+        return result, engine
+
+    def _answer(self, index: int) -> Answer:
+        """The responder of a run that answers the user."""
+        engine = self._engine(index)
+        node = self._node(index)
+        record, begun = self._record(index), time.perf_counter()
+        begun_to_answer = False
+        try:
+            context = engine.prepared(node, self.run.messages, is_responder=True)
+            context = self._with_stamps(context)
+            self._note_model(record, context)
+            result = node_handler(node.get("type")).handle(context)
+            self._stop_if_cancelled()
+            if isinstance(result, NodeStream) and result.cleaned:
+                batches = self._passed_on(index, context, result)
+            else:
+                batches = self._delivered(index, context, result, engine)
+            with closing(batches):
+                for batch in batches:
+                    begun_to_answer = begun_to_answer or bool(batch)
+                    yield batch
+        except NEVER_A_FAILURE:
+            raise
+        except Exception as error:
+            if begun_to_answer:
+                self._stop_if_cancelled()
+                raise self.run.failure(index, error) from error
+            text = self._failed(index, engine, node, error)
+            yield from self._answer_with(index, text)
+        record.seconds = time.perf_counter() - begun
+
+    def _delivered(
+        self, index: int, context: ExecutionContext, result: NodeResult, engine: NodeEngine
+    ) -> Answer:
+        """The node's own text, cleaned; recorded before its finish chunk leaves."""
+
+        def answered(text: str) -> None:
+            self._stop_if_cancelled()
+            self._stamp_answer(context, text)
+            self.value = delivery.value
+            self._keep(index, (delivery.value, engine), delivery.thoughts)
+
+        delivery = Delivery(
+            context,
+            result,
+            usage=engine.usage,
+            prompt_tokens=engine.prompt_tokens or getattr(result, "prompt_tokens", None),
+            answered=answered,
+        )
+        return delivery.batches()
+
+    def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> Answer:
+        """The answer of a child, untouched; recorded when the child has run to its end."""
+        value = stream.value or (lambda: None)
+        try:
+            for batch in stream.batches:
+                if batch and batch[-1]["finish_reason"] is not None:
+                    self.value = value()
+                    self._stamp_answer(context, result_text(self.value))
+                yield batch
+        finally:
+            close_batches(stream.batches)
+        self._outputs[f"agent{index + 1}Output"] = value()
+
+    def _answer_with(self, index: int, text: str) -> Answer:
+        """`errorText` in place of an answer."""
+        self.value = text
+        self._outputs[f"agent{index + 1}Output"] = text
+        state = self.run.state
+        batches = [[*batch] for batch in static_batches(text)][:-1]
+        batches.append(finish_chunks(state.request, state.user, text=text))
+        if self.run.stream:
+            yield from batches
+        else:
+            yield [merged(chunk for batch in batches for chunk in batch)]
+
+    def _engine(self, index: int) -> NodeEngine:
+        return NodeEngine(self.run, index, self._run_child, self._inputs, self._outputs, self._thoughts)
+
+    def _first_prompt(self) -> int:
+        """The node that gets the parent's prompts: the first one that has a prompt field."""
+        has_prompt = (i for i, node in enumerate(self._nodes) if "systemPrompt" in node or "prompt" in node)
+        return next(has_prompt, -1)
+
+    def _node(self, index: int) -> NodeConfig:
+        """The node object, with the prompts that the parent gave if this node gets them."""
+        node = self._nodes[index]
+        if index != self._overridden:
+            return node
+        given = {"systemPrompt": self.run.system_prompt_override, "prompt": self.run.prompt_override}
+        return {**node, **{field: text for field, text in given.items() if text}}
+
+    def _failed(self, index: int, engine: NodeEngine, node: NodeConfig, error: Exception) -> str:
+        """The output of a node that failed, if it is to go on (`onNodeError`). Raises WorkflowError if
+        not.
+        """
+        self._stop_if_cancelled()
+        failure = self.run.failure(index, error)
+        if node.get("onNodeError") != "continue":
+            raise failure from error
+        logger.warning("%s; the run goes on (onNodeError)", failure)
+        return engine.error_text(node, self.run.messages)
+
+    def _keep(
+        self,
+        index: int,
+        worked: tuple[NodeResult, NodeEngine],
+        hidden: list[str] | None = None,
+    ) -> None:
+        """Record what a node gave, for the nodes after it."""
+        result, engine = worked
+        self._outputs[f"agent{index + 1}Output"] = result
+        self._thoughts[f"agent{index + 1}Thinking"] = "\n".join([*engine.thinking, *(hidden or ())])
+        if index == self._responder:
+            self.value = result
+
+    # --- groups ---
+
+    def _group_end(self, index: int) -> int:
+        end = group_end(self._nodes, index)
+        if end > index + 1 and (why := obstacle(self._nodes, index, end, self._responder)):
+            logger.warning(
+                "%s: group '%s' runs one node after the other: %s",
+                self.run.place(index),
+                self._nodes[index]["parallelGroup"],
+                why,
+            )
+            return index + 1
+        return end
+
+    def _run_group(self, start: int, end: int) -> None:
+        def work(position: int) -> tuple[NodeResult, NodeEngine]:
+            self._stop_if_cancelled()
+            return self._worked(start + position, list(self.run.messages))
+
+        results = run_together(end - start, work, self.run.state.extra_threads)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        for position, result in enumerate(results):
+            self._keep(start + position, result)  # type: ignore[arg-type]
+
+    # --- cancellation, times, trace ---
+
+    def _stop_if_cancelled(self) -> None:
+        if cancellation_service.is_cancelled(self.run.state.request.request_id):
+            raise RequestCancelled
+
+    def _stamps(self) -> RequestStamps | None:
+        return self.run.state.stamps(self.run.discussion_id)
+
+    def _track_times(self) -> None:
+        stamps = self._stamps()
+        if stamps and any(node.get("addDiscussionIdTimestampsForLLM") for node in self._nodes):
+            stamps.track(self.run.messages)
+
+    def _with_stamps(self, context: ExecutionContext) -> ExecutionContext:
+        """With timestamps written in, for a node of an answering run that wants them; a responder begins its
+        answer.
+        """
+        stamps = self._stamps()
+        if not stamps or self.run.internal or not context.config.get("addDiscussionIdTimestampsForLLM"):
+            return context
+        if context.is_responder:
+            stamps.begin_answer()
+        relative = bool(context.config.get("useRelativeTimestamps"))
+        return replace(context, messages=stamps.write(context.messages, relative=relative))
+
+    def _stamp_answer(self, context: ExecutionContext, text: str) -> None:
+        config, stamps = context.config, self._stamps()
+        if (
+            stamps
+            and config.get("addDiscussionIdTimestampsForLLM")
+            and config.get("useGroupChatTimestampLogic")
+        ):
+            stamps.finish_answer(text)
+
+    def _record(self, index: int) -> NodeRecord:
+        node = self._nodes[index]
+        record = NodeRecord(
+            self.run.file.file, index + 1, known_type(node.get("type")), title_of(node) or "N/A"
+        )
+        self._records.append(record)
+        return record
+
+    @staticmethod
+    def _note_model(record: NodeRecord, context: ExecutionContext) -> None:
+        if context.llm_handler is not None:
+            endpoint = context.llm_handler.llm.endpoint
+            record.endpoint, record.url = endpoint.name, endpoint.url
+
+    def _summarise(self) -> None:
+        """The run's lines in the log, and its part of the request's trace."""
+        self._records.sort(key=lambda record: record.number)
+        self.run.state.trace.extend(self._records)
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        lines = [f"{self.run.file.file}: {len(self._records)} of {len(self._nodes)} nodes ran"]
+        for record in self._records:
+            output = result_text(self._outputs.get(f"agent{record.number}Output"))
+            lines.append(
+                f"  {record.number} {record.type} '{record.title}' {record.endpoint} {record.url} "
+                f"{record.seconds:.3f} s, {estimate_tokens(output)} tokens"
+            )
+        logger.info("%s", "\n".join(lines))
