@@ -16,9 +16,18 @@ from typing import Any
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, JsonObject
+from Middleware.utilities.text_utils import estimate_tokens
 
 logger = logging.getLogger(__name__)
 
+METRICS = (
+    "total_duration",
+    "load_duration",
+    "prompt_eval_count",
+    "prompt_eval_duration",
+    "eval_count",
+    "eval_duration",
+)
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 
@@ -26,7 +35,8 @@ FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 class AnswerFacts:
     """What every unit of one answer repeats.
 
-    `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds.
+    `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds; `unmeasured`: no model was
+    asked, so all numbers are 0.
     """
 
     request_id: str
@@ -35,13 +45,11 @@ class AnswerFacts:
     include_usage: bool = False
     arrived: float = field(default_factory=time.monotonic)
     started: float = field(default_factory=time.monotonic)
+    unmeasured: bool = False
 
     @classmethod
     def current(cls, request_id: str | None = None) -> AnswerFacts:
-        """The facts of the current request, for names that are called without them; outside one:
-
-        An empty model.
-        """
+        """The facts of the current request; outside one: an empty model name."""
         request = current_request()
         if request is None:
             return cls(request_id or str(uuid.uuid4()), "")
@@ -62,6 +70,8 @@ class Pace:
 
     def metrics(self, facts: AnswerFacts, usage: JsonObject) -> JsonObject:
         """Ollama's six numbers, in the order of its own server. Durations in nanoseconds, at least 1."""
+        if facts.unmeasured:
+            return dict.fromkeys(METRICS, 0)
         now = time.monotonic()
         first = now if self.first is None else self.first
         last = now if self.last is None else self.last
@@ -236,11 +246,6 @@ def client_finish_reason(reason: str | None, has_tool_calls: bool) -> str:
 def ollama_done_reason(reason: str) -> str:
     """`length` on a token limit, else `stop`."""
     return "length" if reason == "length" else "stop"
-
-
-def estimate_tokens(text: str) -> int:
-    """Tokens of a text when the backend counted none. Source: spec backends.md 13.4."""
-    return int(max(len(text.split()) * 1.35, len(text) / 3.5) * 1.10)
 
 
 def usage_numbers(usage: JsonObject | None, text: str) -> dict[str, int]:

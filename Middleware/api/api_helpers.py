@@ -1,0 +1,72 @@
+"""What every handler needs of the current Flask request: its key, its life, its body, its model name.
+
+Re-exports `build_response_json` and `sse_format` for code that imports them from here. Source:
+frontend-api.md 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, request
+
+from Middleware.api.access import api_key_of, idempotency_key_of
+from Middleware.api.front_door import REQUEST_ID
+from Middleware.api.model_names import parse_model_field, single_user
+from Middleware.api.request_life import LIFE, RequestLife
+from Middleware.common.request_context import current_request
+from Middleware.config.loader import default_snapshot
+from Middleware.services.answers import compact_json
+from Middleware.services.wire_formats import build_response_json, sse_format
+
+__all__ = [
+    "build_response_json",
+    "current_life",
+    "current_request_id",
+    "extract_api_key",
+    "extract_idempotency_key",
+    "get_model_name",
+    "http_headers",
+    "json_response",
+    "parse_model_field",
+    "sse_format",
+]
+
+
+def extract_api_key() -> str | None:
+    """The client's key, or None. Source: 6."""
+    return api_key_of(request.environ)
+
+
+def extract_idempotency_key() -> str | None:
+    """The client's idempotency key, or None. Source: 14."""
+    return idempotency_key_of(request.environ)
+
+
+def get_model_name() -> str:
+    """The model name of answers: that of the current request, else the single user."""
+    current = current_request()
+    return current.model_name if current else single_user(default_snapshot())
+
+
+def current_request_id() -> str:
+    """The id that the front door gave; empty when the application is called without it."""
+    given: str = request.environ.get(REQUEST_ID, "")
+    return given
+
+
+def current_life() -> RequestLife:
+    """The life of this request; one of its own when no gate and no front door made it."""
+    life: RequestLife | None = request.environ.get(LIFE)
+    return life if life is not None else RequestLife(current_request_id())
+
+
+def http_headers() -> dict[str, str]:
+    """The request's headers, names in lower case."""
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON answer as the house writes it: UTF-8, not escaped, order of keys kept."""
+    data = compact_json(body).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return Response(data, status, headers, content_type="application/json")

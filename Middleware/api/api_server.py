@@ -1,0 +1,113 @@
+"""The Flask application with every front end's routes, behind the gate and the front door.
+
+Errors of views become JSON in the caller's own protocol here, and nowhere else. Never binds a port:
+`server.py` does. Source: spec frontend-api.md 1, 3 and 12.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from dataclasses import dataclass, field
+
+from flask import Flask, Response, g, request
+from werkzeug.exceptions import HTTPException
+
+from Middleware.api.access import AccessRules
+from Middleware.api.answering import log_failure
+from Middleware.api.api_helpers import current_request_id, json_response
+from Middleware.api.app import app as the_app
+from Middleware.api.client_watch import ClientWatcher
+from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
+from Middleware.api.error_replies import UNSUPPORTED_PATHS, ErrorReply, is_under, reply_to
+from Middleware.api.front_door import FrontDoor
+from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.common.errors import ClientRequestError, RequestCancelled
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.services.fair_gate import FairGate
+
+logger = logging.getLogger(__name__)
+
+_DONE = "headrace"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRules:
+    """What the command line says about the doors. `max_queue` 0: any number may wait."""
+
+    access: AccessRules = field(default_factory=AccessRules)
+    max_queue: int = 0
+
+
+class ApiServer:
+    """Finds and registers the front ends on `app_instance` (default: the module's `app`) and wraps it.
+
+    Made again for the same application it replaces the wrapping. Raises RuntimeError when a front end cannot
+    be loaded, or when there is none.
+    """
+
+    def __init__(self, app_instance: Flask | None = None, rules: ServerRules | None = None) -> None:
+        self.app = app_instance if app_instance is not None else the_app
+        rules = rules or ServerRules()
+        bare = self.app.extensions.get(_DONE)
+        if bare is None:
+            bare = self.app.extensions[_DONE] = self.app.wsgi_app
+            self._prepare()
+        facts = launch_facts()
+        inner = bare
+        if facts.concurrency_level == "wilmer" and facts.concurrency > 0:
+            gate = FairGate(facts.concurrency, rules.max_queue)
+            inner = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s)
+        self.app.wsgi_app = FrontDoor(inner, rules.access, ClientWatcher())  # type: ignore[method-assign]
+
+    def _prepare(self) -> None:
+        self.app.url_map.strict_slashes = False
+        self.app.url_map.merge_slashes = False
+        self.app.register_error_handler(Exception, _error_response)
+        load_front_ends()
+        for _, handler in FRONT_ENDS.items():
+            handler().register_routes(self.app)
+
+
+def load_front_ends() -> None:
+    """Import every module of `handlers/impl`.
+
+    One that cannot be imported stops the start with a line that names it.
+    """
+    package = "Middleware.api.handlers.impl"
+    try:
+        importlib.import_module(package)
+    except Exception as error:
+        raise RuntimeError(f"a front end of {package} cannot be loaded: {error!r}") from error
+    if not len(FRONT_ENDS):
+        raise RuntimeError(f"no front end is registered in {package}")
+
+
+def _error_response(error: Exception) -> Response:
+    """Every failure of a view, in the protocol of its path."""
+    path = request.path
+    if isinstance(error, HTTPException):
+        reply = _http_reply(error)
+    else:
+        request_id = current_request_id()
+        reply = reply_to(error, request_id, privacy=g.get("privacy", False))
+        if isinstance(error, RequestCancelled):
+            logger.info("request %s was cancelled", request_id)
+        elif not isinstance(error, ClientRequestError):
+            log_failure(request_id, error)
+    return json_response(reply.body(path), reply.status, reply.headers)
+
+
+def _http_reply(error: HTTPException) -> ErrorReply:
+    """No such route or method, a body that is too large, and what else Flask itself says."""
+    status = error.code or 500
+    place = f"{request.method} {request.path}"
+    if status == 404:
+        known = is_under(request.path, UNSUPPORTED_PATHS)
+        return ErrorReply(
+            404, f"not supported by this server: {place}" if known else f"no such route: {place}"
+        )
+    if status == 405:
+        allowed = sorted(getattr(error, "valid_methods", None) or ())
+        return ErrorReply(405, f"method not allowed: {place}", headers={"Allow": ", ".join(allowed)})
+    return ErrorReply(status, f"{error.name} (request {current_request_id()})")

@@ -1,0 +1,170 @@
+"""The life of a generation request between its route and the engine. Source: spec frontend-api.md 4.
+
+A subclass says how its body is read and which wire format answers it; it never opens a run and never frames.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from flask import Response, g, request
+from flask.views import MethodView
+
+from Middleware.api.answering import AnswerStream, Job, whole_answer
+from Middleware.api.api_helpers import (
+    current_life,
+    current_request_id,
+    extract_api_key,
+    http_headers,
+    json_response,
+)
+from Middleware.api.model_names import choose
+from Middleware.api.open_webui import TOOL_ANSWER, is_tool_selection, task_of
+from Middleware.api.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
+from Middleware.api.setup_phase import SetupPhase
+from Middleware.api.workflow_gateway import open_answer
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.types import Batches, JsonObject, Messages
+from Middleware.config.loader import default_snapshot
+from Middleware.config.users import UserSettings, load_user
+from Middleware.services.wire_formats import WIRE_FORMATS, AnswerFacts
+
+logger = logging.getLogger(__name__)
+
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+_setup_phase = SetupPhase()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a body asks."""
+
+    messages: Messages
+    tools: list[JsonObject] | None = None
+    tool_choice: Any = None
+
+
+class GenerationView(MethodView):
+    """One generation route.
+
+    `api_type`: key of WIRE_FORMATS; `is_chat`: its clients send messages, not a prompt.
+    """
+
+    api_type: ClassVar[str]
+    is_chat: ClassVar[bool]
+
+    @abstractmethod
+    def stream_default(self) -> bool:
+        """Whether a body that does not say so is answered as a stream."""
+
+    @abstractmethod
+    def read(self, body: JsonObject, user: UserSettings) -> Question:
+        """The question of a body. Raises ClientRequestError."""
+
+    def check(self, body: JsonObject) -> None:
+        """Raise ClientRequestError for what is wrong before the user is known."""
+
+    def instead(self, body: JsonObject) -> JsonObject | None:
+        """An answer that needs no workflow, or None."""
+        return None
+
+    def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
+        """The facts of an answer to Open WebUI's tool picker (16.1)."""
+        return replace(facts, unmeasured=True)
+
+    def post(self) -> Response:
+        g.current_request_id = current_request_id()
+        leave = _setup_phase.enter()
+        try:
+            return self._answer(leave)
+        except BaseException:
+            leave()
+            raise
+
+    def _answer(self, leave: Callable[[], None]) -> Response:
+        body = json_body(request.get_data(cache=False))
+        self.check(body)
+        stream = wants_stream(body, self.stream_default())
+        context = self._context(body, stream, leave)
+        with entered(context):
+            user = load_user(context.snapshot, context.user)
+            if (answer := self.instead(body)) is not None:
+                leave()
+                return json_response(answer)
+            return self._respond(self._job(context, user, body, stream), stream)
+
+    def _context(self, body: JsonObject, stream: bool, leave: Callable[[], None]) -> RequestContext:
+        """The facts of the request. Nothing of its body is logged before they stand."""
+        snapshot = default_snapshot()
+        name, workflow = choose(body.get("model"), snapshot)
+        user, key = load_user(snapshot, name), extract_api_key()
+        g.privacy = bool((key and user.encrypt_using_api_key) or user.redact_log_output)
+        return RequestContext(
+            request_id=current_request_id(),
+            user=name,
+            api_type=self.api_type,
+            api_key=key,
+            workflow_folder=workflow,
+            privacy=g.privacy,
+            suppress_reasoning=suppresses_reasoning(body),
+            task=task_of(body.get("messages") if self.is_chat else None, http_headers(), stream),
+            snapshot=snapshot,
+            arrived=current_life().arrived,
+            setup_done=leave,
+        )
+
+    def _job(self, context: RequestContext, user: UserSettings, body: JsonObject, stream: bool) -> Job:
+        facts = AnswerFacts(
+            context.request_id,
+            context.model_name,
+            include_usage=wants_usage(body),
+            arrived=context.arrived,
+        )
+        wire, life = WIRE_FORMATS[self.api_type], current_life()
+        if self.is_chat and is_tool_selection(body.get("messages"), user):
+            return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
+        question, headers = self.read(body, user), http_headers()
+        task = f" task={context.task}" if context.task else ""
+        logger.info(
+            "request %s: %s, model %s, %d messages, stream=%s%s",
+            context.request_id,
+            request.path,
+            context.model_name,
+            len(question.messages),
+            stream,
+            task,
+        )
+
+        def run() -> Batches:
+            return open_answer(
+                context,
+                question.messages,
+                stream=stream,
+                tools=question.tools,
+                tool_choice=question.tool_choice,
+                headers=headers,
+            )
+
+        return Job(context, facts, wire, life, run)
+
+    def _respond(self, job: Job, stream: bool) -> Response:
+        if not stream:
+            return json_response(whole_answer(job))
+        body = AnswerStream(job)
+        try:
+            body.wait_for_output()
+        except BaseException:
+            body.close()
+            raise
+        headers = {**STREAM_HEADERS, "Content-Type": job.wire.mimetype}
+        return Response(body, headers=headers, direct_passthrough=True)
+
+
+def _no_tools() -> Batches:
+    """The run that answers Open WebUI's tool picker: no tool, no model."""
+    return iter([[{"token": TOOL_ANSWER, "finish_reason": "stop"}]])

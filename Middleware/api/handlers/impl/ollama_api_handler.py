@@ -1,0 +1,178 @@
+"""The Ollama protocol: chat, generate, the model lists and what its clients ask before.
+
+Source: frontend-api.md 3, 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flask import Flask, Response, request
+from flask.views import MethodView
+
+from Middleware.api.api_helpers import json_response
+from Middleware.api.chat_messages import check_messages, internal_messages, text_of, texts_of
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, cancel
+from Middleware.api.handlers.base.generation_view import GenerationView, Question
+from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.model_names import advertised_ids, choose
+from Middleware.api.request_fields import json_body, tools_of
+from Middleware.api.tagged_prompts import generate_messages
+from Middleware.common.errors import ClientRequestError, NotFound
+from Middleware.common.request_context import current_request
+from Middleware.common.types import JsonObject
+from Middleware.config.loader import default_snapshot
+from Middleware.config.users import UserSettings, load_user
+from Middleware.services.response_builder_service import ResponseBuilderService
+from Middleware.services.wire_formats import AnswerFacts
+
+_UNLOAD = ("0", "0s")
+
+_builder = ResponseBuilderService()
+
+
+class _OllamaView(GenerationView):
+    """What chat and generate share: streams by default, empty requests load and unload (8.4)."""
+
+    def stream_default(self) -> bool:
+        return True
+
+    def instead(self, body: JsonObject) -> JsonObject | None:
+        if not self.is_empty(body):
+            return None
+        keep = body.get("keep_alive")
+        unload = keep in _UNLOAD or (
+            isinstance(keep, int | float) and not isinstance(keep, bool) and keep == 0
+        )
+        context = current_request()
+        model = context.model_name if context else ""
+        return _builder.build_ollama_load_response(model, "unload" if unload else "load", chat=self.is_chat)
+
+    def is_empty(self, body: JsonObject) -> bool:
+        raise NotImplementedError
+
+
+class ApiChatAPI(_OllamaView):
+    """POST `/api/chat`."""
+
+    api_type = "ollamaapichat"
+    is_chat = True
+
+    def check(self, body: JsonObject) -> None:
+        if "model" not in body:
+            raise ClientRequestError("'model' is required", param="model")
+
+    def is_empty(self, body: JsonObject) -> bool:
+        return body.get("messages") == []
+
+    def read(self, body: JsonObject, user: UserSettings) -> Question:
+        messages = internal_messages(check_messages(body.get("messages")), user)
+        return Question(messages, tools_of(body)[0])
+
+    def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
+        return replace(facts, model=text_of(body.get("model")), unmeasured=True)
+
+
+class GenerateAPI(_OllamaView):
+    """POST `/api/generate`."""
+
+    api_type = "ollamagenerate"
+    is_chat = False
+
+    def check(self, body: JsonObject) -> None:
+        if not body.get("model"):
+            raise ClientRequestError("'model' is required", param="model")
+
+    def is_empty(self, body: JsonObject) -> bool:
+        return not (
+            text_of(body.get("prompt")) or text_of(body.get("system")) or texts_of(body.get("images"))
+        )
+
+    def read(self, body: JsonObject, user: UserSettings) -> Question:
+        images = [image for image in texts_of(body.get("images")) if image]
+        return Question(generate_messages(text_of(body.get("system")), text_of(body.get("prompt")), images))
+
+
+class CancelChatAPI(MethodView):
+    """DELETE `/api/chat`."""
+
+    def delete(self) -> Any:
+        return cancel()
+
+
+class CancelGenerateAPI(CancelChatAPI):
+    """DELETE `/api/generate`."""
+
+
+class TagsAPI(MethodView):
+    """GET `/api/tags`."""
+
+    def get(self) -> Any:
+        return json_response(_builder.build_ollama_tags_response(advertised_ids(default_snapshot())))
+
+
+class VersionAPI(MethodView):
+    """GET `/api/version`."""
+
+    def get(self) -> Any:
+        return json_response(_builder.build_ollama_version_response())
+
+
+class ShowAPI(MethodView):
+    """POST `/api/show`."""
+
+    def post(self) -> Any:
+        body = json_body(request.get_data(cache=False))
+        model = body.get("model") or body.get("name")
+        if not isinstance(model, str) or not model:
+            raise ClientRequestError("'model' is required", param="model")
+        snapshot = default_snapshot()
+        try:
+            user, workflow = choose(model, snapshot)
+        except ClientRequestError as error:
+            raise NotFound(f"model '{model}' not found", param="model") from error
+        length = load_user(snapshot, user).advertised_context_length
+        return json_response(
+            _builder.build_ollama_show_response(f"{user}:{workflow}" if workflow else user, length)
+        )
+
+
+class PsAPI(MethodView):
+    """GET `/api/ps`: nothing is loaded here."""
+
+    def get(self) -> Any:
+        return json_response({"models": []})
+
+
+class RootAPI(MethodView):
+    """GET `/`: how Ollama's clients see that a server is there."""
+
+    def get(self) -> Any:
+        return Response("Ollama is running", content_type="text/plain; charset=utf-8")
+
+
+class HealthAPI(MethodView):
+    """GET `/health`."""
+
+    def get(self) -> Any:
+        return json_response({"status": "ok"})
+
+
+@FRONT_ENDS.register("ollama")
+class OllamaApiHandler(BaseApiHandler):
+    """Every route below `/api`, and the two that say that the server lives."""
+
+    def register_routes(self, app: Flask) -> None:
+        for path, views in {
+            "/api/chat": (ApiChatAPI, CancelChatAPI),
+            "/api/generate": (GenerateAPI, CancelGenerateAPI),
+            "/api/tags": (TagsAPI,),
+            "/api/version": (VersionAPI,),
+            "/api/show": (ShowAPI,),
+            "/api/ps": (PsAPI,),
+            "/": (RootAPI,),
+            "/health": (HealthAPI,),
+        }.items():
+            for view in views:
+                self.add(app, (path,), view)

@@ -1,0 +1,97 @@
+"""The `model` field: which user and workflow it picks, and which ids are on offer.
+
+Reads the config tree through a snapshot; decides nothing about the engine. Source: spec frontend-api.md 5.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from Middleware.common.errors import ClientRequestError, ConfigError
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
+from Middleware.config.paths import is_flat_name
+from Middleware.config.users import load_user, pointer_user
+
+logger = logging.getLogger(__name__)
+
+LATEST = ":latest"
+
+
+def is_multi_user() -> bool:
+    return len(launch_facts().users) > 1
+
+
+def single_user(snapshot: ConfigSnapshot) -> str:
+    """The user of single-user mode, or the pointer's."""
+    users = launch_facts().users
+    return users[0] if users else pointer_user(snapshot)
+
+
+def parse_model_field(value: Any, snapshot: ConfigSnapshot | None = None) -> tuple[str | None, str | None]:
+    """(user, workflow folder) that a model name picks, each None when it picks none."""
+    if not isinstance(value, str) or not value:
+        return None, None
+    snapshot = snapshot or default_snapshot()
+    value = value.removesuffix(LATEST)
+    users = launch_facts().users
+    left, colon, right = value.partition(":")
+    if is_multi_user():
+        if colon and left in users:
+            return left, right if _has_workflow(snapshot, left, right) else None
+        return (value, None) if value in users else (None, None)
+    user = single_user(snapshot)
+    if colon and _has_workflow(snapshot, user, right):
+        return None, right
+    return None, value if _has_workflow(snapshot, user, value) else None
+
+
+def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
+    """Claims that the user's shared folder holds a folder of this name. A broken user file has none."""
+    if not is_flat_name(name):
+        return False
+    try:
+        shared = load_user(snapshot, user).shared_folder
+    except ConfigError:
+        return False
+    return snapshot.exists(f"{shared}/{name}")
+
+
+def choose(value: Any, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
+    """(user, workflow folder) for a request.
+
+    Raises ClientRequestError when there are users and none is named.
+    """
+    user, workflow = parse_model_field(value, snapshot)
+    if user is None and is_multi_user():
+        users = ", ".join(launch_facts().users)
+        raise ClientRequestError(
+            f"model must name a configured user, as 'user' or 'user:workflow'; users: {users}",
+            param="model",
+            code="unknown_user",
+        )
+    return user or single_user(snapshot), workflow
+
+
+def advertised_ids(snapshot: ConfigSnapshot) -> list[str]:
+    """The ids of the model lists, in order. In multi-user mode the bare user stands before its workflows."""
+    users = launch_facts().users or (single_user(snapshot),)
+    ids: list[str] = []
+    for user in users:
+        workflows = _shared_workflows(snapshot, user)
+        if is_multi_user() or not workflows:
+            ids.append(user)
+        ids += [f"{user}:{name}" for name in workflows]
+    return ids
+
+
+def _shared_workflows(snapshot: ConfigSnapshot, user: str) -> list[str]:
+    try:
+        settings = load_user(snapshot, user)
+    except ConfigError as error:
+        logger.warning("the workflows of user %s cannot be listed: %s", user, error)
+        return []
+    if not settings.allow_shared_workflows:
+        return []
+    return sorted(name for name in snapshot.folders(settings.shared_folder) if not name.startswith("_"))

@@ -1,0 +1,48 @@
+"""Which requests Open WebUI makes for itself: tool selection, and titles, tags and the like. Pure.
+
+Works on bodies that nobody has checked yet: what has another shape is no such request. Source:
+frontend-api.md 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from Middleware.api.chat_messages import flattened
+from Middleware.config.users import UserSettings
+
+TOOL_SENTENCE = (
+    "Your task is to choose and return the correct tool(s) "
+    "from the list of available tools based on the query"
+)
+TOOL_ANSWER = '{"tool_calls": []}'
+TASK_HEADER = "x-openwebui-task"
+
+
+def is_tool_selection(messages: Any, user: UserSettings) -> bool:
+    """Open WebUI's own tool picker asks, and the user wants it answered without a workflow."""
+    if not user.intercept_open_web_ui_tool_requests:
+        return False
+    return any(TOOL_SENTENCE in text for role, text in _texts(messages) if role == "system")
+
+
+def task_of(messages: Any, headers: Mapping[str, str], stream: bool) -> str | None:
+    """The kind of a background task (`unknown` when it is not said), None for an ordinary request.
+
+    `headers`: names in lower case.
+    """
+    if kind := headers.get(TASK_HEADER, "").strip():
+        return kind
+    if stream:
+        return None
+    last = next((text for role, text in reversed(list(_texts(messages))) if role == "user"), "")
+    is_task = last.lstrip().startswith("### Task:") and "<chat_history>" in last
+    return "unknown" if is_task else None
+
+
+def _texts(messages: Any) -> Iterator[tuple[str, str]]:
+    """(role, text) of each message."""
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and isinstance(message.get("role"), str):
+            yield message["role"].strip().lower(), flattened(message.get("content"), set())[0]

@@ -1,0 +1,135 @@
+"""The only door to the engine: prepares the messages, finds the workflow, opens the run.
+
+Frames nothing for the edge (`open_answer`); `handle_user_prompt` is the framed face for callers that want
+text. Source: spec frontend-api.md 9 and 16, workflows.md 3 and 13.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from Middleware.api.model_names import single_user
+from Middleware.common.errors import EarlyTermination
+from Middleware.common.request_context import RequestContext, current_request, entered
+from Middleware.common.types import Batch, Batches, JsonObject, Messages
+from Middleware.config.loader import default_snapshot
+from Middleware.config.paths import is_flat_name
+from Middleware.config.users import UserSettings, load_user
+from Middleware.services.wire_formats import WIRE_FORMATS, AnswerCollector, AnswerFacts
+from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
+from Middleware.utilities.tool_traffic import collapsed, without_machinery
+
+if TYPE_CHECKING:
+    from Middleware.workflows.managers.workflow_manager import WorkflowManager
+
+MAX_HEADER_ID = 128
+
+
+def open_answer(
+    request: RequestContext,
+    messages: Messages,
+    *,
+    stream: bool,
+    tools: list[JsonObject] | None = None,
+    tool_choice: Any = None,
+    headers: Mapping[str, str] | None = None,
+) -> Batches:
+    """The run that answers the request. `headers`: those of HTTP, names in lower case.
+
+    Raises before it runs anything.
+    """
+    user = load_user(request.snapshot, request.user)
+    if user.liveness_tool_call is not None:
+        messages = collapsed(without_machinery(messages, user.liveness_tool_call))
+    call: dict[str, Any] = {"stream": stream, "tools": tools, "tool_choice": tool_choice}
+    if request.task is not None:
+        messages = [
+            {**message, "content": without_discussion_tags(message["content"])} for message in messages
+        ]
+        if user.open_web_ui_task_workflow:
+            return _manager(user, request).open_run(user.open_web_ui_task_workflow, messages, **call)
+    else:
+        call["discussion_id"] = header_discussion_id(messages, user, headers or {})
+    batches: Batches = _engine().open_answer_run(_manager(user, request), messages, **call)
+    return batches
+
+
+def _engine() -> ModuleType:
+    """The engine, loaded when the first question comes: the model lists must not wait for it at a start."""
+    return importlib.import_module("Middleware.workflows.managers.categorization")
+
+
+def _manager(user: UserSettings, request: RequestContext) -> WorkflowManager:
+    manager: WorkflowManager = _engine().WorkflowManager(user, request)
+    return manager
+
+
+def header_discussion_id(messages: Messages, user: UserSettings, headers: Mapping[str, str]) -> str | None:
+    """The discussion id of the header that the user's settings name, when no message has a tag (16.3)."""
+    if not user.discussion_id_from_header:
+        return None
+    if any(without_discussion_tags(message["content"]) != message["content"] for message in messages):
+        return None
+    given = headers.get(user.discussion_id_from_header.lower(), "")
+    return given if len(given) <= MAX_HEADER_ID and is_flat_name(given) else None
+
+
+def handle_user_prompt(
+    request_id: str,
+    messages: Messages,
+    stream: bool,
+    api_key: str | None = None,
+    tools: list[JsonObject] | None = None,
+    tool_choice: Any = None,
+) -> Iterator[str] | str | JsonObject:
+    """The answer to `messages` for the current request: framed text when `stream`, else text.
+
+    With tool calls a whole answer is `{"content": str, "tool_calls": [...]}`. Outside a request the single
+    user's chat format is used.
+    """
+    request = _request_for(request_id, api_key)
+    if stream:
+        return _framed(request, messages, tools, tool_choice)
+    with entered(request):
+        collector = AnswerCollector()
+        try:
+            for batch in open_answer(request, messages, stream=False, tools=tools, tool_choice=tool_choice):
+                if not collector.finished:
+                    collector.add(batch)
+        except EarlyTermination as stop:
+            return stop.locked_message
+    answer = collector.answer()
+    return {"content": answer.text, "tool_calls": answer.tool_calls} if answer.tool_calls else answer.text
+
+
+def _request_for(request_id: str, api_key: str | None) -> RequestContext:
+    current = current_request()
+    if current is not None:
+        return replace(current, request_id=request_id, api_key=api_key or current.api_key)
+    snapshot = default_snapshot()
+    user = single_user(snapshot)
+    return RequestContext(request_id, user, "openaichatcompletion", api_key=api_key, snapshot=snapshot)
+
+
+def _framed(
+    request: RequestContext, messages: Messages, tools: list[JsonObject] | None, tool_choice: Any
+) -> Iterator[str]:
+    """The run as units of the request's protocol, the end mark among them."""
+    framer = WIRE_FORMATS[request.api_type].framer(AnswerFacts(request.request_id, request.model_name))
+    with entered(request):
+        context = copy_context()
+        batches = open_answer(request, messages, stream=True, tools=tools, tool_choice=tool_choice)
+    pull = partial[Batch | None](context.run, next, batches, None)
+    while (batch := pull()) is not None:
+        if not framer.finished:
+            yield from framer.units(batch)
+            if framer.finished:
+                yield from framer.end()
+    if not framer.finished:
+        yield from [*framer.finish_units("stop"), *framer.end()]
