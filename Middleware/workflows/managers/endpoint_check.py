@@ -8,7 +8,13 @@ from urllib.parse import urlsplit
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths, validation
-from Middleware.config.endpoints import EndpointConfig, load_endpoint, load_prompt_template, load_samplers
+from Middleware.config.endpoints import (
+    EMBEDDING_TYPES,
+    EndpointConfig,
+    load_endpoint,
+    load_prompt_template,
+    load_samplers,
+)
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
@@ -49,10 +55,11 @@ def api_type_findings(snapshot: ConfigSnapshot, name: str) -> Iterator[Finding]:
         kind = snapshot.read(file)["type"]
     except ConfigError:
         return
-    if kind not in BACKENDS:
-        near = validation.nearest(kind, BACKENDS)
+    known = sorted({*BACKENDS, *EMBEDDING_TYPES})
+    if kind not in known:
+        near = validation.nearest(kind, known)
         hint = f" (did you mean {near!r}?)" if near else ""
-        allowed = ", ".join(sorted(BACKENDS))
+        allowed = ", ".join(known)
         yield Finding(file, "/type", ERROR, f"found {validation.found(kind)}, allowed: {allowed}{hint}")
 
 
