@@ -1,0 +1,271 @@
+"""Timestamps of messages: tracked, written in, told in words."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.timestamp_service import (
+    PLACEHOLDER,
+    RequestStamps,
+    age_text,
+    format_stamp,
+    generation_prompt,
+    parse_stamp,
+    resolve_placeholder,
+    save_placeholder,
+    time_context_summary,
+    track,
+    write_stamps,
+)
+from Middleware.utilities.hashing_utils import message_hash, text_hash
+
+NOW = datetime(2026, 3, 5, 19, 9, 41)
+STAMP = "(Thursday, 2026-03-05 19:09:41)"
+
+
+def at(seconds: int) -> str:
+    return format_stamp(NOW + timedelta(seconds=seconds))
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict:
+    return {"role": "assistant", "content": text}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return DiscussionStore(tmp_path / "d", "talk", install=tmp_path / "install")
+
+
+@pytest.fixture
+def stamps(store):
+    """Read the file, put known stamps into it."""
+
+    class File:
+        def read(self):
+            return store.read_json("timestamps.json", {})
+
+        def put(self, **known):
+            store.update_json("timestamps.json", lambda _: known)
+
+        def of(self, message):
+            return self.read().get(message_hash(message))
+
+    return File()
+
+
+def clock() -> datetime:
+    return NOW
+
+
+class TestStampText:
+    """One form, in English, whatever the locale."""
+
+    def test_the_form(self):
+        assert format_stamp(NOW) == STAMP
+        assert parse_stamp(STAMP) == NOW
+
+    @pytest.mark.parametrize("stamp", [None, 3, "", "(Thursday, 2026-13-05 19:09:41)", "2026-03-05", STAMP + "x"])
+    def test_anything_else_is_no_stamp(self, stamp):
+        assert parse_stamp(stamp) is None
+
+    @pytest.mark.parametrize(
+        ("age", "text"),
+        [
+            (timedelta(0), "less than a minute"),
+            (timedelta(seconds=59), "less than a minute"),
+            (timedelta(seconds=60), "1 minute"),
+            (timedelta(minutes=5), "5 minutes"),
+            (timedelta(hours=1), "1 hour"),
+            (timedelta(days=2, hours=1, seconds=30), "2 days, 1 hour"),
+            (timedelta(days=1, hours=2, minutes=5), "1 day, 2 hours, 5 minutes"),
+            (timedelta(days=400), "400 days"),
+            (timedelta(seconds=-500), "less than a minute"),
+        ],
+        ids=str,
+    )
+    def test_ages_in_words(self, age, text):
+        assert age_text(NOW - age, NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "prompt"),
+    [
+        ("Roland:", "Roland:"),
+        ("  Mary Ann: \n", "Mary Ann:"),
+        ("x" * 98 + ":", "x" * 98 + ":"),
+        ("x" * 99 + ":", None),
+        ("hello", None),
+        ("", None),
+    ],
+    ids=["name", "blanks-around", "99-characters", "100-characters", "no-colon", "empty"],
+)
+def test_a_generation_prompt_is_short_and_ends_in_a_colon(content, prompt):
+    """Whatever its role."""
+    assert generation_prompt([user("hi"), assistant(content)]) == prompt
+
+
+def test_no_messages_have_no_generation_prompt():
+    assert generation_prompt([]) is None
+
+
+class TestTracking:
+    """Each message gets its time once."""
+
+    def test_unknown_messages_go_back_by_seconds_from_now(self, store, stamps):
+        talk = [{"role": "system", "content": "rules"}, user("one"), assistant("two"), user("three")]
+        track(store, talk, bind_placeholder=True, clock=clock)
+        assert [stamps.of(m) for m in talk] == [None, at(-2), at(-1), at(0)]
+
+    def test_a_known_time_stays_and_is_the_anchor_of_older_ones(self, store, stamps):
+        one, two, three = user("one"), assistant("two"), user("three")
+        stamps.put(**{message_hash(two): at(-500)})
+        track(store, [one, two, three], bind_placeholder=True, clock=clock)
+        assert [stamps.of(m) for m in (one, two, three)] == [at(-501), at(-500), at(0)]
+
+    def test_an_unreadable_stamp_does_not_move_the_anchor(self, store, stamps):
+        one, two = user("one"), user("two")
+        stamps.put(**{message_hash(two): "soon"})
+        track(store, [one, two], bind_placeholder=True, clock=clock)
+        assert stamps.of(one) == at(-1) and stamps.of(two) == "soon"
+
+    def test_roles_that_are_silent_and_a_generation_prompt_get_no_time(self, store, stamps):
+        talk = [{"role": "systemMes", "content": "s"}, user("hi"), assistant("Roland:")]
+        track(store, talk, bind_placeholder=True, clock=clock)
+        assert stamps.read() == {message_hash(talk[1]): at(0)}
+
+    def test_nothing_new_writes_nothing(self, store, monkeypatch):
+        track(store, [user("hi")], bind_placeholder=True, clock=clock)
+        monkeypatch.setattr(DiscussionStore, "_write", None)
+        track(store, [user("hi")], bind_placeholder=True, clock=clock)
+
+    def test_a_damaged_file_form_counts_as_empty(self, store, stamps):
+        store.update_json("timestamps.json", lambda _: ["no", "object"])
+        track(store, [user("hi")], bind_placeholder=True, clock=clock)
+        assert stamps.read() == {message_hash(user("hi")): at(0)}
+
+
+class TestPlaceholder:
+    """The time at which an answer began, until the answer is known."""
+
+    def test_it_goes_to_the_newest_assistant_message(self, store, stamps):
+        stamps.put(**{PLACEHOLDER: at(-90)})
+        talk = [assistant("old"), user("q"), assistant("answer {x}"), user("next"), user("Roland:")]
+        track(store, talk, bind_placeholder=True, clock=clock)
+        assert stamps.of(talk[2]) == at(-90)
+        assert PLACEHOLDER not in stamps.read()
+
+    def test_a_known_message_keeps_its_time_and_the_placeholder_goes(self, store, stamps):
+        known = assistant("known")
+        stamps.put(**{PLACEHOLDER: at(-90), message_hash(known): at(-700)})
+        track(store, [user("q"), known], bind_placeholder=True, clock=clock)
+        assert stamps.of(known) == at(-700) and PLACEHOLDER not in stamps.read()
+
+    def test_without_an_assistant_message_it_just_goes(self, store, stamps):
+        stamps.put(**{PLACEHOLDER: at(-90)})
+        track(store, [user("q")], bind_placeholder=True, clock=clock)
+        assert stamps.read() == {message_hash(user("q")): at(0)}
+
+    def test_it_is_exchanged_for_the_hash_of_the_answer(self, store, stamps):
+        save_placeholder(store, clock=clock)
+        resolve_placeholder(store, "an {answer}", clock=lambda: NOW + timedelta(hours=1))
+        assert stamps.read() == {text_hash("an {answer}"): at(0)}
+
+    def test_an_empty_answer_only_removes_it(self, store, stamps):
+        save_placeholder(store, clock=clock)
+        resolve_placeholder(store, "", clock=clock)
+        assert stamps.read() == {}
+
+    def test_without_one_the_answer_is_from_now(self, store, stamps):
+        resolve_placeholder(store, "answer", clock=clock)
+        assert stamps.read() == {text_hash("answer"): at(0)}
+
+
+class TestWriting:
+    """What a node with the flag sees."""
+
+    def test_stamps_stand_before_the_content_of_a_copy(self, store):
+        talk = [{"role": "system", "content": "rules"}, user("hi"), assistant("Roland:")]
+        track(store, talk, bind_placeholder=True, clock=clock)
+        seen = write_stamps(store, talk, relative=False, clock=clock)
+        assert [m["content"] for m in seen] == ["rules", f"{STAMP} hi", "Roland:"]
+        assert talk[1]["content"] == "hi"
+
+    def test_the_relative_form(self, store):
+        track(store, [user("hi")], bind_placeholder=True, clock=clock)
+        later = NOW + timedelta(days=2, hours=1)
+        seen = write_stamps(store, [user("hi")], relative=True, clock=lambda: later)
+        assert seen[0]["content"] == "[Sent 2 days, 1 hour ago] hi"
+
+    def test_a_message_that_has_its_stamp_already_is_left(self, store, stamps):
+        message = user(f"{STAMP} hi")
+        stamps.put(**{message_hash(message): STAMP})
+        assert write_stamps(store, [message], relative=False, clock=clock) == [message]
+
+    @pytest.mark.parametrize("relative", [True, False])
+    def test_a_message_without_a_time_is_left(self, store, relative):
+        assert write_stamps(store, [user("hi")], relative=relative, clock=clock) == [user("hi")]
+
+    def test_an_unreadable_stamp_shows_as_nothing_in_words(self, store, stamps):
+        stamps.put(**{message_hash(user("hi")): "soon"})
+        assert write_stamps(store, [user("hi")], relative=True, clock=clock) == [user("hi")]
+
+    def test_stamps_of_a_caller_are_written_afresh_and_not_tracked_again(self, store, stamps):
+        track(store, [user("hi")], bind_placeholder=True, clock=clock)
+        before = stamps.read()
+        outer = write_stamps(store, [user("hi")], relative=False, clock=clock)
+        track(store, outer, bind_placeholder=False, clock=lambda: NOW + timedelta(hours=3))
+        assert stamps.read() == before
+        inner = write_stamps(store, outer, relative=True, clock=lambda: NOW + timedelta(hours=3))
+        assert inner[0]["content"] == "[Sent 3 hours ago] hi"
+
+
+class TestSummary:
+    """When the conversation began and when its newest message came."""
+
+    def test_no_data_no_text(self, store, stamps):
+        assert time_context_summary(store, clock=clock) == ""
+        stamps.put(**{PLACEHOLDER: at(-90), "x": "unreadable"})
+        assert time_context_summary(store, clock=clock) == ""
+
+    def test_one_moment(self, store, stamps):
+        stamps.put(a=at(-3600))
+        assert time_context_summary(store, clock=clock) == "[Time Context: The conversation started 1 hour ago.]"
+
+    def test_two_moments(self, store, stamps):
+        stamps.put(a=at(-60), b=at(-86400), c=at(-300), **{PLACEHOLDER: at(-999999)})
+        assert time_context_summary(store, clock=clock) == (
+            "[Time Context: This conversation started 1 day ago. The most recent message was sent 1 minute ago.]"
+        )
+
+
+class TestOneRequest:
+    """Nested runs share one `RequestStamps`."""
+
+    def test_a_placeholder_of_this_request_is_never_bound_to_an_old_message(self, store, stamps):
+        request, talk = RequestStamps(store, clock), [assistant("old"), user("q")]
+        request.track(talk)
+        request.begin_answer()
+        request.track([*talk, assistant("invented by a child")])
+        assert stamps.read()[PLACEHOLDER] == at(0)
+
+    def test_an_answer_begins_once_and_ends_once(self, store, stamps):
+        times = iter([NOW, NOW + timedelta(seconds=5), NOW + timedelta(seconds=9)])
+        request = RequestStamps(store, lambda: next(times))
+        request.begin_answer()
+        request.begin_answer()
+        request.finish_answer("inner")
+        request.finish_answer("outer")
+        assert stamps.read() == {text_hash("inner"): at(0)}
+
+    def test_it_writes_and_tells(self, store):
+        request = RequestStamps(store, clock)
+        request.track([user("hi")])
+        assert request.write([user("hi")], relative=False)[0]["content"] == f"{STAMP} hi"
+        assert request.time_context_summary().startswith("[Time Context: The")
