@@ -1,0 +1,238 @@
+"""The files of a discussion: where they are, how they are written, what happens to damaged and encrypted ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from Middleware.common.errors import Forbidden
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
+
+KEY = derive_key("test-key", "alice")
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "discussions"
+
+
+@pytest.fixture
+def make(root, tmp_path):
+    """A store below `root`, with an install folder of its own."""
+
+    def store(discussion_id="talk", **facts):
+        return DiscussionStore(root, discussion_id, install=tmp_path / "install", **facts)
+
+    return store
+
+
+def put(path: Path, data: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "c:", None], ids=repr)
+def test_an_unsafe_id_is_refused(make, name):
+    """It would leave the discussions folder."""
+    with pytest.raises(ValueError, match="discussion id"):
+        make(name)
+
+
+class TestWhere:
+    """The folder, and the places of old installations."""
+
+    def test_without_a_key_the_folder_is_the_id(self, make, root):
+        assert make().folder == root / "talk"
+
+    def test_with_a_key_it_stands_below_the_keys_hash(self, make, root):
+        assert make(key_hash="62af8704764faf8e").folder == root / "62af8704764faf8e" / "talk"
+
+    def test_making_a_store_and_reading_touch_no_disk(self, make, root):
+        assert make().read_json("timestamps.json", {}) == {}
+        assert make().read_text("state_document.md") is None
+        assert not root.exists()
+
+    @pytest.mark.parametrize("key_hash", [None, "abc"])
+    def test_an_old_installs_folder_is_used_for_good(self, make, tmp_path, key_hash):
+        old = tmp_path / "install" / "Public" / "DiscussionIds" / (key_hash or "") / "talk"
+        put(old / "timestamps.json", '{"a": 1}')
+        store = make(key_hash=key_hash)
+        store.update_json("timestamps.json", lambda v: {**v, "b": 2})
+        assert json.loads((old / "timestamps.json").read_text()) == {"a": 1, "b": 2}
+        assert store.folder == old
+
+    def test_a_folder_that_exists_wins_over_an_old_one(self, make, root, tmp_path):
+        (tmp_path / "install" / "Public" / "DiscussionIds" / "talk").mkdir(parents=True)
+        (root / "talk").mkdir(parents=True)
+        assert make().folder == root / "talk"
+
+    def test_the_old_place_is_used_when_the_folder_cannot_be_made(self, make, root, tmp_path, caplog):
+        put(root, "a file is in the way")
+        make().update_json("timestamps.json", lambda _: {"a": 1})
+        old = tmp_path / "install" / "Public" / "DiscussionIds" / "talk" / "timestamps.json"
+        assert json.loads(old.read_text()) == {"a": 1}
+        assert "cannot be made" in caplog.text
+
+    def test_if_nothing_can_be_made_the_error_is_clear(self, make, root, tmp_path):
+        put(root, "in the way")
+        put(tmp_path / "install" / "Public", "in the way too")
+        with pytest.raises(OSError):
+            make().update_json("timestamps.json", lambda _: {"a": 1})
+
+    def test_a_flat_legacy_file_is_read_and_written(self, make, root):
+        flat = put(root / "talk_memories.json", "[]")
+        make().update_json("memories.json", lambda v: [*v, 1])
+        assert json.loads(flat.read_text()) == [1]
+        assert not (root / "talk" / "memories.json").exists()
+
+    def test_with_a_key_there_is_no_flat_legacy_file(self, make, root):
+        put(root / "talk_memories.json", "[1]")
+        put(root / "talk_vector_memory.db", "")
+        store = make(key_hash="abc")
+        assert store.read_json("memories.json", None) is None
+        assert store.path("vector_memory.db") == root / "abc" / "talk" / "vector_memory.db"
+
+    def test_the_state_document_has_no_flat_legacy_file(self, make, root):
+        put(root / "talk_state_document.md", "old")
+        assert make().read_text("state_document.md") is None
+
+    def test_json_names_are_found_in_another_case(self, make, root):
+        put(root / "talk" / "Memories.JSON", "[7]")
+        assert make().read_json("memories.json", None) == [7]
+
+    def test_other_names_are_not(self, make, root):
+        put(root / "talk" / "STATE_document.md", "x")
+        assert make().read_text("state_document.md") is None
+
+    def test_an_old_vector_database_is_found(self, make, tmp_path, monkeypatch):
+        old = put(tmp_path / "cwd" / "Public" / "talk_vector_memory.db", "")
+        monkeypatch.chdir(tmp_path / "cwd")
+        assert make().path("vector_memory.db") == old
+        older = put(tmp_path / "install" / "Public" / "talk_vector_memory.db", "")
+        assert make().path("vector_memory.db") == older
+
+
+class TestWriting:
+    """Form, modes, backups, concurrency."""
+
+    def test_the_form_of_a_file(self, make, root):
+        make().update_json("timestamps.json", lambda v: {**v, "ü": ["x"]}, {})
+        assert (root / "talk" / "timestamps.json").read_bytes() == (
+            b'{\n    "\\u00fc": [\n        "x"\n    ]\n}'
+        )
+
+    @pytest.mark.skipif(os.name == "nt", reason="no mode bits")
+    def test_files_are_for_the_owner_only_and_so_are_folders_of_a_key(self, make, root):
+        make(key_hash="abc").update_json("timestamps.json", lambda _: {})
+        modes = [root / "abc", root / "abc" / "talk", root / "abc" / "talk" / "timestamps.json"]
+        assert [stat.S_IMODE(p.stat().st_mode) for p in modes] == [0o700, 0o700, 0o600]
+
+    def test_no_change_is_no_write(self, make, root):
+        assert make().update_json("timestamps.json", lambda _: None, {"d": 1}) == {"d": 1}
+        assert make().update_text("state_document.md", lambda _: None) is None
+        assert not (root / "talk" / "timestamps.json").exists()
+
+    def test_text_is_read_changed_and_its_previous_version_kept(self, make, root):
+        store = make()
+        assert store.update_text("state_document.md", lambda old: f"{old}/one") == "None/one"
+        store.update_text("state_document.md", lambda old: f"{old}/zwei ü")
+        assert store.read_text("state_document.md") == "None/one/zwei ü"
+        assert (root / "talk" / "state_document.md.bak").read_text() == "None/one"
+
+    def test_memories_have_a_backup_and_timestamps_have_none(self, make, root):
+        for name in ("memories.json", "timestamps.json"):
+            make().update_json(name, lambda _: [1])
+            make().update_json(name, lambda _: [2])
+        assert (root / "talk" / "memories.json.bak").exists()
+        assert not (root / "talk" / "timestamps.json.bak").exists()
+
+    def test_no_change_of_two_threads_is_lost(self, make):
+        def work():
+            for _ in range(15):
+                make().update_json("n.json", lambda n: n + 1, 0)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert make().read_json("n.json", None) == 45
+
+    def test_a_change_inside_a_change_may_use_the_store(self, make):
+        store = make()
+        store.update_json("a.json", lambda _: store.update_json("b.json", lambda _: 1), 0)
+        assert store.read_json("a.json", None) == 1
+
+
+class TestDamage:
+    """What cannot be parsed is kept, never silently replaced."""
+
+    def test_a_damaged_file_is_set_aside_and_its_backup_used(self, make, root, caplog):
+        put(root / "talk" / "memories.json", '[{"text')
+        put(root / "talk" / "memories.json.bak", "[1]")
+        assert make().read_json("memories.json", None) == [1]
+        assert json.loads((root / "talk" / "memories.json").read_text()) == [1]
+        kept = [name for name in os.listdir(root / "talk") if "corrupt" in name]
+        assert len(kept) == 1 and (root / "talk" / kept[0]).read_text() == '[{"text'
+        assert "was damaged" in caplog.text
+
+    def test_without_a_good_backup_the_default_is_used(self, make, root):
+        put(root / "talk" / "memories.json", "\xff")
+        put(root / "talk" / "memories.json.bak", "no json")
+        assert make().update_json("memories.json", lambda v: [*v, 1], []) == [1]
+
+    def test_what_another_reader_has_mended_is_read(self, make, root, monkeypatch):
+        put(root / "talk" / "a.json", "broken")
+        store = make()
+        first = store._load(store.path("a.json"))
+        put(root / "talk" / "a.json", "[1]")
+        loads = iter([first])
+        real = store._load
+        monkeypatch.setattr(store, "_load", lambda path: next(loads, None) or real(path))
+        assert store.read_json("a.json", None) == [1]
+        assert os.listdir(root / "talk").count("a.json") == 1
+
+
+class TestEncryption:
+    """With a key all files are Fernet tokens; plain ones are still read."""
+
+    def test_what_is_written_is_encrypted_and_read_again(self, make, root):
+        store = make(encryption_key=KEY.decode())
+        store.update_json("memories.json", lambda _: ["secret"])
+        raw = (root / "talk" / "memories.json").read_bytes()
+        assert raw.startswith(TOKEN_START)
+        assert json.loads(decrypt(raw, KEY)) == ["secret"]
+        assert make(encryption_key=KEY).read_json("memories.json", None) == ["secret"]
+        assert store.encrypted and "secret" not in repr(store) and KEY.decode() not in repr(store)
+
+    def test_a_plain_file_is_read_and_encrypted_with_its_backup_at_the_next_write(self, make, root):
+        put(root / "talk" / "memories.json", "[1]")
+        make(encryption_key=KEY).update_json("memories.json", lambda v: [*v, 2])
+        for name, value in (("memories.json", [1, 2]), ("memories.json.bak", [1])):
+            assert json.loads(decrypt((root / "talk" / name).read_bytes(), KEY)) == value
+
+    @pytest.mark.parametrize("key", [None, derive_key("other")], ids=["no-key", "another-key"])
+    def test_the_file_of_another_key_is_an_access_error_and_stays(self, make, root, key):
+        token = encrypt(b"[1]", KEY)
+        for name in ("memories.json", "state_document.md"):
+            put(root / "talk" / name, token)
+        with pytest.raises(Forbidden, match="another API key"):
+            make(encryption_key=key).read_json("memories.json", None)
+        with pytest.raises(Forbidden):
+            make(encryption_key=key).update_json("memories.json", lambda _: [2])
+        with pytest.raises(Forbidden):
+            make(encryption_key=key).read_text("state_document.md")
+        assert (root / "talk" / "memories.json").read_bytes() == token
+
+    def test_a_damaged_file_is_replaced_by_its_encrypted_backup(self, make, root):
+        put(root / "talk" / "memories.json", "[1")
+        put(root / "talk" / "memories.json.bak", encrypt(b"[0]", KEY))
+        assert make(encryption_key=KEY).read_json("memories.json", None) == [0]
+        assert decrypt((root / "talk" / "memories.json").read_bytes(), KEY) == b"[0]"

@@ -1,0 +1,203 @@
+"""Scripts of users: found, loaded afresh, called; what their errors become."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+
+import pytest
+
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.workflows.tools import dynamic_module_loader
+from Middleware.workflows.tools.dynamic_module_loader import (
+    DynamicModuleError,
+    call_script,
+    locate,
+    prepare_search_path,
+    run_dynamic_module,
+)
+
+OWN_ERROR = "from Middleware.workflows.tools.dynamic_module_loader import DynamicModuleError as E\n"
+UNEXPECTED = "Error: An unexpected error occurred while processing your request. Please check system logs."
+
+
+@pytest.fixture(autouse=True)
+def search_path(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text, name="tool.py"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def invoke(body: str, head: str = "") -> str:
+    return f"{head}def Invoke(*args, **kwargs):\n    {body}\n"
+
+
+class TestCalling:
+    """`Invoke(*args, **kwargs)` and its value."""
+
+    def test_arguments_go_in_and_any_value_comes_out(self, script):
+        path = script(invoke("return {'a': args, 'k': kwargs}"))
+        assert run_dynamic_module(str(path), "x", "1", module_path="p") == {
+            "a": ("x", "1"),
+            "k": {"module_path": "p"},
+        }
+
+    def test_an_edit_is_seen_and_globals_do_not_survive(self, script):
+        path = script("n = 0\n" + invoke("global n; n += 1; return n"))
+        assert [run_dynamic_module(str(path)) for _ in range(2)] == [1, 1]
+        script("n = 41\n" + invoke("global n; n += 1; return n"))
+        assert run_dynamic_module(str(path)) == 42
+
+    def test_an_unchanged_script_is_compiled_once(self, script, monkeypatch):
+        path = script(invoke("return 1"))
+        run_dynamic_module(str(path))
+        monkeypatch.setattr(dynamic_module_loader, "compile", None, raising=False)
+        assert run_dynamic_module(str(path)) == 1
+
+    def test_the_module_has_the_known_name_and_is_not_registered(self, script):
+        path = script(invoke("return __name__, __file__"))
+        assert run_dynamic_module(str(path)) == ("dynamic_module", str(path))
+        assert "dynamic_module" not in sys.modules
+
+    def test_a_script_does_not_inherit_our_future_imports(self, script):
+        path = script("def f(x: int): ...\n" + invoke("return f.__annotations__['x']"))
+        assert run_dynamic_module(str(path)) is int
+
+    def test_two_threads_load_one_script(self, script):
+        path, values = script(invoke("return int(args[0])")), []
+        threads = [
+            threading.Thread(target=lambda n=n: values.append(run_dynamic_module(str(path), n)))
+            for n in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(values) == [0, 1, 2, 3]
+
+
+class TestFinding:
+    """Absolute, home, working directory, install folder."""
+
+    def test_the_working_directory_wins_over_the_install_folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert locate("setup.cfg") == (INSTALL_DIRECTORY / "setup.cfg", INSTALL_DIRECTORY)
+        (tmp_path / "setup.cfg").touch()
+        assert locate("setup.cfg") == (tmp_path / "setup.cfg", tmp_path)
+
+    def test_a_tilde_is_the_home_folder(self, script, tmp_path, monkeypatch):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("USERPROFILE", str(tmp_path))
+        assert locate("~/tool.py" if script("") else "")[0] == tmp_path / "tool.py"
+
+    @pytest.mark.parametrize("name", ["nowhere.py", "", "a\0b"], ids=["missing", "empty", "nul"])
+    def test_what_is_not_there_is_an_error(self, name):
+        with pytest.raises(FileNotFoundError, match="no file"):
+            run_dynamic_module(name)
+
+    def test_both_ways_to_import_our_modules_work(self, script):
+        prepare_search_path()
+        prepare_search_path()
+        assert sys.path.count(str(INSTALL_DIRECTORY / "Middleware")) == 1
+        path = script(
+            "from Middleware.utilities.hashing_utils import sha256_hex as a\n"
+            "from utilities.hashing_utils import sha256_hex as b\n" + invoke("return a('x') == b('x')")
+        )
+        assert run_dynamic_module(str(path)) is True
+
+
+class TestErrors:
+    """Some become the output, the others leave."""
+
+    @pytest.mark.parametrize(
+        ("body", "output"),
+        [
+            ("raise E('no luck')", "Error processing request in module 'tool.py'. no luck"),
+            ("raise E('no', 'Dice')", "Error processing request in module 'Dice'. no"),
+            (
+                "raise E('no', module_name='Dice', details={'a': 1})",
+                "Error processing request in module 'Dice'. no. Details: {'a': 1}",
+            ),
+            ("raise E('no', details='')", "Error processing request in module 'tool.py'. no"),
+            ("None.x", "Error: Module 'tool.py' setup issue. Please check logs."),
+            ("return 1 + 'a'", "Error: Module 'tool.py' setup issue. Please check logs."),
+            ("raise ValueError(args[0])", UNEXPECTED),
+            ("import sys; sys.exit(3)", UNEXPECTED),
+        ],
+        ids=["message", "name", "details", "empty-details", "attribute", "type", "other", "exit"],
+    )
+    def test_an_error_in_invoke_becomes_a_text(self, script, body, output, caplog):
+        path = script(invoke(body, OWN_ERROR))
+        with caplog.at_level(logging.INFO):
+            assert run_dynamic_module(str(path), "top-secret") == output
+        assert str(path) in caplog.text and "top-secret" not in caplog.text
+
+    def test_the_error_class_imported_the_old_way_counts_too(self, script):
+        path = script(invoke("raise E('no')", OWN_ERROR.replace("Middleware.", "")))
+        assert run_dynamic_module(str(path)) == "Error processing request in module 'tool.py'. no"
+
+    @pytest.mark.parametrize(
+        ("text", "kind"),
+        [
+            (invoke("return open('/no/such/file')"), FileNotFoundError),
+            ("import no_such_module_at_all", ModuleNotFoundError),
+            ("1 / 0", ZeroDivisionError),
+            ("def (", SyntaxError),
+            ("x = 1", AttributeError),
+            ("Invoke = 3", TypeError),
+        ],
+        ids=["file-in-invoke", "import", "top-level", "syntax", "no-invoke", "not-callable"],
+    )
+    def test_other_errors_leave(self, script, text, kind):
+        with pytest.raises(kind):
+            run_dynamic_module(str(script(text)))
+
+    def test_the_log_names_the_caller_and_the_line(self, script, caplog):
+        call_script(script(invoke("raise ValueError('v')")), (), {}, caller="Workflows/a/b.json#/nodes/1")
+        assert "Workflows/a/b.json#/nodes/1" in caplog.text and "line 2, in Invoke" in caplog.text
+
+    def test_an_error_without_frames_of_the_script_is_logged_all_the_same(self, script, caplog):
+        path = script("Invoke = int\n")
+        assert call_script(path, ("x",), {}) == UNEXPECTED
+        assert "ValueError" in caplog.text
+
+    def test_details_of_an_error_are_kept(self):
+        error = DynamicModuleError("m", "n", [1])
+        assert (error.message, error.module_name, error.details, str(error)) == ("m", "n", [1], "m")
+
+
+class TestTimeLimit:
+    """A script that takes too long is given up."""
+
+    def test_in_time_the_value_comes_back(self, script):
+        path = script(invoke("import threading; return threading.current_thread().name"))
+        assert call_script(path, (), {}, timeout_s=30) == "script tool.py"
+
+    def test_errors_come_back_too(self, script):
+        assert call_script(script(invoke("1 / 0")), (), {}, timeout_s=30) == UNEXPECTED
+        with pytest.raises(FileNotFoundError):
+            call_script(script(invoke("open('/no/such/file')")), (), {}, timeout_s=30)
+
+    def test_too_late_is_an_error(self, script):
+        stop = threading.Event()
+        path = script(invoke("args[0].wait(30)"))
+        with pytest.raises(TimeoutError, match=r"tool\.py took longer than 0\.05 seconds"):
+            call_script(path, (stop,), {}, timeout_s=0.05)
+        assert any(t.name == "abandoned script tool.py" for t in threading.enumerate())
+        stop.set()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no links")
+def test_a_linked_script_keeps_its_name(script, tmp_path):
+    """Error texts name the file as the workflow does."""
+    (tmp_path / "link.py").symlink_to(script(invoke("None.x")))
+    assert "'link.py'" in run_dynamic_module(str(tmp_path / "link.py"))
