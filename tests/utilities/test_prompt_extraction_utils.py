@@ -1,0 +1,157 @@
+"""Parts of a conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.utilities.prompt_extraction_utils import (
+    discussion_id,
+    last_messages,
+    leading_system_messages,
+    message_cost,
+    newest_first,
+    newest_within,
+    system_text,
+    text_between,
+    text_in_tag,
+    without_discussion_tags,
+    without_leading_system,
+    without_system,
+)
+
+
+def conversation(text):
+    """`s0 u1 a2`: a system, a user and an assistant message; the content is the word."""
+    roles = {"s": "system", "u": "user", "a": "assistant"}
+    return [{"role": roles[word[0]], "content": word} for word in text.split()]
+
+
+def words(messages):
+    return " ".join(message["content"] for message in messages)
+
+
+MIXED, ONLY_SYSTEM = "s0 s1 u2 s3 a4", "s0 s1"
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "result"),
+    [
+        (leading_system_messages, MIXED, "s0 s1"),
+        (leading_system_messages, ONLY_SYSTEM, "s0 s1"),
+        (leading_system_messages, "u0 s1", ""),
+        (without_leading_system, MIXED, "u2 s3 a4"),
+        (without_leading_system, ONLY_SYSTEM, "s0 s1"),
+        (without_leading_system, "", ""),
+        (without_system, MIXED, "u2 a4"),
+        (without_system, ONLY_SYSTEM, ""),
+        (lambda messages: newest_first(messages, drop_all_system=False), MIXED, "a4 s3 u2"),
+        (lambda messages: newest_first(messages, drop_all_system=False), ONLY_SYSTEM, "s1 s0"),
+        (lambda messages: newest_first(messages, drop_all_system=True), MIXED, "a4 u2"),
+        (lambda messages: last_messages(messages, 2), MIXED, "s3 a4"),
+        (lambda messages: last_messages(messages, 9), MIXED, "u2 s3 a4"),
+        (lambda messages: last_messages(messages, 2, drop_all_system=True), MIXED, "u2 a4"),
+        (lambda messages: last_messages(messages, 0), MIXED, ""),
+        (lambda messages: last_messages(messages, -3), MIXED, ""),
+    ],
+)
+def test_parts(function, text, result):
+    """Which messages are left, in which order."""
+    assert words(function(conversation(text))) == result
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "text", "result"), [(False, MIXED, "s0 s1"), (True, MIXED, "s0 s1 s3"), (True, "u0", "")]
+)
+def test_system_text(everywhere, text, result):
+    """Joined by blanks."""
+    assert system_text(conversation(text), everywhere=everywhere) == result
+
+
+class TestNewestWithin:
+    @pytest.mark.parametrize(
+        ("limits", "result"),
+        [
+            pytest.param({}, "u0 u1 u2 u3 u4", id="no-limit"),
+            pytest.param({"count": 2}, "u3 u4", id="count"),
+            pytest.param({"count": 0}, "", id="none"),
+            pytest.param({"budget": 30}, "u2 u3 u4", id="exactly"),
+            pytest.param({"budget": 29}, "u3 u4", id="not-quite"),
+            pytest.param({"budget": -5}, "u4", id="the-newest-always"),
+            pytest.param({"budget": 5, "minimum": 3}, "u2 u3 u4", id="minimum"),
+            pytest.param({"budget": 40, "minimum": 2}, "u1 u2 u3 u4", id="more-than-the-minimum"),
+            pytest.param({"budget": 5, "minimum": 0}, "", id="nothing-is-forced"),
+            pytest.param({"budget": 40, "count": 2}, "u3 u4", id="both"),
+        ],
+    )
+    def test_limits(self, limits, result):
+        """Each message costs ten."""
+        messages = conversation("u0 u1 u2 u3 u4")
+        assert words(newest_within(reversed(messages), cost=lambda message: 10, **limits)) == result
+
+    def test_the_walk_stops_at_the_first_that_does_not_fit(self):
+        """An older one that would fit is not taken."""
+        costs = {"u0": 1, "u1": 50, "u2": 1}
+        messages = conversation("u0 u1 u2")
+        assert words(newest_within(reversed(messages), budget=10, cost=lambda m: costs[m["content"]])) == "u2"
+
+    def test_the_usual_cost_is_the_estimate(self):
+        """Braces as marks."""
+        assert message_cost({"role": "user", "content": "{}"}) == 11
+        messages = [{"role": "user", "content": "{}"}, {"role": "user", "content": "{}"}]
+        assert len(newest_within(reversed(messages), budget=21)) == 1
+
+
+class TestDiscussionTags:
+    @pytest.mark.parametrize(
+        ("contents", "result"),
+        [
+            pytest.param(["[DiscussionId]abc[/DiscussionId] hi"], "abc", id="one"),
+            pytest.param(
+                ["x", "y [DiscussionId]a[/DiscussionId][DiscussionId]b[/DiscussionId]"], "a", id="the-first"
+            ),
+            pytest.param(
+                ["[DiscussionId]../a[/DiscussionId]", "[DiscussionId]b[/DiscussionId]"], None, id="not-flat"
+            ),
+            pytest.param(
+                ["[DiscussionId][/DiscussionId]", "[DiscussionId]b[/DiscussionId]"], None, id="empty"
+            ),
+            pytest.param(["[DiscussionId]a\nb[/DiscussionId]"], None, id="over-two-lines"),
+            pytest.param(["nothing"], None, id="none"),
+        ],
+    )
+    def test_the_id(self, contents, result):
+        """The first tag decides."""
+        assert discussion_id([{"role": "user", "content": content} for content in contents]) == result
+
+    @pytest.mark.parametrize(
+        ("text", "result"),
+        [
+            ("a[DiscussionId]x[/DiscussionId]b[DiscussionId][/DiscussionId]", "ab"),
+            ("a[DiscussionId]x", "a[DiscussionId]x"),
+            ("plain", "plain"),
+        ],
+    )
+    def test_removal(self, text, result):
+        """Every whole tag goes."""
+        assert without_discussion_tags(text) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("<a></a><a>y</a>", ""),
+        ("<a>1<a>2</a>3</a>", "1<a>2"),
+        ("x <a> y\n</a>", " y\n"),
+        ("<a>open", None),
+        ("</a><a>", None),
+        ("none", None),
+    ],
+)
+def test_text_in_tag(text, result):
+    """The first opening tag and the next closing one."""
+    assert text_in_tag(text, "a") == result
+
+
+def test_text_between():
+    """Any two marks."""
+    assert text_between("a [[b]] c]]", "[[", "]]") == "b"

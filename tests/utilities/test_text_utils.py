@@ -1,0 +1,63 @@
+"""Token estimates and the brace marks that scripts may meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.utilities.text_utils import (
+    estimate_message_tokens,
+    estimate_messages_tokens,
+    estimate_tokens,
+    estimation_factor,
+    return_brackets_in_string,
+)
+
+
+class TestEstimate:
+    @pytest.mark.parametrize(
+        ("text", "tokens"),
+        [("", 0), ("a", 1), ("hi", 1), ("hello world", 3), ("a" * 35, 11), ("x " * 10, 14), (" \n", 0)],
+    )
+    def test_vectors(self, text, tokens):
+        """workflows.md V7, memory.md 5.1."""
+        assert estimate_tokens(text) == tokens
+
+    @pytest.mark.parametrize(
+        ("content", "same_as"),
+        [
+            ("plain text", "plain text"),
+            ("{", "x" * 18),
+            ("{}", "x" * 36),
+            ("a {b} c", f"a {'x' * 18}b{'x' * 18} c"),
+        ],
+    )
+    def test_a_brace_of_a_message_is_eighteen_characters_long(self, content, same_as):
+        """And takes part in a word as itself."""
+        assert estimate_message_tokens(content) == estimate_tokens(same_as)
+
+    def test_several_messages(self):
+        """Each is rounded for itself."""
+        assert estimate_messages_tokens(["hi", "hi", "{}"]) == 1 + 1 + estimate_message_tokens("{}")
+
+
+@pytest.mark.parametrize(
+    ("level", "factor"),
+    [
+        (None, 1.0),
+        ("", 1.0),
+        ("conservative", 1.0),
+        ("balanced", 1.25),
+        ("aggressive", 1.5),
+        (" XAggressive ", 1.85),
+        ("wild", None),
+        (3, None),
+    ],
+)
+def test_estimation_levels(level, factor):
+    """None tells the caller to warn and take 1.0."""
+    assert estimation_factor(level) == factor
+
+
+def test_marks_become_braces():
+    """What a script of the peer calls."""
+    assert return_brackets_in_string("__WILMER_L_CURLY__a__WILMER_R_CURLY__ {b}") == "{a} {b}"

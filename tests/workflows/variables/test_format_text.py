@@ -1,0 +1,126 @@
+"""Laws of format mode, whatever the text; and the names that a check of a workflow file asks for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Middleware.workflows.variables.format_text import (
+    FilledText,
+    Found,
+    Origin,
+    Piece,
+    fill_pieces,
+    joined,
+    placeholder_names,
+)
+
+LITERAL = {"v": "a {n} {{v}} }{", "n": "7", "name": "n", "half": "{n"}
+LIVE = {"w": "<{v}{n}>", "open": "{ {n}"}
+MARKS = str.maketrans({"{": "\ue000", "}": "\ue001"})
+UNMARK = str.maketrans({"\ue000": "{", "\ue001": "}"})
+
+
+class Values:
+    """Names as a plain table."""
+
+    def find(self, name):
+        if name in LITERAL:
+            return Found(LITERAL[name], live=False, origin=Origin.RUN)
+        return Found(LIVE[name], live=True, origin=Origin.STATIC) if name in LIVE else None
+
+
+def filled(text):
+    return joined(fill_pieces(text, Values()).pieces)
+
+
+def peer(text):
+    """Two passes of `str.format` over protected values; None where either does not succeed."""
+    values = {**{name: value.translate(MARKS) for name, value in LITERAL.items()}, **LIVE}
+    try:
+        first = text.format(**values)
+        return (first.format(**values) if "{" in first else first).translate(UNMARK)
+    except (KeyError, ValueError, IndexError, AttributeError):
+        return None
+
+
+TEXTS = st.lists(
+    st.sampled_from(["{", "}", "{{", "}}", "{v}", "{n}", "{w}", "{{n}}", "{name}", "{half}", "{n:>3}", "x", " ", ":", "!r", "[0]", "n", "{nope}"]),
+    max_size=9,
+).map("".join)  # fmt: skip
+
+
+class TestLaws:
+    @settings(max_examples=200)
+    @given(TEXTS)
+    def test_nothing_raises(self, text):
+        """Format mode never fails."""
+        filled(text)
+
+    @settings(max_examples=200)
+    @given(TEXTS)
+    def test_wherever_the_peer_succeeds_the_result_is_the_same(self, text):
+        """Both passes of the peer."""
+        expected = peer(text)
+        assert expected is None or filled(text) == expected
+
+    @settings(max_examples=100)
+    @given(st.text(alphabet="{}nv \ufdd0\ufdd101[]:!", max_size=12))
+    def test_a_value_arrives_as_it_is(self, value):
+        """Alone in a text, and through an override."""
+
+        class One:
+            def find(self, name):
+                return Found(value, live=False, origin=Origin.RUN) if name == "x" else None
+
+        pieces = fill_pieces("<{x}> {{k", One()).pieces
+        assert joined(pieces) == f"<{value}> {{k"
+        assert joined(fill_pieces(FilledText.of(pieces), Values()).pieces) == f"<{value}> {{k"
+
+
+def test_the_result_says_what_is_unknown():
+    """And whether it is a name of the text itself."""
+
+    class Nested:
+        def find(self, name):
+            return Found("{nope}", live=True, origin=Origin.STATIC) if name == "v" else None
+
+    inner = fill_pieces("{v}", Nested())
+    outer = fill_pieces("{v}{who}", Nested())
+    assert (inner.unknown, inner.complete) == ({"nope"}, True)
+    assert (outer.unknown, outer.complete) == ({"nope", "who"}, False)
+
+
+def test_pieces_say_where_they_come_from():
+    """The text, its configuration, the run."""
+    assert fill_pieces("a{w}", Values()).pieces == [
+        Piece("a", Origin.AUTHORED),
+        Piece("<", Origin.STATIC),
+        Piece(LITERAL["v"], Origin.RUN),
+        Piece("7", Origin.RUN),
+        Piece(">", Origin.STATIC),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param("{a} {b[0]} {c!r:>{d}}", {"a", "b", "c", "d"}, id="well-formed"),
+        pytest.param("{{a}} {b}", {"b"}, id="doubled"),
+        pytest.param('{"k": {n}}', {'"k"', "n"}, id="json"),
+        pytest.param("{ {{a}} {b}", {"b"}, id="not-well-formed"),
+        pytest.param("plain", set(), id="none"),
+    ],
+)
+def test_placeholder_names(text, names):
+    """Every name that could be looked up."""
+    assert placeholder_names(text) == names
+
+
+@pytest.mark.parametrize(
+    "text", ["{a:" * 20_000, "{" * 50_000, "{a:{b}" * 20_000, "{{a" * 20_000], ids=range(4)
+)
+def test_a_hostile_text_is_scanned_in_linear_time(text):
+    """No pattern goes back over what it has seen."""
+    assert filled(text)
