@@ -29,7 +29,7 @@ from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.backend_errors import error_chunk, in_band_error
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.open_stream import OpenStream
+from Middleware.llmapis.handlers.base.open_stream import OpenStream, close_batches
 from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
 from Middleware.llmapis.handlers.base.stream_reader import StreamReader
 from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, StreamState
@@ -212,9 +212,7 @@ class LlmApiHandler(ABC):
             for batch in batches:
                 yield from batch
         finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+            close_batches(batches)
 
     def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
         """The whole answer. Raises BackendError; a cancelled call gives the empty text."""

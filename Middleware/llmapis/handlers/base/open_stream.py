@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.common.types import Batch
+from Middleware.common.types import Batch, Batches
 from Middleware.llmapis.handlers.base.call_log import CallLog
 from Middleware.llmapis.handlers.base.stream_reader import StreamReader
 from Middleware.llmapis.wire.abort import AbortHandle
@@ -91,3 +91,10 @@ class OpenStream(Iterator[Batch]):
         self._log.usage = self._reader.state.usage or None
         self._log.write(finish or outcome)
         self._closed()
+
+
+def close_batches(batches: Batches) -> None:
+    """Close a stream that can be closed; a plain iterator (a demo model's, an empty one) needs nothing."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABORT_TIMEOUT_S = 2.0
-BODY_TRIES = 2
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LONG = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,})"')
 
@@ -57,17 +56,11 @@ class OutgoingCall:
         self.unregister()
         self.log.write(outcome)
 
-    def post(self) -> Answer:
-        """Build the payload, send it, wait for the headers. Raises BackendError, RequestCancelled."""
+    def post(self, payload: JsonObject | None = None) -> Answer:
+        """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
         self.handle.check()
-        payload = self._handler._prepare_payload(
-            self._call.conversation,
-            self._call.system_prompt,
-            self._call.prompt,
-            tools=self._call.tools,
-            tool_choice=self._call.tool_choice,
-            schema=self._call.schema,
-        )
+        if payload is None:
+            payload = self._payload()
         request = current_request()
         if request is not None:
             request.setup_done()
@@ -82,20 +75,25 @@ class OutgoingCall:
             return self._send(amended)
 
     def whole(self) -> LlmText | JsonObject:
-        """The whole answer. A body that is broken or unreadable is asked for a second time (unless there is a
-        backup)."""
-        tries = 1 if self._handler.settings.suppress_retries else BODY_TRIES
-        for left in range(tries - 1, -1, -1):
-            answer = self.post()
+        """The whole answer. Raises as `body`."""
+        return self._read(self.body())
+
+    def body(self, payload: JsonObject | None = None) -> JsonObject:
+        """The whole body. One that is broken or unreadable is asked for a second time (unless there is a
+        backup).
+
+        Raises BackendError, RequestCancelled.
+        """
+        again = not self._handler.settings.suppress_retries
+        while True:
+            answer = self.post(payload)
             try:
-                body = self._body(answer)
+                return self._body(answer)
             except BackendError as error:
-                if not left or error.kind not in ("connection_lost", "protocol_error"):
+                if not again or error.kind not in ("connection_lost", "protocol_error"):
                     raise
                 logger.warning("%s; once more", error)
-                continue
-            return self._read(body)
-        raise AssertionError("unreachable")
+                again = False
 
     def _read(self, body: JsonObject) -> LlmText | JsonObject:
         settings = self._handler.settings
@@ -124,6 +122,17 @@ class OutgoingCall:
             page = "a web page" if answer.content_type == "text/html" else "no JSON object"
             raise BackendError(name, "protocol_error", f"the answer is {page}: {text.strip()[:200]}")
         return body
+
+    def _payload(self) -> JsonObject:
+        call = self._call
+        return self._handler._prepare_payload(
+            call.conversation,
+            call.system_prompt,
+            call.prompt,
+            tools=call.tools,
+            tool_choice=call.tool_choice,
+            schema=call.schema,
+        )
 
     def _send(self, payload: JsonObject) -> Answer:
         settings = self._handler.settings

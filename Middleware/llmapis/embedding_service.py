@@ -1,0 +1,82 @@
+"""EmbeddingService: from the name of an embeddings endpoint to vectors. One attempt, no failover. Source:
+spec backends.md 9.7."""
+
+from __future__ import annotations
+
+from Middleware.common.errors import ConfigError, RequestCancelled
+from Middleware.config.endpoints import load_endpoint
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
+from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
+from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler, Vector
+from Middleware.llmapis.handlers.registry import backend
+from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
+from Middleware.llmapis.slots import take_slots
+
+_ = impl  # importing the package fills the table of backends
+
+BATCH_SIZE = 64
+READ_TIMEOUT_S = 120.0
+
+
+class EmbeddingService:
+    """One embeddings endpoint. `user` and `snapshot` None: as for `LlmApiService`.
+
+    Raises ConfigError (also ConfigMissing) for an endpoint that is missing or not for embeddings.
+    """
+
+    def __init__(
+        self,
+        endpoint_name: str,
+        *,
+        user: UserSettings | None = None,
+        snapshot: ConfigSnapshot | None = None,
+    ) -> None:
+        snapshot = snapshot if snapshot is not None else current_snapshot()
+        user = user if user is not None else current_user(snapshot)
+        endpoint = self.endpoint = load_endpoint(snapshot, user, endpoint_name)
+        handler_class = backend(endpoint.type)
+        if not issubclass(handler_class, EmbeddingApiHandler):
+            message = f"endpoint '{endpoint_name}' ({endpoint.type}) is not for embeddings"
+            raise ConfigError(message, file=endpoint.file)
+        connect_s, read_s = timeouts(endpoint, user, READ_TIMEOUT_S)
+        self._handler = handler_class(
+            HandlerSettings(
+                endpoint=endpoint,
+                url=endpoint.url,
+                api_key=endpoint.api_key,
+                model=endpoint.model,
+                headers=endpoint.extra_headers,
+                suppress_retries=True,
+                connect_timeout_s=connect_s,
+                read_timeout_s=read_s,
+            )
+        )
+
+    def get_embeddings(self, texts: list[str], request_id: str | None = None) -> list[Vector] | None:
+        """One vector for each text, in order; `[]` for no texts, without a call; None when the request was
+        cancelled.
+
+        Asks for at most BATCH_SIZE texts at a time. Raises BackendError, and ValueError for an unusable
+        answer."""
+        request_id = request_id or current_id()
+        vectors: list[Vector] = []
+        for start in range(0, len(texts), BATCH_SIZE):
+            part = self._batch(texts[start : start + BATCH_SIZE], request_id)
+            if part is None:
+                return None
+            vectors += part
+        if len({len(vector) for vector in vectors}) > 1:
+            raise ValueError("the vectors are not all of one length")
+        return vectors
+
+    def _batch(self, texts: list[str], request_id: str | None) -> list[Vector] | None:
+        try:
+            slots = take_slots(self.endpoint, request_id, whole_process=False)
+        except RequestCancelled:
+            return None
+        try:
+            return self._handler.embed(texts, request_id)
+        finally:
+            slots.release()

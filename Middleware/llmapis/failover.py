@@ -1,0 +1,215 @@
+"""A call that may move on to a backup endpoint, until the first visible output. Source: spec backends.md
+15.5, 15.6.
+
+Holds the slots of the endpoint that is being called, and only those. A cancelled call never moves on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
+from Middleware.common.types import Batch, Batches, JsonObject
+from Middleware.llmapis.egress import place_of
+from Middleware.llmapis.handlers.base.open_stream import close_batches
+from Middleware.llmapis.joined import joined
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.slots import Slots, take_slots
+from Middleware.services.cancellation_service import cancellation_service
+
+if TYPE_CHECKING:
+    from Middleware.llmapis.llm_api import LlmApiService, ServiceCall
+
+logger = logging.getLogger(__name__)
+
+HANDLER_FAULTS = (
+    MiddlewareError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    OSError,
+)
+"""Whatever a handler may raise, faults of payload building included."""
+
+
+class _Chain:
+    """The endpoints that one call has been put to."""
+
+    def __init__(self, service: LlmApiService, call: ServiceCall) -> None:
+        self.service, self._call = service, call
+        self._visited = [service.endpoint.name]
+
+    @property
+    def cancelled(self) -> bool:
+        return cancellation_service.is_cancelled(self._call.request_id or "")
+
+    @property
+    def on_backup(self) -> bool:
+        return len(self._visited) > 1
+
+    def hop(self, error: Exception) -> None:
+        """Go to the backup. Raises `error` when there is none, BackendError when it may not be called."""
+        service = self.service
+        name = service.backup_name
+        if not name or isinstance(error, SlotTimeout):
+            raise error
+        if name in self._visited:
+            names = ", ".join(sorted(self._visited))
+            message = f"failover goes round in a circle: {names} all failed; the last one: {error}"
+            raise BackendError(service.endpoint.name, "config_error", message) from error
+        logger.warning(
+            "endpoint '%s' failed (%s: %s); the backup '%s' is called",
+            service.endpoint.name,
+            type(error).__name__,
+            error,
+            name,
+        )
+        self.service = _guarded(service, error)
+        self._visited.append(name)
+
+
+def _guarded(service: LlmApiService, error: Exception) -> LlmApiService:
+    """The backup's service, tied to the addresses that the egress guard has seen."""
+    backup = service.backup(())
+    place = place_of(backup.endpoint.url)
+    name = backup.endpoint.name
+    if place.where == "remote":
+        if backup.endpoint.raw.get("allowRemoteBackup") is not True:
+            message = f"the backup '{name}' is on a public host and its file does not set allowRemoteBackup"
+            raise BackendError(service.endpoint.name, "config_error", message) from error
+        logger.warning("the backup '%s' is on a public host, which its file allows", name)
+    elif place.where == "unknown":
+        logger.warning("it is not known where the backup '%s' is; it is called all the same", name)
+    return service.backup(place.addresses) if place.addresses else backup
+
+
+def whole_answer(service: LlmApiService, call: ServiceCall) -> LlmText | JsonObject:
+    """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
+    chain = _Chain(service, call)
+    while True:
+        try:
+            slots = take_slots(chain.service.endpoint, call.request_id)
+        except RequestCancelled:
+            return LlmText("")
+        try:
+            return _asked(chain, call)
+        except RequestCancelled:
+            return LlmText("")
+        except HANDLER_FAULTS as error:
+            if chain.cancelled:
+                return LlmText("")
+            slots.release()
+            chain.hop(error)
+        finally:
+            slots.release()
+
+
+def _asked(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
+    service = chain.service
+    arguments = call.arguments(service, is_backup=chain.on_backup)
+    handler = service.create_api_handler()
+    if handler.settings.stream:
+        batches = handler.stream_batches(arguments)
+        try:
+            return joined(service.endpoint.name, batches)
+        finally:
+            close_batches(batches)
+    return handler.handle_non_streaming(arguments)
+
+
+class ServiceStream(Iterator[Batch]):
+    """The batches of one call, from the service's endpoint or a backup. Opened when made; `closed(self)` is
+    called once, when it is over. Cancelled: it just ends."""
+
+    def __init__(
+        self, service: LlmApiService, call: ServiceCall, closed: Callable[[ServiceStream], None]
+    ) -> None:
+        self._call, self._closed = call, closed
+        self._chain = _Chain(service, call)
+        self._slots = Slots([])
+        self._batches: Batches = iter(())
+        self._visible = self._over = False
+        try:
+            self._open()
+        except BaseException:
+            self._end()
+            raise
+
+    def __next__(self) -> Batch:
+        if self._over:
+            raise StopIteration
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._end()
+            raise
+        except HANDLER_FAULTS as error:
+            return self._moved_on(error)
+        except BaseException:
+            self._end()
+            raise
+        if batch and not self._visible:
+            self._visible = any(
+                chunk["token"] or "thinking" in chunk or "tool_calls" in chunk for chunk in batch
+            )
+        return batch
+
+    def close(self) -> None:
+        """Stop the backend. Before the finishing dict this is a cancellation."""
+        self._end()
+
+    def __del__(self) -> None:
+        self._end()
+
+    def _open(self) -> None:
+        """Open the current endpoint's stream, or the next one's that can be opened."""
+        chain, call = self._chain, self._call
+        while True:
+            try:
+                self._slots = take_slots(chain.service.endpoint, call.request_id)
+                arguments = call.arguments(chain.service, is_backup=chain.on_backup)
+                self._batches = chain.service.handler_for(True).stream_batches(arguments)
+                return
+            except RequestCancelled:
+                self._end()
+                return
+            except HANDLER_FAULTS as error:
+                self._slots.release()
+                if chain.cancelled:
+                    self._end()
+                    return
+                chain.hop(error)
+
+    def _moved_on(self, error: Exception) -> Batch:
+        """After a failure in the stream: a tick while a backup takes over, or the failure goes on."""
+        chain = self._chain
+        if chain.cancelled or isinstance(error, RequestCancelled):
+            self._end()
+            raise StopIteration
+        if self._visible:
+            logger.error(
+                "endpoint '%s' failed after output had begun: %s", chain.service.endpoint.name, error
+            )
+            self._end()
+            raise error
+        self._slots.release()
+        try:
+            chain.hop(error)
+            self._open()
+        except BaseException:
+            self._end()
+            raise
+        return []
+
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        close_batches(self._batches)
+        self._slots.release()
+        self._closed(self)

@@ -1,0 +1,128 @@
+"""Texts to vectors, for OpenAI's and Ollama's embeddings APIs. Never generates text. Source: spec backends.md
+9.7."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from typing import Any, ClassVar
+
+from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import joined_url
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
+from Middleware.llmapis.handlers.base.stream_state import StreamState
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.llmapis.llm_text import LlmText
+
+Vector = list[float]
+
+
+@BACKENDS.register("openAIEmbeddings", "ollamaEmbeddings")
+class EmbeddingApiHandler(LlmApiHandler):
+    """`POST {base}/v1/embeddings` or `{base}/api/embed`, one attempt."""
+
+    generates: ClassVar[bool] = False
+
+    def embed(self, texts: list[str], request_id: str | None = None) -> list[Vector] | None:
+        """One vector for each text, in order; None when the request was cancelled.
+
+        Raises BackendError, ValueError for an answer that does not hold one vector of one length for each
+        text."""
+        run = OutgoingCall(self, CallArguments(request_id=request_id))
+        outcome = "cancelled"
+        try:
+            body = run.body(self.payload(texts))
+            outcome = f"{len(texts)} texts"
+        except RequestCancelled:
+            return None
+        except BackendError as error:
+            outcome = error.kind
+            if error.kind == "protocol_error":
+                raise ValueError(str(error)) from error
+            raise
+        finally:
+            run.end(outcome)
+        return self.vectors(body, len(texts))
+
+    def payload(self, texts: list[str]) -> JsonObject:
+        endpoint = self.settings.endpoint.raw
+        body: JsonObject = {"input": texts}
+        if endpoint.get("dontIncludeModel") is not True:
+            body["model"] = self.settings.model
+        return body
+
+    def vectors(self, body: JsonObject, count: int) -> list[Vector]:
+        """The vectors of an answer. Raises ValueError saying what is wrong with it."""
+        found = _openai_vectors(body) if self._is_openai() else _list_of(body, "embeddings")
+        vectors = [_vector(values) for values in found]
+        if len(vectors) != count:
+            raise ValueError(f"{count} texts were sent and {len(vectors)} vectors came back")
+        if len({len(vector) for vector in vectors}) > 1:
+            raise ValueError("the vectors are not all of one length")
+        return vectors
+
+    def _is_openai(self) -> bool:
+        return self.settings.endpoint.type == "openAIEmbeddings"
+
+    def _get_api_endpoint_url(self) -> str:
+        if self._is_openai():
+            return joined_url(self.base_url, "/v1/embeddings")
+        return f"{self.base_url}/api/embed"
+
+    def _prepare_payload(
+        self,
+        conversation: Messages | None,
+        system_prompt: str | None,
+        prompt: str | None,
+        *,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        schema: JsonObject | None = None,
+    ) -> JsonObject:
+        return self.payload([prompt or ""])
+
+    def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
+        raise TypeError("an embeddings backend does not stream")
+
+    def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
+        raise TypeError("an embeddings backend gives no text")
+
+
+def _openai_vectors(body: JsonObject) -> list[Any]:
+    """`data[].embedding`, in the order of `index` (0 when absent)."""
+    entries = _list_of(body, "data")
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("an entry of the embeddings answer is not an object")
+    return [entry.get("embedding") for entry in sorted(entries, key=_index)]
+
+
+def _index(entry: JsonObject) -> int:
+    index = entry.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _list_of(body: JsonObject, key: str) -> list[Any]:
+    found = body.get(key)
+    if not isinstance(found, list):
+        raise ValueError(f"the embeddings answer has no list '{key}'")
+    return found
+
+
+def _vector(values: Any) -> Vector:
+    """Numbers, or base64 of 32-bit little-endian floats (`encoding_format: "base64"`)."""
+    if isinstance(values, str):
+        try:
+            data = base64.b64decode(values, validate=True)
+            values = struct.unpack(f"<{len(data) // 4}f", data)
+        except (binascii.Error, struct.error) as error:
+            raise ValueError("a vector is not readable base64") from error
+    if not isinstance(values, list | tuple) or not values:
+        raise ValueError("an embedding is empty or not a list")
+    try:
+        return [float(value) for value in values]
+    except TypeError as error:
+        raise ValueError("an embedding holds something that is not a number") from error

@@ -1,0 +1,49 @@
+"""A stream as one whole answer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from Middleware.common.errors import BackendError
+from Middleware.common.types import Batch, JsonObject
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.answers import ToolCallCollector
+
+_FACTS = ("native_finish_reason", "usage", "model")
+
+
+def joined(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
+    """The same value as a call without streaming gives. Raises BackendError for a stream that ends in an
+    error.
+
+    A stream without a finishing dict was cancelled: the empty text.
+    """
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls = ToolCallCollector()
+    facts: dict[str, Any] = {}
+    finish = None
+    for batch in batches:
+        for chunk in batch:
+            texts.append(chunk["token"])
+            thoughts.append(chunk.get("thinking", ""))
+            calls.add(chunk.get("tool_calls", ()))
+            facts.update((key, chunk.get(key)) for key in _FACTS if key in chunk)
+            if chunk.get("refusal"):
+                facts["refusal"] = True
+            finish = chunk["finish_reason"] or finish
+            if "error" in chunk:
+                raise _as_error(endpoint, chunk["error"])
+    if finish is None:
+        return LlmText("")
+    text, thinking = "".join(texts), "".join(thoughts)
+    if not calls:
+        return LlmText(text, finish_reason=finish, thinking=thinking, **facts)
+    extras = {"thinking": thinking} if thinking else {}
+    return {"content": text, "tool_calls": calls.complete(), "finish_reason": finish, **extras, **facts}
+
+
+def _as_error(endpoint: str, told: JsonObject) -> BackendError:
+    kind, message = str(told["kind"]), str(told["message"])
+    return BackendError(endpoint, kind, message, status=told.get("status"), native=told.get("native"))

@@ -1,0 +1,300 @@
+"""LlmApiService: from the name of an endpoint and a preset to an answer of its backend, or of its backup's.
+
+Loads the configs, builds the handler, takes a slot, calls. Failover ends with the first visible output. Never
+formats a prompt, never cleans text. Source: spec backends.md 7, 8.1, 15.5, 15.6."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from Middleware.common.constants import TICK_S
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import current_request
+from Middleware.common.types import Batches, Chunk, JsonObject, Messages
+from Middleware.config.endpoints import EndpointConfig, ensure_generates, load_endpoint, load_samplers
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
+from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.llmapis.failover import ServiceStream, whole_answer
+from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.registry import backend
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.sampler_translation import deep_merge, translate
+
+__all__ = ["TICK_S", "LlmApiService", "LlmText", "ServiceCall"]
+
+_ = impl  # importing the package fills the table of backends
+
+READ_TIMEOUT_S = 14400.0
+MIN_CONNECT_TIMEOUT_S = 1.0
+
+Rebuild = Callable[["LlmApiService"], JsonObject]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServiceCall:
+    """One question, as the caller gave it; it may be put to several endpoints, so nothing in it is ever
+    changed."""
+
+    conversation: Messages | None = None
+    system_prompt: str | None = None
+    prompt: str | None = None
+    llm_takes_images: bool = False
+    request_id: str | None = None
+    tools: list[JsonObject] | None = None
+    tool_choice: Any = None
+    structured_output_schema: JsonObject | None = None
+    rebuild: Rebuild | None = None
+
+    def arguments(self, service: LlmApiService, *, is_backup: bool) -> CallArguments:
+        """For one endpoint's handler: the handler's own copy of the messages, without images unless they are
+        wanted.
+
+        A backup gets the prompt formed anew, in its own shape, when the caller can do that.
+        """
+        conversation, system_prompt, prompt = self.conversation, self.system_prompt, self.prompt
+        if is_backup and self.rebuild is not None:
+            again = self.rebuild(service)
+            conversation = again.get("conversation")
+            system_prompt, prompt = again.get("system_prompt"), again.get("prompt")
+        return CallArguments(
+            conversation=_own(conversation, with_images=self.llm_takes_images),
+            system_prompt=system_prompt,
+            prompt=prompt,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
+            schema=self.structured_output_schema,
+            request_id=self.request_id,
+        )
+
+
+class LlmApiService:
+    """One endpoint with one preset. May be used for several calls, also at the same time.
+
+    `user` None: the current request's, else the process's. `snapshot` None: the current request's, else a new
+    one. `pinned`: the addresses to connect to. Raises ConfigError (also ConfigMissing), ValueError for an
+    unknown API type."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        presetname: str | None,
+        max_tokens: int,
+        stream: bool = False,
+        *,
+        user: UserSettings | None = None,
+        snapshot: ConfigSnapshot | None = None,
+        pinned: tuple[str, ...] = (),
+    ) -> None:
+        self.snapshot = snapshot if snapshot is not None else current_snapshot()
+        self.user = user if user is not None else current_user(self.snapshot)
+        self.endpoint: EndpointConfig = load_endpoint(self.snapshot, self.user, endpoint)
+        ensure_generates(self.endpoint)
+        self.presetname, self.max_tokens, self.stream = presetname, max_tokens, stream
+        self._pinned = pinned
+        self._running: set[object] = set()
+        self._class = backend(self.endpoint.type)
+        self._samplers = self._resolved_samplers()
+        self._handlers: dict[bool, LlmApiHandler] = {}
+        self.handler = self.create_api_handler()
+
+    @property
+    def takes_messages(self) -> bool:
+        return self._class.takes_messages
+
+    @property
+    def backup_name(self) -> str:
+        """The endpoint to fail over to; "" for none."""
+        return str(self.endpoint.raw.get("backupEndpointName") or "").strip()
+
+    def create_api_handler(self) -> LlmApiHandler:
+        """The handler of the endpoint's type for the way in which the backend is called."""
+        return self.handler_for(self.stream or self.endpoint.raw.get("backendStream") == "always")
+
+    def handler_for(self, stream: bool) -> LlmApiHandler:
+        """The handler that asks the backend to stream, or not to."""
+        if stream not in self._handlers:
+            self._handlers[stream] = self._class(self._settings(stream))
+        return self._handlers[stream]
+
+    def get_response_from_llm(
+        self,
+        conversation: Messages | None = None,
+        system_prompt: str | None = None,
+        prompt: str | None = None,
+        llm_takes_images: bool = False,
+        request_id: str | None = None,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        structured_output_schema: JsonObject | None = None,
+        *,
+        rebuild: Rebuild | None = None,
+    ) -> LlmText | JsonObject | Iterator[Chunk]:
+        """A streaming service: a generator of standard dicts, which opens the backend at the first `next`.
+        Else the whole answer: `LlmText`, or a dict with `content`, `tool_calls`, `finish_reason`.
+
+        `rebuild(service)`: the prompt arguments again, in the shape of a backup. Raises BackendError;
+        SlotTimeout when no slot came free. Cancelled: the stream ends without a finishing dict, the text is
+        empty."""
+        call = ServiceCall(
+            conversation,
+            system_prompt,
+            prompt,
+            llm_takes_images,
+            request_id or current_id(),
+            tools,
+            tool_choice,
+            structured_output_schema,
+            rebuild,
+        )
+        if self.stream:
+            return self._one_by_one(call)
+        self._running.add(call)
+        try:
+            return whole_answer(self, call)
+        finally:
+            self._running.discard(call)
+
+    def stream_batches(
+        self,
+        conversation: Messages | None = None,
+        system_prompt: str | None = None,
+        prompt: str | None = None,
+        llm_takes_images: bool = False,
+        request_id: str | None = None,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        structured_output_schema: JsonObject | None = None,
+        *,
+        rebuild: Rebuild | None = None,
+    ) -> Batches:
+        """As `get_response_from_llm`, as batches: what one read brought, `[]` at least every TICK_S. The
+        backend (or its backup) has answered when this returns. Close what it gives from the thread that pulls
+        it."""
+        call = ServiceCall(
+            conversation,
+            system_prompt,
+            prompt,
+            llm_takes_images,
+            request_id or current_id(),
+            tools,
+            tool_choice,
+            structured_output_schema,
+            rebuild,
+        )
+        return self._opened(call)
+
+    def is_busy(self) -> bool:
+        """Whether a call is running."""
+        return bool(self._running)
+
+    def close(self) -> None:
+        """End the streams that are open. Connections belong to the process's pool, so nothing else is
+        held."""
+        for running in list(self._running):
+            if isinstance(running, ServiceStream):
+                running.close()
+
+    def backup(self, pinned: tuple[str, ...]) -> LlmApiService:
+        """The service of the backup endpoint, with its own configs, the same limit and way of answering."""
+        preset = self.endpoint.raw.get("backupPresetName") or self.presetname
+        return LlmApiService(
+            self.backup_name,
+            preset,
+            self.max_tokens,
+            self.stream,
+            user=self.user,
+            snapshot=self.snapshot,
+            pinned=pinned,
+        )
+
+    def _opened(self, call: ServiceCall) -> ServiceStream:
+        stream = ServiceStream(self, call, self._running.discard)
+        self._running.add(stream)
+        return stream
+
+    def _one_by_one(self, call: ServiceCall) -> Iterator[Chunk]:
+        batches = self._opened(call)
+        try:
+            for batch in batches:
+                yield from batch
+        finally:
+            batches.close()
+
+    def _resolved_samplers(self) -> JsonObject:
+        samplers = load_samplers(self.snapshot, self.user, self.endpoint, self.presetname)
+        gen = (
+            translate(samplers.block, self.endpoint.api_type) if samplers.canonical else dict(samplers.block)
+        )
+        return deep_merge(gen, samplers.append) if samplers.append else gen
+
+    def _settings(self, stream: bool) -> HandlerSettings:
+        endpoint = self.endpoint
+        connect_s, read_s = timeouts(endpoint, self.user, READ_TIMEOUT_S)
+        return HandlerSettings(
+            endpoint=endpoint,
+            url=endpoint.url,
+            api_key=endpoint.api_key,
+            samplers=self._samplers,
+            model=endpoint.model,
+            headers=endpoint.extra_headers,
+            stream=stream,
+            max_tokens=self.max_tokens,
+            suppress_retries=bool(self.backup_name),
+            connect_timeout_s=connect_s,
+            read_timeout_s=read_s,
+            pinned=self._pinned,
+        )
+
+
+def _own(conversation: Messages | None, *, with_images: bool) -> Messages | None:
+    """Copies that a handler may change."""
+    if conversation is None:
+        return None
+    return [
+        {
+            key: copy.deepcopy(value) if isinstance(value, list | dict) else value
+            for key, value in message.items()
+            if with_images or key != "images"
+        }
+        for message in conversation
+    ]
+
+
+def timeouts(endpoint: EndpointConfig, user: UserSettings, read_s: float) -> tuple[float, float]:
+    """`(connect, read)` in seconds: the endpoint's, else the user's for the first and `read_s` for the
+    second."""
+    connect = _seconds(endpoint.raw.get("connectTimeoutInSeconds"), user.connect_timeout_in_seconds)
+    return max(connect, MIN_CONNECT_TIMEOUT_S), _seconds(endpoint.raw.get("readTimeoutInSeconds"), read_s)
+
+
+def _seconds(value: object, default: float) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    return float(default)
+
+
+def current_id() -> str | None:
+    """The current request's id; None outside of one."""
+    request = current_request()
+    return request.request_id if request is not None else None
+
+
+def current_snapshot() -> ConfigSnapshot:
+    """The current request's view of the configs, else a new one."""
+    request = current_request()
+    snapshot = request.snapshot if request is not None else None
+    return snapshot if isinstance(snapshot, ConfigSnapshot) else default_snapshot()
+
+
+def current_user(snapshot: ConfigSnapshot) -> UserSettings:
+    """The current request's user, else the process's only one, else the one of the pointer file."""
+    request = current_request()
+    if request is not None:
+        return load_user(snapshot, request.user)
+    users = launch_facts().users
+    return load_user(snapshot, users[0] if len(users) == 1 else pointer_user(snapshot))
