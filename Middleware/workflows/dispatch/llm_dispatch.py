@@ -7,23 +7,23 @@ Source: spec nodes.md 3.1; backends.md 13, 15.6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from Middleware.common.errors import ConfigError
-from Middleware.common.types import Batch, Batches, Chunk, JsonObject, Message, Messages
+from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.endpoints import load_prompt_template, load_structured_schema
 from Middleware.llmapis.handlers.base.message_building import structured_output_block
+from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
-from Middleware.llmapis.llm_text import LlmText
-from Middleware.services.answers import AnswerCollector
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.demanded_call import Demand, call_of, demand_of
 from Middleware.workflows.dispatch.prompt_assembly import Parts, Prompt, Target, assemble
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, is_tool_call_answer
+from Middleware.workflows.streaming.response_handler import whole_chunk
 
 logger = logging.getLogger(__name__)
 
@@ -267,24 +267,8 @@ def _whole(context: ExecutionContext, prepared: Prepared) -> NodeResult:
     """A whole answer, also from a model that was loaded for streaming."""
     llm = prepared.handler.llm
     if context.stream:
-        return collected(llm.stream_batches(**prepared.arguments))
+        return joined(llm.endpoint.name, llm.stream_batches(**prepared.arguments))
     return llm.get_response_from_llm(**prepared.arguments)
-
-
-def collected(batches: Batches) -> NodeResult:
-    """A stream as a whole answer: `LlmText`, or a tool-call dict with the same facts as keys."""
-    collector = AnswerCollector()
-    usage: JsonObject | None = None
-    for batch in batches:
-        collector.add(batch)
-        usage = next((chunk["usage"] for chunk in batch if "usage" in chunk), usage)
-    answer = collector.answer()
-    if answer.tool_calls:
-        made: JsonObject = {"content": answer.text, "tool_calls": answer.tool_calls}
-        made |= {"finish_reason": answer.finish_reason}
-        extras = {"thinking": answer.thinking, "usage": usage}
-        return made | {key: value for key, value in extras.items() if value}
-    return LlmText(answer.text, finish_reason=answer.finish_reason, thinking=answer.thinking, usage=usage)
 
 
 def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> NodeResult:
@@ -308,32 +292,4 @@ def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> 
 
 
 def _as_stream(result: NodeResult, tokens: Callable[[], int]) -> NodeStream:
-    return NodeStream(iter(list(as_batches(result))), prompt_tokens=tokens)
-
-
-def as_batches(result: NodeResult) -> Iterator[Batch]:
-    """A whole answer as a stream: one batch with what it holds, one that ends it."""
-    finish: Chunk = {"token": "", "finish_reason": "stop"}
-    if is_tool_call_answer(result):
-        content = result.get("content")
-        first: Chunk = {"token": content if isinstance(content, str) else "", "finish_reason": None}
-        first["tool_calls"] = [
-            {**call, "index": index}
-            for index, call in enumerate(result["tool_calls"])
-            if isinstance(call, dict)
-        ]
-        facts: Mapping[str, Any] = result
-        finish["finish_reason"] = result.get("finish_reason") or "tool_calls"
-    else:
-        first = {"token": str(result), "finish_reason": None}
-        facts = getattr(result, "__dict__", {})
-        finish["finish_reason"] = facts.get("finish_reason") or "stop"
-    if facts.get("thinking"):
-        first["thinking"] = facts["thinking"]
-    if facts.get("refusal"):
-        first["refusal"] = True
-    for key in ("usage", "model", "native_finish_reason"):
-        if facts.get(key):
-            finish[key] = facts[key]  # type: ignore[literal-required]
-    yield [first]
-    yield [finish]
+    return NodeStream(iter([[whole_chunk(result)]]), prompt_tokens=tokens)

@@ -6,7 +6,6 @@ Source: spec workflows.md 6.2 step 8, 6.4, 10, 16.18; frontend-api.md 10.6, 11.7
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 import uuid
@@ -18,10 +17,11 @@ from Middleware.common.errors import KIND_STATUS, BackendError
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import compact_json
 from Middleware.services.timestamp_service import generation_prompt
+from Middleware.utilities.streaming_utils import log_findings
 from Middleware.utilities.text_utils import estimate_tokens
-from Middleware.workflows.dispatch.llm_dispatch import as_batches
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     NodeResult,
@@ -29,9 +29,7 @@ from Middleware.workflows.models.node_result import (
     is_tool_call_answer,
     result_text,
 )
-from Middleware.workflows.streaming.response_handler import StreamingResponseHandler
-
-logger = logging.getLogger(__name__)
+from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, whole_chunk
 
 CHAT_API_TYPES = ("openaichatcompletion", "ollamaapichat")
 STATIC_DELAY_LIMIT_S = 5.0
@@ -74,7 +72,7 @@ def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeR
         result = {**result, "tool_calls": [lowered(call) for call in result["tool_calls"]]}
     text = result.get("content") if is_call else result
     if endpoint is None or not isinstance(text, str) or (is_call and not text):
-        return result, []
+        return _kept(result, text) if is_call else result, []
     cleaner = ResponseCleaner(
         endpoint,
         {**context.config, "reasoningOutput": "drop"},
@@ -82,9 +80,14 @@ def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeR
         generation_prompt=opening_of(context),
     )
     text = cleaner.feed(text) + cleaner.finish()
-    for warning in cleaner.warnings:
-        logger.warning("endpoint '%s': %s", endpoint_name(context), warning)
-    return {**result, "content": text} if is_call else text, list(cleaner.completed_thoughts)
+    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=bool(getattr(result, "thinking", "")))
+    return _kept(result, text) if is_call else text, list(cleaner.completed_thoughts)
+
+
+def _kept(result: JsonObject, text: Any) -> JsonObject:
+    """A tool-call answer as an output: without the facts that came beside it."""
+    reason = result.get("finish_reason") or "tool_calls"
+    return {"content": text, "tool_calls": result["tool_calls"], "finish_reason": reason}
 
 
 def endpoint_name(context: ExecutionContext) -> str:
@@ -152,10 +155,8 @@ class Delivery:
         result = self._result
         if isinstance(result, NodeStream):
             return result.batches
-        if is_tool_call_answer(result):
-            return as_batches(result)
-        if isinstance(result, str) and getattr(result, "__dict__", None):
-            return as_batches(result)
+        if is_tool_call_answer(result) or isinstance(result, LlmText):
+            return iter([[whole_chunk(result)]])
         text = result_text(result)
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
         return static_batches(text, delay_ms / 1000)
@@ -177,7 +178,7 @@ class Delivery:
         """What is recorded: the cleaned text; a value that was no text stays what it is."""
         result = self._result
         if is_tool_call_answer(result):
-            return {**result, "content": text}
+            return _kept(result, text)
         if isinstance(result, (str, NodeStream)):
             return text
         return result
@@ -202,6 +203,7 @@ class _Sent:
             out: Batch = []
             for chunk in batch:
                 if "error" in chunk:
+                    yield out
                     raise _error_of(chunk, endpoint)
                 if len(chunk) > 2 or chunk["finish_reason"] is not None:
                     kept = self._without_end(chunk, lowering)

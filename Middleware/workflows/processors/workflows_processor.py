@@ -16,10 +16,10 @@ from typing import Any
 
 from Middleware.common.errors import EarlyTermination, RequestCancelled
 from Middleware.common.types import Batch, Messages, NodeConfig
+from Middleware.llmapis.joined import joined
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.text_utils import estimate_tokens
-from Middleware.workflows.dispatch.llm_dispatch import collected
 from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
@@ -30,6 +30,7 @@ from Middleware.workflows.models.node_result import (
 from Middleware.workflows.processors.delivery import (
     Delivery,
     cleaned_result,
+    close_batches,
     finish_chunks,
     merged,
     static_batches,
@@ -98,7 +99,7 @@ class WorkflowProcessor:
             self._note_model(record, context)
             result = node_handler(node.get("type")).handle(context)
             if isinstance(result, NodeStream):
-                result = collected(result.batches)
+                result = joined(record.endpoint, result.batches)
             result, thoughts = cleaned_result(result, context)
             engine.thinking.extend(thoughts)
         except NEVER_A_FAILURE:

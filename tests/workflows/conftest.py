@@ -1,0 +1,196 @@
+"""A house of workflows for tests: config files in a temporary folder, and a model that answers by script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Middleware.common.errors import BackendError
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import Batch, Batches
+from Middleware.config.loader import ConfigTree
+from Middleware.config.users import load_user
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.answers import AnswerCollector, WholeAnswer
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.workflows.managers.categorization import open_answer_run
+from Middleware.workflows.managers.workflow_manager import WorkflowManager, process_services
+
+FLAT_TEMPLATE = {
+    f"promptTemplate{role}{end}": f"<{role.lower()}>" if end == "Prefix" else f"</{role.lower()}>"
+    for role in ("System", "User", "Assistant")
+    for end in ("Prefix", "Suffix")
+}
+
+
+@dataclass
+class ScriptedModel:
+    """`replies`: what each call answers, in order; the last one stays. A reply: text, dict, batches, error, or a function.
+
+    `calls`: what was asked, one `CallArguments` a call. `closed`: how many streams were closed before their end.
+    """
+
+    replies: list[Any] = field(default_factory=lambda: ["hello"])
+    calls: list[Any] = field(default_factory=list)
+    closed: int = 0
+
+    def reply(self, call: Any) -> Any:
+        self.calls.append(call)
+        reply = self.replies[min(len(self.calls), len(self.replies)) - 1]
+        return reply(call) if callable(reply) else reply
+
+    def whole(self, call: Any) -> Any:
+        reply = self.reply(call)
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(reply, list):
+            chunks = [chunk for batch in reply for chunk in batch]
+            return LlmText("".join(chunk["token"] for chunk in chunks), finish_reason="stop")
+        return reply
+
+    def stream(self, call: Any) -> Batches:
+        reply = self.reply(call)
+        if isinstance(reply, Exception):
+            raise reply
+        return self._pulled(self._batches(reply))
+
+    def _batches(self, reply: Any) -> list[Any]:
+        if isinstance(reply, list):
+            return reply
+        if isinstance(reply, dict):
+            calls = [{**call, "index": i} for i, call in enumerate(reply["tool_calls"])]
+            first = {"token": reply["content"], "finish_reason": None, "tool_calls": calls}
+            return [[first], [{"token": "", "finish_reason": "tool_calls"}]]
+        pieces = [[{"token": piece, "finish_reason": None}] for piece in (reply[:2], reply[2:])]
+        thinking = getattr(reply, "thinking", "")
+        head = [[{"token": "", "finish_reason": None, "thinking": thinking}]] if thinking else []
+        end = {"token": "", "finish_reason": getattr(reply, "finish_reason", None) or "stop"}
+        if usage := getattr(reply, "usage", None):
+            end["usage"] = usage
+        return [*head, *pieces, [], [end]]
+
+    def _pulled(self, batches: list[Any]) -> Iterator[Batch]:
+        try:
+            for batch in batches:
+                if isinstance(batch, Exception):
+                    raise batch
+                yield batch
+        except GeneratorExit:
+            self.closed += 1
+            raise
+
+
+class House:
+    """One user, `ana`, with endpoints `chat` and `flat` that speak to `model`."""
+
+    def __init__(self, root: Path, model: ScriptedModel) -> None:
+        self.root, self.model = root / "Configs", model
+        self.user: dict[str, Any] = {"chatPromptTemplateName": "marks", "customWorkflowOverride": True}
+        self.request: dict[str, Any] = {}
+        for kind in ("Chat", "Flat"):
+            self.write(f"ApiTypes/{kind}", {"type": f"scripted{kind}", "presetType": "any"})
+        self.write("PromptTemplates/marks", FLAT_TEMPLATE)
+        self.endpoint("chat", apiTypeConfigFileName="Chat")
+        self.endpoint("flat", apiTypeConfigFileName="Flat")
+
+    def write(self, name: str, document: Any) -> None:
+        path = self.root / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document), "utf-8")
+
+    def endpoint(self, name: str, **fields: Any) -> None:
+        base = {"endpoint": "http://model.test", "apiTypeConfigFileName": "Chat"}
+        self.write(f"Endpoints/{name}", {**base, **fields})
+
+    def workflow(self, name: str, *nodes: Any, folder: str = "ana", **variables: Any) -> None:
+        self.write(f"Workflows/{folder}/{name}", {"nodes": list(nodes), **variables})
+
+    def manager(self) -> WorkflowManager:
+        self.write("Users/ana", self.user)
+        snapshot = ConfigTree(self.root).snapshot()
+        facts = {"request_id": "r1", "user": "ana", "api_type": "openaichatcompletion"}
+        request = RequestContext(snapshot=snapshot, **{**facts, **self.request})
+        return WorkflowManager(load_user(snapshot, "ana"), request)
+
+    def open(self, name: str = "Main", *, stream: bool = False, say: Any = "hi", **more: Any) -> Batches:
+        messages = [{"role": "user", "content": say}] if isinstance(say, str) else say
+        return self.manager().open_run(name, messages, stream=stream, **more)
+
+    def ask(
+        self, *nodes: Any, stream: bool = False, say: Any = "hi", name: str = "Main", **more: Any
+    ) -> WholeAnswer:
+        """The answer of a workflow of these nodes (none: of workflow `name` as it is), the run used up."""
+        if nodes:
+            self.workflow(name, *nodes)
+        return collect(self.open(name, stream=stream, say=say, **more))
+
+    def route(self, *, stream: bool = False, say: str = "hi") -> WholeAnswer:
+        return collect(open_answer_run(self.manager(), [{"role": "user", "content": say}], stream=stream))
+
+
+def collect(batches: Batches) -> WholeAnswer:
+    """The answer of a run, used up to its end; exactly one chunk has a finish reason."""
+    collector = AnswerCollector()
+    finishes = 0
+    for batch in batches:
+        finishes += sum(chunk["finish_reason"] is not None for chunk in batch)
+        if not collector.finished:
+            collector.add(batch)
+    assert finishes == 1
+    return collector.answer()
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    scripted = ScriptedModel()
+
+    class ScriptedChat(LlmApiHandler):
+        def _get_api_endpoint_url(self) -> str:
+            return self.base_url
+
+        def _prepare_payload(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return {}
+
+        def _map_event(self, *_: Any) -> None:
+            return None
+
+        def _parse_non_stream_response(self, body: Any) -> Any:
+            return body
+
+        def stream_batches(self, call: Any) -> Batches:
+            return scripted.stream(call)
+
+        def handle_non_streaming(self, call: Any) -> Any:
+            return scripted.whole(call)
+
+    class ScriptedFlat(ScriptedChat):
+        takes_messages = False
+
+    monkeypatch.setitem(BACKENDS._table, "scriptedChat", ScriptedChat)
+    monkeypatch.setitem(BACKENDS._table, "scriptedFlat", ScriptedFlat)
+    return scripted
+
+
+@pytest.fixture
+def house(tmp_path: Path, model: ScriptedModel) -> Iterator[House]:
+    before = launch_facts()
+    built = House(tmp_path, model)
+    set_launch_facts(LaunchFacts(public_directory=tmp_path, config_directory=built.root, users=("ana",)))
+    process_services.cache_clear()
+    yield built
+    cancellation_service.acknowledge_cancellation("r1")
+    set_launch_facts(before)
+
+
+@pytest.fixture
+def failure() -> Callable[..., BackendError]:
+    """A failure of the backend."""
+    return lambda kind="overloaded": BackendError("chat", kind, "no answer today")
