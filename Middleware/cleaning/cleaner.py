@@ -1,7 +1,7 @@
 """What the model said, turned into what the user sees: all rules in one incremental engine.
 
-The whole text is `feed(text) + finish()`; a stream is the same calls with smaller texts, and gives the same. Pure: it
-reads dicts, does no I/O, never logs (see `warnings`) and never raises on any text.
+The whole text is `feed(text) + finish()`; a stream is the same calls with smaller texts, and gives the
+same. Pure: it reads dicts, does no I/O, never logs (see `warnings`) and never raises on any text.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class ResponseCleaner:
         inputs = Inputs(endpoint, node, user_config or {}, generation_prompt, self._findings)
         built = (RULES[order](inputs) for order in sorted(RULES) if order in self.ORDERS)
         self._chain = Chain(stage for stage in built if stage is not None)
+        self.configuration_warnings = tuple(self._findings.warnings)
 
     @property
     def passes_through(self) -> bool:
@@ -51,7 +52,10 @@ class ResponseCleaner:
 
     @property
     def warnings(self) -> list[str]:
-        """What the caller should log with the endpoint's name; those that are there at once speak of the configuration."""
+        """What the caller should log with the endpoint's name.
+
+        `configuration_warnings` are those of them that say the same of every answer.
+        """
         return self._findings.warnings
 
     def feed(self, text: str | None) -> str:
@@ -65,7 +69,8 @@ class ResponseCleaner:
     def finish(self, *, may_be_empty: bool = False) -> str:
         """The rest of the text, once, at its end.
 
-        `may_be_empty`: an answer without text stays empty (it is a tool call or a failure), also in a group chat.
+        `may_be_empty`: an answer without text stays empty (it is a tool call or a failure), also in a group
+        chat.
         """
         self._findings.may_be_empty = may_be_empty
         return self._chain.finish()

@@ -25,7 +25,10 @@ class LeadingSpace:
 
 
 class HeadStrip:
-    """Stage. Removes the first of `prefixes` (list order, none empty) that opens the text, and the white space behind it.
+    """Stage.
+
+    Removes the first of `prefixes` (list order, none empty) that opens the text, and the white space behind
+    it.
 
     Holds text only while the answer to "which prefix, if any?" can still change.
     """

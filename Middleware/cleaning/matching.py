@@ -1,8 +1,10 @@
-r"""Searches that never look twice: each pattern finds a whole tag, or the beginning of one at the very end of the text.
+r"""Searches that never look twice: each pattern finds a whole tag, or the beginning of one at the very end
+of the text.
 
-A group takes part only when the tag is whole (`match.lastindex` is not None); otherwise the match is a tail that may
-become a tag with the next chunk. The leftmost match is the right one: a tag cannot start behind a tail that reaches the end.
-Case is ignored character by character (`re.IGNORECASE`), so a match is as long as its tag. Holds no state.
+A group takes part only when the tag is whole (`match.lastindex` is not None); otherwise the match is a tail
+that may become a tag with the next chunk. The leftmost match is the right one: a tag cannot start behind a
+tail that reaches the end. Case is ignored character by character (`re.IGNORECASE`), so a match is as long
+as its tag. Holds no state.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""The link of the cleaning chain, the chain, and the table of the rules. Pure: no I/O, nothing of any request is kept here.
+"""The link of the cleaning chain, the chain, and the table of the rules.
 
-A rule is one function in one file of `rules/`: it reads its own keys and gives a `Stage`, or None when it is off.
+Pure: no I/O, nothing of any request is kept here.
+
+A rule is one function in one file of `rules/`: it reads its own keys and gives a `Stage`, or None when it
+is off.
 
     @rule(order=350)
     def diagnostic_prefix(inputs: Inputs) -> Stage | None:
@@ -63,9 +66,10 @@ class Chain:
 class Findings:
     """What the stages learn besides the text. One object, shared by the stages of one answer.
 
-    `completed`: the removed thoughts, one for each closed block. `fresh`: thought text that nobody took yet (filled only
-    while `live`). `unclosed`: a block that never closed and went out as reasoning. `cut_after`: a text that is cut after
-    each match never brings answer text and, behind it, a thought in one piece. `may_be_empty`: see `ResponseCleaner.finish`.
+    `completed`: the removed thoughts, one for each closed block. `fresh`: thought text that nobody took yet
+    (filled only while `live`). `unclosed`: a block that never closed and went out as reasoning.
+    `cut_after`: a text that is cut after each match never brings answer text and, behind it, a thought in
+    one piece. `may_be_empty`: see `ResponseCleaner.finish`.
     """
 
     live: bool = False
@@ -79,7 +83,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """All that a rule may know: three JSON objects and the generation prompt that was put into the request."""
+    """All that a rule may know: three JSON objects and the generation prompt that the request ended with."""
 
     endpoint: Mapping[str, Any]
     node: Mapping[str, Any]
@@ -99,7 +103,9 @@ def rule(order: int) -> Callable[[Rule], Rule]:
 
     def add(function: Rule) -> Rule:
         if order in RULES:
-            raise ValueError(f"cleaning rules {RULES[order].__name__!r} and {function.__name__!r} have one order: {order}")
+            raise ValueError(
+                f"cleaning rules {RULES[order].__name__!r} and {function.__name__!r} have one order: {order}"
+            )
         RULES[order] = function
         return function
 
@@ -113,7 +119,9 @@ def text_of(config: Mapping[str, Any], key: str) -> str:
 
 
 def texts_of(config: Mapping[str, Any], key: str, *, stripped: bool = False) -> list[str]:
-    """The non-empty texts under `key`, on request without outer white space; a bare text counts as a list of one."""
+    """The non-empty texts under `key`, on request without outer white space; a bare text counts as a list
+    of one.
+    """
     value = config.get(key)
     entries = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
     texts = (entry.strip() if stripped else entry for entry in entries if isinstance(entry, str))

@@ -1,7 +1,9 @@
-"""Finds XML elements and self-closing tags in a stream of text. What it removes leaves a GAP between the pieces.
+"""Finds XML elements and self-closing tags in a stream of text.
 
-Linear: a character is looked at once while it streams, and an element that never closes once more at the end.
-Knows nothing of white space between the pieces and nothing of any configuration.
+What it removes leaves a GAP between the pieces.
+
+Linear: a character is looked at once while it streams, and an element that never closes once more at the
+end. Knows nothing of white space between the pieces and nothing of any configuration.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ class PairedElements:
         if end == len(text):
             going = self._names.may_become(name)
         else:
-            going = (text[end] == ">" or text[end].isspace()) and name in self._names
+            going = bool(name) and (text[end] == ">" or text[end].isspace()) and name in self._names
             if going:
                 self._open(name)
         if not going:
@@ -117,7 +119,10 @@ class PairedElements:
         return end
 
     def _in_body(self, text: str, position: int, out: Pieces) -> int:
-        """Look for the closing tag. Its `<` is its only one, so a match that fails starts anew at the next."""
+        """Look for the closing tag.
+
+        Its `<` is its only one, so a match that fails starts anew at the next.
+        """
         start = position
         if self._matched:
             wanted = self._closing[self._matched : self._matched + len(text) - start]
@@ -143,7 +148,10 @@ class PairedElements:
         return position
 
     def _resolve(self, text: str) -> Pieces:
-        """The elements of a whole text. Positions only move forward, so each tag and each `>` is passed once."""
+        """The elements of a whole text.
+
+        Positions only move forward, so each tag and each `>` is passed once.
+        """
         closings: defaultdict[str, list[re.Match[str]]] = defaultdict(list)
         for closing in _CLOSING.finditer(text):
             closings[closing[1]].append(closing)

@@ -1,4 +1,6 @@
-"""Order 340: models that see `User:` and `Assistant:` before messages begin with `Assistant:` themselves; it goes."""
+"""Order 340: models that see `User:` and `Assistant:` before messages begin with `Assistant:` themselves;
+it goes.
+"""
 
 from __future__ import annotations
 
@@ -11,5 +13,7 @@ FLAGS = ("chatCompleteAddUserAssistant", "chatCompletionAddMissingAssistantGener
 
 @rule(order=340)
 def assistant_prefix(inputs: Inputs) -> Stage | None:
-    """On when the user sets both `chatCompleteAddUserAssistant` and `chatCompletionAddMissingAssistantGenerator`."""
+    """On when the user sets both `chatCompleteAddUserAssistant` and
+    `chatCompletionAddMissingAssistantGenerator`.
+    """
     return HeadStrip([SPEAKER]) if all(inputs.user.get(flag) for flag in FLAGS) else None

@@ -1,7 +1,8 @@
-"""Order 200: replaces XML elements in the answer by one space each, then self-closing tags, then tidies the white space.
+"""Order 200: replaces XML elements in the answer by one space each, then self-closing tags, then tidies
+the white space.
 
-Three machines in a row (`xml_elements.py` holds the first two); between them a text is a list of pieces in which GAP
-stands for something that was removed.
+Three machines in a row (`xml_elements.py` holds the first two); between them a text is a list of pieces in
+which GAP stands for something that was removed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class CollapsedSpace:
 
 
 class Seams:
-    """A gap becomes a space only where it stands between two texts that have none there; nothing else is touched."""
+    """A gap becomes a space only where it stands between two texts that have none there; nothing else is
+    touched.
+    """
 
     def __init__(self) -> None:
         self._blank_before = True  # what came out last is white space, or nothing came out yet
@@ -77,7 +80,9 @@ class InlineXml:
         return self._spacing.feed(pieces + self._self_closing.finish())
 
 
-def strip_inline_xml_tags(text: str, tags: str | Iterable[str] = "*", collapse_whitespace: bool = True) -> str:
+def strip_inline_xml_tags(
+    text: str, tags: str | Iterable[str] = "*", collapse_whitespace: bool = True
+) -> str:
     """The rule alone on a whole text. `tags`: `"*"` for all names, or a list of names."""
     stage = InlineXml(tags, collapse_whitespace)
     return stage.feed(text or "") + stage.finish()
@@ -85,7 +90,9 @@ def strip_inline_xml_tags(text: str, tags: str | Iterable[str] = "*", collapse_w
 
 @rule(order=200)
 def inline_xml(inputs: Inputs) -> Stage | None:
-    """On when the endpoint sets `stripInlineXmlTags` to true or to `{"tags": ..., "collapseWhitespace": ...}`."""
+    """On when the endpoint sets `stripInlineXmlTags` to true or to `{"tags": ..., "collapseWhitespace":
+    ...}`.
+    """
     value: Any = inputs.endpoint.get("stripInlineXmlTags")
     if isinstance(value, Mapping):
         return InlineXml(_tags(value.get("tags", "*")), bool(value.get("collapseWhitespace", True)))

@@ -9,7 +9,10 @@ MARGIN = 10
 
 
 class SpeakerReconstruction:
-    """Stage. Puts the prompt and a space before the text unless a `:` near its start shows that a speaker is named."""
+    """Stage.
+
+    Puts the prompt and a space before the text unless a `:` near its start shows that a speaker is named.
+    """
 
     __slots__ = ("_findings", "_head", "_limit", "_prompt", "done")
 

@@ -15,18 +15,27 @@ GRACE_PERIOD = 100
 
 @rule(order=100)
 def thinking_literal(inputs: Inputs) -> Stage | None:
-    """On when the endpoint sets `removeThinking` and no `thinkTagNames`. A needed tag that is empty: off, and a warning."""
+    """On when the endpoint sets `removeThinking` and no `thinkTagNames`.
+
+    A needed tag that is empty: off, and a warning.
+    """
     endpoint = inputs.endpoint
     if not endpoint.get("removeThinking") or texts_of(endpoint, "thinkTagNames", stripped=True):
         return None
     start, end = text_of(endpoint, "startThinkTag"), text_of(endpoint, "endThinkTag")
     closing_only = bool(endpoint.get("expectOnlyClosingThinkTag"))
-    empty = [name for name, tag in (("startThinkTag", start or closing_only), ("endThinkTag", end)) if not tag]
+    empty = [
+        name for name, tag in (("startThinkTag", start or closing_only), ("endThinkTag", end)) if not tag
+    ]
     if empty:
-        inputs.findings.warnings.append(f"removeThinking is on but {' and '.join(empty)} is empty: no thinking is removed")
+        inputs.findings.warnings.append(
+            f"removeThinking is on but {' and '.join(empty)} is empty: no thinking is removed"
+        )
         return None
     if closing_only:
-        return BlockRemover(BlockRule(None, literal_tag(end), keep=_keeps(endpoint, "discard")), inputs.findings)
+        return BlockRemover(
+            BlockRule(None, literal_tag(end), keep=_keeps(endpoint, "discard")), inputs.findings
+        )
     inputs.findings.cut_after = re.compile(re.escape(start[-1]), re.IGNORECASE)
     return BlockRemover(
         BlockRule(

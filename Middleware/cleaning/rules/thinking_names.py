@@ -18,4 +18,6 @@ def thinking_names(inputs: Inputs) -> Stage | None:
         return None
     inputs.findings.cut_after = re.compile(">")
     keep = endpoint.get("whenEndThinkTagMissing") == "keep"
-    return BlockRemover(BlockRule(opening_tag(names), closing_tag(names), keep=keep, once=False), inputs.findings)
+    return BlockRemover(
+        BlockRule(opening_tag(names), closing_tag(names), keep=keep, once=False), inputs.findings
+    )

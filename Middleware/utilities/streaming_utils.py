@@ -1,0 +1,131 @@
+"""Thin faces of `Middleware.cleaning`, and the log lines that the engine itself never writes.
+
+No rule stands here: every function builds a `ResponseCleaner`, feeds it and logs what it warns of.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from Middleware.cleaning import ResponseCleaner, strip_inline_xml_tags
+from Middleware.common.request_context import current_request
+from Middleware.config.users import load_user
+
+__all__ = [
+    "StreamingThinkRemover",
+    "log_findings",
+    "post_process_llm_output",
+    "remove_thinking_from_text",
+    "routed_node",
+    "strip_inline_xml_tags",
+    "user_of_request",
+]
+
+logger = logging.getLogger(__name__)
+
+Config = Mapping[str, Any]
+
+
+def post_process_llm_output(
+    text: str | None,
+    endpoint_config: Config,
+    workflow_node_config: Config,
+    *,
+    user_config: Config | None = None,
+    generation_prompt: str | None = None,
+) -> str:
+    """All rules on a whole text.
+
+    `user_config=None`: the user of the request being served; outside one no speaker flags.
+
+    Raises ConfigMissing or ConfigError when that user's file cannot be read.
+    """
+    node = routed_node(workflow_node_config)
+    user = user_of_request() if user_config is None else user_config
+    cleaner = ResponseCleaner(endpoint_config, node, user_config=user, generation_prompt=generation_prompt)
+    cleaned = cleaner.feed(text) + cleaner.finish()
+    log_findings(cleaner, endpoint_name(node), cleaned)
+    return cleaned
+
+
+def remove_thinking_from_text(text: str | None, endpoint_config: Config) -> str:
+    """The thinking rules alone on a whole text."""
+    remover = StreamingThinkRemover(endpoint_config)
+    return remover.process_delta(text) + remover.finalize()
+
+
+class _ThinkingRules(ResponseCleaner):
+    ORDERS = range(100, 200)
+
+
+class StreamingThinkRemover:
+    """The thinking rules alone on a stream.
+
+    `finalize` is called once, at the end, and gives what was held.
+    """
+
+    def __init__(self, endpoint_config: Config) -> None:
+        self._cleaner = _ThinkingRules(endpoint_config, None)
+
+    def process_delta(self, delta: str | None) -> str:
+        return self._cleaner.feed(delta)
+
+    def finalize(self) -> str:
+        rest = self._cleaner.finish()
+        log_warnings(self._cleaner, "")
+        return rest
+
+
+def user_of_request() -> Config:
+    """The user file of the request being served; empty outside one."""
+    request = current_request()
+    if request is None or request.snapshot is None:
+        return {}
+    return load_user(request.snapshot, request.user).raw
+
+
+def routed_node(workflow_node_config: Config | None) -> Config:
+    """The node, with `reasoningOutput` `drop` while the request being served wants no thoughts."""
+    node = workflow_node_config or {}
+    request = current_request()
+    if request is not None and request.suppress_reasoning:
+        return {**node, "reasoningOutput": "drop"}
+    return node
+
+
+def endpoint_name(workflow_node_config: Config) -> str:
+    """The name that log lines use; `""` for a node without an endpoint."""
+    return str(workflow_node_config.get("endpointName") or "")
+
+
+def log_findings(
+    cleaner: ResponseCleaner, endpoint: str, text: str, *, thoughts_beside: bool = False
+) -> None:
+    """Log what the cleaner warns of, and an answer of which nothing but thoughts is left.
+
+    `text`: the cleaned answer. `thoughts_beside`: the backend sent thoughts in a field of their own.
+    """
+    log_warnings(cleaner, endpoint)
+    if text or not (cleaner.completed_thoughts or thoughts_beside):
+        return
+    rule = "removeThinking" if cleaner.completed_thoughts else "reasoning in a field of its own"
+    logger.warning(
+        "endpoint '%s': the answer is empty after cleaning, all of it was thought (rule: %s)", endpoint, rule
+    )
+
+
+def log_warnings(cleaner: ResponseCleaner, endpoint: str) -> None:
+    for warning in cleaner.warnings:
+        if warning in cleaner.configuration_warnings:
+            _warn_once(endpoint, warning)
+        else:
+            logger.warning("endpoint '%s': %s", endpoint, warning)
+
+
+@lru_cache(maxsize=1024)
+def _warn_once(endpoint: str, warning: str) -> None:
+    """A fault of the configuration is the same for every answer: said once is enough."""
+    logger.warning("endpoint '%s': %s", endpoint, warning)

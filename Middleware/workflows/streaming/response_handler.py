@@ -1,0 +1,313 @@
+"""The answer of a node on its way to the client: cleaned, its thoughts routed, its end made regular.
+
+A whole answer goes the same way as a stream of one chunk, so both come out the same. Reads the current
+request when it is made, never while a stream runs; sends nothing. Source: spec cleaning.md, frontend-api.md
+11.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from Middleware.cleaning import ResponseCleaner
+from Middleware.common.request_context import current_request
+from Middleware.common.types import Batch, Batches, Chunk, JsonObject
+from Middleware.services.answers import AnswerFacts, client_finish_reason
+from Middleware.services.wire_formats import WIRE_FORMATS, Framer
+from Middleware.utilities.streaming_utils import endpoint_name, log_findings, routed_node, user_of_request
+from Middleware.workflows.streaming.thought_route import ThoughtRoute
+
+logger = logging.getLogger(__name__)
+
+_FACTS = ("usage", "model", "native_finish_reason", "truncated", "refusal")
+"""What any chunk may say of the whole answer; the finish chunk repeats it."""
+
+
+class StreamingResponseHandler:
+    """Cleans one answer.
+
+    `full_response_text`: the answer so far, thoughts never in it. `thoughts`: what was hidden, one entry
+    for each block and each run of thoughts beside the text. `finish_reason` (of frontend-api.md 11.3) and
+    `usage`: once they are known.
+    """
+
+    def __init__(
+        self,
+        endpoint_config: Mapping[str, Any],
+        workflow_node_config: Mapping[str, Any],
+        generation_prompt: str | None = None,
+        request_id: str | None = None,
+        *,
+        user_config: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`user_config=None`: the user of the request being served.
+
+        Raises ConfigError when that file is unreadable.
+        """
+        request = current_request()
+        node = routed_node(workflow_node_config)
+        user = user_of_request() if user_config is None else user_config
+        self._cleaner = ResponseCleaner(
+            endpoint_config, node, user_config=user, generation_prompt=generation_prompt
+        )
+        self._route = ThoughtRoute(self._cleaner.reasoning, endpoint_config or {})
+        self._endpoint = endpoint_name(node)
+        self._lowers_calls = bool(node.get("lowercaseToolCallFunctionNames"))
+        self._request_id = request_id
+        self._may_log_thoughts = request is None or not request.privacy
+        self._texts: list[str] = []
+        self._beside: list[str] = []  # thoughts beside the text, since the last text
+        self._counted = 0  # completed thoughts that stand in `thoughts`
+        self._facts: JsonObject = {}
+        self._reason: str | None = None
+        self._called = self._finishing = self._ended = False
+        self.thoughts: list[str] = []
+        self.finish_reason: str | None = None
+
+    @property
+    def full_response_text(self) -> str:
+        return "".join(self._texts)
+
+    @property
+    def usage(self) -> JsonObject | None:
+        return self._facts.get("usage")
+
+    def clean(self, batches: Batches) -> Batches:
+        """Batches of standard dicts -> batches of cleaned ones.
+
+        Text that one batch brings is cleaned in one piece. Exactly one chunk has a finish reason, or the
+        chunk with `error`, and is the last that says anything; empty batches pass through.
+        """
+        try:
+            for batch in batches:
+                yield self._clean_batch(batch)
+            if not self._ended:
+                out: Batch = []
+                self._finish(out)
+                yield out
+        finally:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+
+    def process_stream(self, chunks: Iterable[Chunk]) -> Iterator[str]:
+        """Clean, then frame for the protocol of the request being served: the units of the stream, one
+        text each.
+
+        Raises ValueError when that protocol has no stream.
+        """
+        request = current_request()
+        api_type = request.api_type if request else "openai"
+        wire_format = WIRE_FORMATS.get(api_type)
+        if wire_format is None:
+            raise ValueError(f"API type {api_type!r} has no stream. Known: {', '.join(WIRE_FORMATS)}")
+        return self._framed(_singly(chunks), wire_format.framer(AnswerFacts.current(self._request_id)))
+
+    def _framed(self, batches: Batches, framer: Framer) -> Iterator[str]:
+        for batch in self.clean(batches):
+            ended = framer.finished
+            yield from framer.units(batch)
+            if framer.finished and not ended:
+                yield from _end_units(framer)
+
+    def _clean_batch(self, batch: Batch) -> Batch:
+        out: Batch = []
+        run: list[str] = []
+        for chunk in batch:
+            if len(chunk) == 2 and chunk["finish_reason"] is None:  # nothing but text
+                run.append(chunk["token"])
+            elif self._ended:
+                self._facts["usage"] = chunk.get("usage") or self.usage
+            else:
+                self._mixed(chunk, run, out)
+        if self._ended:
+            return out
+        if run:
+            self._flush(run, out)
+        if self._finishing:
+            self._finish(out)
+        return out
+
+    def _mixed(self, chunk: Chunk, run: list[str], out: Batch) -> None:
+        """A chunk with more than text: thoughts first, then text, then tool calls, then its end."""
+        if thinking := chunk.get("thinking"):
+            self._flush(run, out)
+            self._beside.append(thinking)
+            self._route.think(thinking, out)
+        if token := chunk.get("token"):
+            run.append(token)
+        for key in _FACTS:
+            if key in chunk:
+                self._facts[key] = chunk[key]  # type: ignore[literal-required]
+        if calls := chunk.get("tool_calls"):
+            self._flush(run, out)
+            self._called = True
+            delta = [_lowered(call) for call in calls] if self._lowers_calls else calls
+            out.append({"token": "", "finish_reason": None, "tool_calls": delta})
+        if chunk.get("error"):
+            self._flush(run, out)
+            self._fail(chunk, out)
+        elif (reason := chunk.get("finish_reason")) is not None:
+            self._finishing, self._reason = True, reason
+
+    def _flush(self, run: list[str], out: Batch) -> None:
+        """Clean the text that has gathered in `run`."""
+        text = run[0] if len(run) == 1 else "".join(run)
+        run.clear()
+        if not text:
+            return
+        if self._beside:
+            self._close_beside()
+        cleaner = self._cleaner
+        if cleaner.passes_through:
+            self._say(text, out)
+        elif self._route.waits_for_text:
+            for thought, cleaned in cleaner.feed_in_order(text):
+                self._route.think(thought, out)
+                self._say(cleaned, out)
+        else:
+            cleaned = cleaner.feed(text)
+            self._route.think(cleaner.take_thoughts(), out)
+            self._say(cleaned, out)
+        self._count_completed()
+
+    def _say(self, text: str, out: Batch) -> None:
+        if text:
+            self._texts.append(text)
+            out.append({"token": self._route.before_text() + text, "finish_reason": None})
+
+    def _drain(self, out: Batch, *, may_be_empty: bool) -> None:
+        """The text has ended: everything held is decided and delivered."""
+        rest = self._cleaner.finish(may_be_empty=may_be_empty)
+        self._route.think(self._cleaner.take_thoughts(), out)
+        self._say(rest, out)
+        if tag := self._route.before_text():
+            out.append({"token": tag, "finish_reason": None})
+        self._close_beside()
+        self._count_completed()
+        if self._cleaner.unclosed_thought:
+            self.thoughts.append(self._cleaner.unclosed_thought)
+        self._ended = True
+
+    def _finish(self, out: Batch) -> None:
+        """The one finish chunk, with all that is known of the answer."""
+        self._drain(out, may_be_empty=self._called)
+        self.finish_reason = reason = client_finish_reason(self._reason, self._called)
+        if self._reason not in (None, reason):
+            self._facts.setdefault("native_finish_reason", self._reason)
+        finish: Chunk = {"token": "", "finish_reason": reason}
+        finish.update(self._facts)  # type: ignore[typeddict-item]
+        out.append(finish)
+        log_findings(
+            self._cleaner,
+            self._endpoint,
+            "called" if self._called else self.full_response_text,
+            thoughts_beside=bool(self.thoughts),
+        )
+        if self.thoughts and self._may_log_thoughts:
+            logger.debug("endpoint '%s': thoughts of the answer: %s", self._endpoint, self.thoughts)
+
+    def _fail(self, chunk: Chunk, out: Batch) -> None:
+        """An error ends the stream; what is already there is delivered before it."""
+        self._drain(out, may_be_empty=True)
+        self.finish_reason = "error"
+        failure: Chunk = {**chunk, "token": "", "finish_reason": "error"}
+        for sent in ("thinking", "tool_calls"):
+            failure.pop(sent, None)  # type: ignore[misc]
+        out.append(failure)
+
+    def _close_beside(self) -> None:
+        if self._beside:
+            self.thoughts.append("".join(self._beside))
+            self._beside = []
+
+    def _count_completed(self) -> None:
+        completed = self._cleaner.completed_thoughts
+        if len(completed) > self._counted:
+            self.thoughts += completed[self._counted :]
+            self._counted = len(completed)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanAnswer:
+    """A whole result, cleaned.
+
+    `output`: what the node's output becomes, a text or `{"content", "tool_calls", "finish_reason"}`.
+    `batch`: what the client gets if the node answers, thoughts routed. `thoughts`: what was hidden.
+    """
+
+    output: str | JsonObject
+    batch: Batch
+    thoughts: tuple[str, ...]
+
+
+def clean_whole(
+    result: str | JsonObject,
+    endpoint_config: Mapping[str, Any],
+    workflow_node_config: Mapping[str, Any],
+    generation_prompt: str | None = None,
+    *,
+    responder: bool = True,
+) -> CleanAnswer:
+    """A whole result of a node (`LlmText`, plain text or tool-call dict) cleaned as its stream would be.
+
+    Not `responder`: its thoughts are dropped and names of tool calls stay, whatever the configuration says.
+    The user is the one of the request being served.
+    """
+    node = workflow_node_config
+    if not responder:
+        node = {**node, "reasoningOutput": "drop", "lowercaseToolCallFunctionNames": False}
+    handler = StreamingResponseHandler(endpoint_config, node, generation_prompt)
+    batch = [chunk for part in handler.clean(iter([[whole_chunk(result)]])) for chunk in part]
+    output: str | JsonObject = handler.full_response_text
+    if isinstance(result, dict):
+        calls = [call for chunk in batch for call in chunk.get("tool_calls") or ()]
+        output = {**result, "content": output, "finish_reason": handler.finish_reason}
+        if calls:
+            output["tool_calls"] = calls
+    return CleanAnswer(output, batch, tuple(handler.thoughts))
+
+
+def whole_chunk(result: str | JsonObject) -> Chunk:
+    """A whole result as the one chunk of a stream.
+
+    Tool calls keep their `index`, or get their place as one.
+    """
+    facts = result if isinstance(result, dict) else vars(result) if hasattr(result, "__dict__") else {}
+    text = (result.get("content") if isinstance(result, dict) else str(result)) or ""
+    chunk: Chunk = {"token": text, "finish_reason": facts.get("finish_reason") or "stop"}
+    for key in ("thinking", *_FACTS):
+        if facts.get(key):
+            chunk[key] = facts[key]  # type: ignore[literal-required]
+    if calls := facts.get("tool_calls"):
+        chunk["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
+    return chunk
+
+
+def _singly(chunks: Iterable[Chunk]) -> Batches:
+    """Each chunk a batch of its own; closes `chunks` when it is closed."""
+    try:
+        for chunk in chunks:
+            yield [chunk]
+    finally:
+        close = getattr(chunks, "close", None)
+        if close is not None:
+            close()
+
+
+def _end_units(framer: Framer) -> list[str]:
+    """The end mark, or the error unit of a stream that failed."""
+    if framer.failed is None:
+        return framer.end()
+    message = str(framer.failed.get("message") or "the answer broke off")
+    return framer.error(message, "server_error", None, "backend_error")
+
+
+def _lowered(call: JsonObject) -> JsonObject:
+    function = call.get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return call
+    return {**call, "function": {**function, "name": function["name"].lower()}}
