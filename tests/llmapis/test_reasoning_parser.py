@@ -19,7 +19,9 @@ CASES = [
     pytest.param("think", "<think>a</think>b", "a", "b", id="think"),
     pytest.param("think", "x<THINK>a</Think>b", "a", "xb", id="think-any-case"),
     pytest.param("think", "<thought>a</think>b</thought>c", "a</think>b", "c", id="own-closer-only"),
-    pytest.param("think", "<reasoning>a</reasoning>b<thinking>c</thinking>d", "ac", "bd", id="several-blocks"),
+    pytest.param(
+        "think", "<reasoning>a</reasoning>b<thinking>c</thinking>d", "ac", "bd", id="several-blocks"
+    ),
     pytest.param("think", "<think>cut", "cut", "", id="open-at-the-end"),
     pytest.param("think", "<think>a</thi", "a</thi", "", id="half-a-closer-is-thought"),
     pytest.param("think", "a <thi", "", "a <thi", id="half-an-opener-is-text"),
@@ -33,20 +35,30 @@ CASES = [
     pytest.param("minimax", "<|im_start|>thinking\r", "", "", id="minimax-half-a-line-end"),
     pytest.param("minimax", "a<|im_end|>b", "", "a<|im_end|>b", id="minimax-closer-alone-is-text"),
     pytest.param("mistral", "[THINK]a[/THINK]b [x]", "a", "b [x]", id="mistral"),
-    pytest.param("harmony", f"{ANALYSIS}a<|end|><|start|>assistant{FINAL}b<|return|>", "a", "b", id="harmony"),
+    pytest.param(
+        "harmony", f"{ANALYSIS}a<|end|><|start|>assistant{FINAL}b<|return|>", "a", "b", id="harmony"
+    ),
     pytest.param("harmony", f"{ANALYSIS}a{FINAL}b<|end|>", "a", "b", id="harmony-next-channel-closes"),
     pytest.param(
-        "harmony", f"<|channel|>commentary<|message|>a<|start|>assistant{FINAL}b", "a", "b", id="harmony-start-closes"
+        "harmony",
+        f"<|channel|>commentary<|message|>a<|start|>assistant{FINAL}b",
+        "a",
+        "b",
+        id="harmony-start-closes",
     ),
     pytest.param("harmony", f"{FINAL}b", "", "b", id="harmony-no-thought"),
-    pytest.param("harmony", f"<|start|>assistant{ANALYSIS}a<|end|>", "a", "", id="harmony-start-before-analysis"),
+    pytest.param(
+        "harmony", f"<|start|>assistant{ANALYSIS}a<|end|>", "a", "", id="harmony-start-before-analysis"
+    ),
     pytest.param("harmony", "<|channel|>odd", "", "<|channel|>odd", id="harmony-unknown-channel-is-text"),
     pytest.param("auto", "<think>a</think>b[THINK]c", "a", "b[THINK]c", id="auto-first-mark-decides"),
     pytest.param("auto", "[THINK]a[/THINK]<think>", "a", "<think>", id="auto-mistral"),
     pytest.param("auto", f"{ANALYSIS}a<|end|>{FINAL}b<|return|>", "a", "b", id="auto-harmony"),
     pytest.param("auto", "<|im_start|>thinking\na<|im_end|>b", "a", "b", id="auto-minimax"),
     pytest.param("auto", "x" * 93 + "<think>a</think>", "a", "x" * 93, id="auto-mark-ends-at-100"),
-    pytest.param("auto", "x" * 94 + "<think>a</think>", "", "x" * 94 + "<think>a</think>", id="auto-mark-too-late"),
+    pytest.param(
+        "auto", "x" * 94 + "<think>a</think>", "", "x" * 94 + "<think>a</think>", id="auto-mark-too-late"
+    ),
     pytest.param("none", "<think>a", "", "<think>a", id="none"),
     pytest.param(None, "<think>a", "", "<think>a", id="absent"),
 ]
@@ -68,12 +80,16 @@ class TestSplit:
         assert ("".join(p[0] for p in pieces), "".join(p[1] for p in pieces)) == (thinking, answer)
 
 
-MARKS = sorted({mark.literal for marks in DIALECTS.values() for mark in marks} | {"</think>", "[/think]", "<|im_end|>"})
+MARKS = sorted(
+    {mark.literal for marks in DIALECTS.values() for mark in marks} | {"</think>", "[/think]", "<|im_end|>"}
+)
 TEXTS = st.lists(st.sampled_from([*MARKS, "<", "[", "a", "\n", "\r", "<|"]), max_size=12).map("".join)
 
 
 @settings(max_examples=200)
-@given(text=TEXTS, cuts=st.lists(st.integers(0, 200), max_size=6), parser=st.sampled_from([*DIALECTS, "auto"]))
+@given(
+    text=TEXTS, cuts=st.lists(st.integers(0, 200), max_size=6), parser=st.sampled_from([*DIALECTS, "auto"])
+)
 def test_any_cut_gives_the_same(text, cuts, parser):
     """Cutting the text anywhere changes neither part."""
     splitter = reasoning_splitter(parser)
@@ -97,7 +113,13 @@ def test_an_unknown_name_is_told_and_off(caplog):
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("a <Think> b", True), ("<|im_start|>thinking", True), ("[THINK]", True), ("<b>", False), ("</think>", False)],
+    [
+        ("a <Think> b", True),
+        ("<|im_start|>thinking", True),
+        ("[THINK]", True),
+        ("<b>", False),
+        ("</think>", False),
+    ],
 )
 def test_opening_marks_are_recognised(text, found):
     """Any dialect's opener counts, closers do not."""

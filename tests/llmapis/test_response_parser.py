@@ -36,7 +36,9 @@ class TestOpenAi:
 
     def test_calls_are_regular_deltas(self, parser):
         """With index, id and type on the first fragment."""
-        parsed = parser.parse_openai({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {}}}]})
+        parsed = parser.parse_openai(
+            {"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {}}}]}
+        )
         call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         assert parsed.tool_calls == [call]
 
@@ -54,9 +56,13 @@ class TestAnthropic:
     def test_blocks(self, parser):
         """A second block keeps the thoughts of the first."""
         say = parser.parse_anthropic
-        say({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}})
+        say(
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}
+        )
         say({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "a"}})
-        say({"type": "content_block_start", "index": 1, "content_block": {"type": "thinking", "thinking": ""}})
+        say(
+            {"type": "content_block_start", "index": 1, "content_block": {"type": "thinking", "thinking": ""}}
+        )
         thought = say(
             {"type": "content_block_delta", "index": 1, "delta": {"type": "thinking_delta", "thinking": "b"}}
         )
@@ -104,7 +110,9 @@ class TestFaces:
         llm_parser.reset()
         llm_parser.parse_openai({"content": "mine "})
         seen = []
-        other = threading.Thread(target=lambda: seen.append(llm_parser.parse_openai({"content": "theirs"}).text))
+        other = threading.Thread(
+            target=lambda: seen.append(llm_parser.parse_openai({"content": "theirs"}).text)
+        )
         other.start()
         other.join()
         assert (seen, llm_parser.parse_openai({"content": "too"}).text) == (["theirs"], "mine too")

@@ -14,7 +14,10 @@ from Middleware.llmapis.sampler_translation import (
     translate,
 )
 
-KOBOLD = {"type": "koboldCppGenerate", "samplerFieldMap": {"temperature": "temperature", "stop": "stop_sequence"}}
+KOBOLD = {
+    "type": "koboldCppGenerate",
+    "samplerFieldMap": {"temperature": "temperature", "stop": "stop_sequence"},
+}
 
 
 class TestDeepMerge:
@@ -22,7 +25,9 @@ class TestDeepMerge:
         ("base", "over", "merged"),
         [
             pytest.param({"a": 1}, {"b": 2}, {"a": 1, "b": 2}, id="both-sides-are-kept"),
-            pytest.param({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}}, {"a": {"x": 1, "y": 3}}, id="objects-merge"),
+            pytest.param(
+                {"a": {"x": 1, "y": 2}}, {"a": {"y": 3}}, {"a": {"x": 1, "y": 3}}, id="objects-merge"
+            ),
             pytest.param({"a": [1, 2]}, {"a": [3]}, {"a": [3]}, id="arrays-are-replaced"),
             pytest.param({"a": {"x": 1}}, {"a": 5}, {"a": 5}, id="a-value-replaces-an-object"),
             pytest.param({"a": 5}, {"a": {"x": 1}}, {"a": {"x": 1}}, id="an-object-replaces-a-value"),
@@ -56,7 +61,9 @@ class TestTranslate:
         [
             pytest.param({"top_k": 3}, "not supported by this API type", id="canonical-without-a-name-here"),
             pytest.param({"tempp": 1}, "likely a typo", id="unknown"),
-            pytest.param({"chat_template_kwargs": {"a": 1}}, "chat_template_kwargs", id="raw-template-arguments"),
+            pytest.param(
+                {"chat_template_kwargs": {"a": 1}}, "chat_template_kwargs", id="raw-template-arguments"
+            ),
             pytest.param({"thinkingMode": "off"}, "thinkingMode", id="thinking-without-a-block"),
         ],
     )
@@ -129,9 +136,7 @@ STRUCTURE = {
 
 class TestStructuralFields:
     def fields(self, gen, apitype=STRUCTURE, context_size=8192):
-        return apply_structural_fields(
-            gen, apitype, stream=True, context_size=context_size, max_tokens=50
-        )
+        return apply_structural_fields(gen, apitype, stream=True, context_size=context_size, max_tokens=50)
 
     def test_each_under_the_apis_own_name_in_order(self):
         """Stream flag, context size, answer limit."""
@@ -149,7 +154,11 @@ class TestStructuralFields:
 
     def test_other_values_of_the_preset_are_overwritten(self):
         """The endpoint and the node know better."""
-        assert self.fields({"num_ctx": 1, "max_tokens": 2}) == {"stream": True, "num_ctx": 8192, "max_tokens": 50}
+        assert self.fields({"num_ctx": 1, "max_tokens": 2}) == {
+            "stream": True,
+            "num_ctx": 8192,
+            "max_tokens": 50,
+        }
 
     def test_without_a_context_size_the_presets_value_stays(self):
         """An endpoint need not name its window."""
@@ -170,12 +179,16 @@ class TestNormalize:
             pytest.param({"a": "__wilmer_null__"}, {"a": None}, id="the-word-for-null-is-a-null"),
             pytest.param({"a": {"b": None}}, {}, id="an-object-that-becomes-empty-is-left-out"),
             pytest.param({"a": {"b": {"c": "__wilmer_null__"}}}, {"a": {"b": {"c": None}}}, id="inside-too"),
-            pytest.param({"json_schema": {"x": None}}, {"json_schema": {"x": None}}, id="schemas-are-untouched"),
+            pytest.param(
+                {"json_schema": {"x": None}}, {"json_schema": {"x": None}}, id="schemas-are-untouched"
+            ),
             pytest.param({"grammar": {}}, {"grammar": {}}, id="grammars-are-untouched"),
             pytest.param({"grammar": "__wilmer_null__"}, {"grammar": None}, id="but-not-a-text"),
             pytest.param({"a": [None, {"b": None}]}, {"a": [None, {"b": None}]}, id="arrays-are-untouched"),
             pytest.param(
-                {"a": 0, "b": False, "c": "", "d": []}, {"a": 0, "b": False, "c": "", "d": []}, id="falsy-values-stay"
+                {"a": 0, "b": False, "c": "", "d": []},
+                {"a": 0, "b": False, "c": "", "d": []},
+                id="falsy-values-stay",
             ),
         ],
     )

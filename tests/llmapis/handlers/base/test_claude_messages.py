@@ -69,13 +69,21 @@ class TestTurns:
     @pytest.mark.parametrize(
         ("messages", "sent"),
         [
-            pytest.param([assistant("Hi"), user("U")], [user(FIRST_USER_TEXT), assistant("Hi"), user("U")], id="greeting"),
+            pytest.param(
+                [assistant("Hi"), user("U")],
+                [user(FIRST_USER_TEXT), assistant("Hi"), user("U")],
+                id="greeting",
+            ),
             pytest.param([user("A"), user("B")], [user("A\n\nB")], id="neighbours-merge"),
             pytest.param([user("A"), assistant("  "), user("B")], [user("A\n\nB")], id="blank-is-left-out"),
-            pytest.param([user("A"), assistant("B \n")], [user("A"), assistant("B")], id="prefill-loses-trailing-space"),
+            pytest.param(
+                [user("A"), assistant("B \n")], [user("A"), assistant("B")], id="prefill-loses-trailing-space"
+            ),
             pytest.param([user([text(" ")]), user("B")], [user("B")], id="blank-parts-are-left-out"),
             pytest.param(
-                [user([text("A")]), user("B")], [user([text("A"), text("B")])], id="parts-and-text-merge-to-parts"
+                [user([text("A")]), user("B")],
+                [user([text("A"), text("B")])],
+                id="parts-and-text-merge-to-parts",
             ),
             pytest.param([], [], id="nothing"),
         ],
@@ -106,7 +114,9 @@ class TestToolTurns:
                 id="missing-id-and-bad-arguments",
             ),
             pytest.param([assistant("A", tool_calls=[])], [assistant("A")], id="no-calls"),
-            pytest.param([assistant("A", tool_calls=[{"id": "t1"}])], [assistant([text("A"), use(name="")])], id="bare"),
+            pytest.param(
+                [assistant("A", tool_calls=[{"id": "t1"}])], [assistant([text("A"), use(name="")])], id="bare"
+            ),
         ],
     )
     def test_calls_are_blocks(self, messages, sent):
@@ -117,7 +127,9 @@ class TestToolTurns:
         ("messages", "content"),
         [
             pytest.param([tool("1")], [result("1")], id="one"),
-            pytest.param([tool("1"), tool("2", "t2")], [result("1"), result("2", "t2")], id="results-share-a-turn"),
+            pytest.param(
+                [tool("1"), tool("2", "t2")], [result("1"), result("2", "t2")], id="results-share-a-turn"
+            ),
             pytest.param([tool("1"), user("and?")], [result("1"), text("and?")], id="user-text-joins"),
             pytest.param([tool("1"), user(" ")], [result("1")], id="blank-user-text-is-dropped"),
             pytest.param(
@@ -176,7 +188,10 @@ class TestPrefill:
 class TestTools:
     def test_functions(self):
         """Name, description, schema; what is missing is filled in."""
-        full = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+        full = {
+            "type": "function",
+            "function": {"name": "f", "description": "d", "parameters": {"type": "object"}},
+        }
         bare = {"type": "function", "function": {}}
         other = {"type": "web_search_20250305", "name": "web_search"}
         assert claude_tools([full, bare, other]) == [

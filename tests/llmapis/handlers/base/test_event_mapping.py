@@ -93,7 +93,9 @@ class TestUsage:
 
 
 class TestArguments:
-    @pytest.mark.parametrize(("value", "text"), [(None, ""), ("{", "{"), ({"a": "é"}, '{"a": "é"}'), ([1], "[1]")])
+    @pytest.mark.parametrize(
+        ("value", "text"), [(None, ""), ("{", "{"), ({"a": "é"}, '{"a": "é"}'), ([1], "[1]")]
+    )
     def test_as_text(self, value, text):
         """A text stays, an object is encoded."""
         assert arguments_text(value) == text
@@ -164,7 +166,10 @@ class TestDeltas:
 
     def test_the_index_of_the_backend_is_kept_when_free(self):
         """Calls that come out of order."""
-        assert [d["index"] for d in self.added([call("", index=1, id="b"), call("", index=0, id="a")])] == [1, 0]
+        assert [d["index"] for d in self.added([call("", index=1, id="b"), call("", index=0, id="a")])] == [
+            1,
+            0,
+        ]
 
     def test_id_type_and_name_stand_in_the_first_fragment_only(self):
         """Clients that append names would double them."""
@@ -177,7 +182,9 @@ class TestDeltas:
 
     def test_further_keys_pass(self):
         """Gemini's thought signatures come back with the call."""
-        assert self.added([call("", name="f", id="a", extra_content={"s": 1})])[0]["extra_content"] == {"s": 1}
+        assert self.added([call("", name="f", id="a", extra_content={"s": 1})])[0]["extra_content"] == {
+            "s": 1
+        }
 
     @pytest.mark.parametrize("calls", [None, [], {}, ["x"], [None]])
     def test_what_is_no_call_is_nothing(self, calls):
@@ -198,7 +205,9 @@ class TestDeltas:
 
 def test_whole_calls_have_no_index_but_id_type_and_name():
     """As in `message.tool_calls`."""
-    calls = whole_tool_calls([{"id": "a", "function": {"arguments": {"x": 1}}}, "junk", {"id": "a", "index": 0}])
+    calls = whole_tool_calls(
+        [{"id": "a", "function": {"arguments": {"x": 1}}}, "junk", {"id": "a", "index": 0}]
+    )
     assert calls == [
         {"id": "a", "type": "function", "function": {"name": "", "arguments": '{"x": 1}'}},
         {"id": "a", "type": "function", "function": {"name": "", "arguments": ""}},

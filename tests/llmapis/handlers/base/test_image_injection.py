@@ -129,7 +129,9 @@ class TestMessages:
     def test_text_comes_first(self):
         """And the key is gone."""
         message = {"role": "user", "content": "Q", "images": ["https://h/a"]}
-        assert self.shaped(message) == [{"role": "user", "content": [{"type": "text", "text": "Q"}, self.part]}]
+        assert self.shaped(message) == [
+            {"role": "user", "content": [{"type": "text", "text": "Q"}, self.part]}
+        ]
 
     def test_or_images_do(self):
         """Claude wants them before the text."""
@@ -139,7 +141,9 @@ class TestMessages:
 
     def test_an_empty_text_part_is_left_out(self):
         """Some servers refuse it."""
-        assert self.shaped({"role": "user", "content": "", "images": ["https://h/a"]})[0]["content"] == [self.part]
+        assert self.shaped({"role": "user", "content": "", "images": ["https://h/a"]})[0]["content"] == [
+            self.part
+        ]
 
     def test_content_that_is_a_list_is_extended(self):
         """Parts stay parts."""
@@ -157,7 +161,9 @@ class TestMessages:
     @pytest.mark.parametrize("images", [["file://x"], [], None, [{"url": "x"}]])
     def test_nothing_usable_keeps_the_text(self, images):
         """Content stays a text."""
-        assert self.shaped({"role": "user", "content": "Q", "images": images}) == [{"role": "user", "content": "Q"}]
+        assert self.shaped({"role": "user", "content": "Q", "images": images}) == [
+            {"role": "user", "content": "Q"}
+        ]
 
     def test_unreadable_images_turn_all_messages_to_text(self, caplog):
         """With a note in a last user message."""

@@ -99,15 +99,21 @@ class TestInjection:
                 [system("x S"), user("U"), system("T")],
                 id="system-first-of-several",
             ),
-            pytest.param(InjectedTexts(system="x"), [user("U")], [system("x"), user("U")], id="system-none-there"),
+            pytest.param(
+                InjectedTexts(system="x"), [user("U")], [system("x"), user("U")], id="system-none-there"
+            ),
             pytest.param(
                 InjectedTexts(prompt="x "),
                 [user("U"), user("V"), assistant("A")],
                 [user("U"), user("x V"), assistant("A")],
                 id="prompt-last-user",
             ),
-            pytest.param(InjectedTexts(prompt="x"), [assistant("A")], [assistant("A"), user("x")], id="prompt-none"),
-            pytest.param(InjectedTexts(completion=" x"), [user("U")], [user("U x")], id="completion-on-the-last"),
+            pytest.param(
+                InjectedTexts(prompt="x"), [assistant("A")], [assistant("A"), user("x")], id="prompt-none"
+            ),
+            pytest.param(
+                InjectedTexts(completion=" x"), [user("U")], [user("U x")], id="completion-on-the-last"
+            ),
             pytest.param(
                 InjectedTexts(completion="x", own_assistant_turn=True),
                 [user("U")],
@@ -128,7 +134,10 @@ class TestInjection:
             ),
             pytest.param(InjectedTexts(completion="x"), [], [assistant("x")], id="completion-no-messages"),
             pytest.param(
-                InjectedTexts("s", "p", "c"), [], [system("s"), user("pc")], id="all-three-system-prompt-completion"
+                InjectedTexts("s", "p", "c"),
+                [],
+                [system("s"), user("pc")],
+                id="all-three-system-prompt-completion",
             ),
             pytest.param(
                 InjectedTexts(prompt="x"),
@@ -176,8 +185,16 @@ class TestInjection:
 
 def test_empty_tool_calls_are_no_key():
     """OpenAI refuses `[]`."""
-    messages = [assistant("A", tool_calls=[]), assistant("B", tool_calls=None), assistant("C", tool_calls=[1])]
-    assert without_empty_tool_calls(messages) == [assistant("A"), assistant("B"), assistant("C", tool_calls=[1])]
+    messages = [
+        assistant("A", tool_calls=[]),
+        assistant("B", tool_calls=None),
+        assistant("C", tool_calls=[1]),
+    ]
+    assert without_empty_tool_calls(messages) == [
+        assistant("A"),
+        assistant("B"),
+        assistant("C", tool_calls=[1]),
+    ]
 
 
 SCHEMA = {"type": "object"}
@@ -206,7 +223,11 @@ class TestSchema:
                 {
                     "f": {
                         "type": "json_schema",
-                        "json_schema": {"name": "wilmer_structured_output", "strict": False, "schema": SCHEMA},
+                        "json_schema": {
+                            "name": "wilmer_structured_output",
+                            "strict": False,
+                            "schema": SCHEMA,
+                        },
                     }
                 },
                 id="openai",
@@ -219,7 +240,9 @@ class TestSchema:
 
     def test_strict_is_the_default(self):
         """As OpenAI advises."""
-        assert self.attached({"field": "f", "style": "openaiJsonSchema"})["f"]["json_schema"]["strict"] is True
+        assert (
+            self.attached({"field": "f", "style": "openaiJsonSchema"})["f"]["json_schema"]["strict"] is True
+        )
 
     def test_an_existing_value_is_replaced_with_a_warning(self, caplog):
         """The node's schema wins over the preset's."""

@@ -47,7 +47,9 @@ def test_read(delta, read):
 @pytest.mark.parametrize(
     ("delta", "reasoning"),
     [
-        pytest.param({"reasoning_content": "a", "reasoning": "b", "thinking": "c"}, "a", id="one-name-is-used"),
+        pytest.param(
+            {"reasoning_content": "a", "reasoning": "b", "thinking": "c"}, "a", id="one-name-is-used"
+        ),
         pytest.param({"reasoning_content": "", "reasoning": "b"}, "b", id="the-first-with-any"),
         pytest.param({"reasoning_content": None, "reasoning": None}, "", id="null"),
         pytest.param(

@@ -39,11 +39,18 @@ def test_the_choices_own_reason_counts():
 
 def test_no_calls_is_a_text():
     """An empty list, or junk."""
-    assert whole_answer("Hi", tool_calls=[]) == whole_answer("Hi", tool_calls=["x"]) == whole_answer("Hi") == "Hi"
+    assert (
+        whole_answer("Hi", tool_calls=[])
+        == whole_answer("Hi", tool_calls=["x"])
+        == whole_answer("Hi")
+        == "Hi"
+    )
 
 
 def test_a_native_word_that_is_the_same_is_not_told_twice():
     """OpenRouter always sends it."""
     facts = {"native_finish_reason": "stop"}
     assert whole_answer("Hi", finish="stop", facts=facts).native_finish_reason is None
-    assert whole_answer("Hi", finish="stop", facts={"native_finish_reason": "eos"}).native_finish_reason == "eos"
+    assert (
+        whole_answer("Hi", finish="stop", facts={"native_finish_reason": "eos"}).native_finish_reason == "eos"
+    )

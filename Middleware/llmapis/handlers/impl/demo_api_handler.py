@@ -1,0 +1,114 @@
+"""The built-in demo: a scripted model inside the process, so that a first answer needs no backend.
+
+It thinks aloud and repeats its own name, as many small models do, so that the endpoint's cleaning rules have
+something to do. It speaks OpenAI's stream to the common reader; nothing goes over a network.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from Middleware.common.request_context import current_request
+from Middleware.common.types import Batches, JsonObject
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAiApiHandler
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.cancellation_service import cancellation_service
+
+MODEL_NAME = "built-in-demo"
+QUOTED_CHARACTERS = 200
+
+_ANSWER = """\
+<think>The user said: "{quote}". No model is behind me, so I say hello, repeat what I got and tell how to \
+connect a real one.</think>
+
+Assistant: Hello! You wrote: "{quote}"
+
+This is the built-in demo; to talk to a real model, put its address and API type into your endpoint file \
+(Public/Configs/Endpoints/demo/Demo.json) and send the next message."""
+
+_NOTHING = "(nothing yet)"
+
+
+def demo_words(conversation: list[JsonObject]) -> list[str]:
+    """The answer to a conversation, as pieces of a word and the white space behind it."""
+    said = [message["content"] for message in conversation if message.get("role") == "user"]
+    quote = " ".join(_text_of(said[-1]).split()) if said else ""
+    if len(quote) > QUOTED_CHARACTERS:
+        quote = quote[:QUOTED_CHARACTERS].rstrip() + "..."
+    # A quoted tag would end the thought too early.
+    quote = quote.replace("<", "(").replace(">", ")") or _NOTHING
+    return re.findall(r"\S+\s*", _ANSWER.format(quote=quote))
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, list):
+        return " ".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return str(content)
+
+
+@BACKENDS.register("builtInDemo")
+class DemoApiHandler(OpenAiApiHandler):
+    """Answers word by word. The endpoint's URL, samplers and limits have no effect; tools are never called."""
+
+    word_delay_s: ClassVar[float] = 0.018
+    sleep: ClassVar[Callable[[float], None]] = time.sleep
+
+    def _get_api_endpoint_url(self) -> str:
+        return ""
+
+    def _generation_fields(self) -> JsonObject:
+        return {"stream": self.settings.stream}
+
+    def stream_batches(self, call: CallArguments) -> Batches:
+        """The scripted answer; ends without a finish dict when the request is cancelled."""
+        words, usage = self._script(call)
+        return self._spoken(words, usage, call.request_id or "")
+
+    def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
+        """The same answer, in one piece and as late; the empty text when the request is cancelled."""
+        words, usage = self._script(call)
+        told = list(self._paced(words, call.request_id or ""))
+        if len(told) < len(words):
+            return LlmText("")
+        message = {"role": "assistant", "content": "".join(told)}
+        choice = {"message": message, "finish_reason": "stop"}
+        return self.read_whole({"choices": [choice], "usage": usage, "model": MODEL_NAME})
+
+    def _script(self, call: CallArguments) -> tuple[list[str], JsonObject]:
+        payload = self._prepare_payload(call.conversation, call.system_prompt, call.prompt)
+        request = current_request()
+        if request is not None:
+            request.setup_done()
+        messages = payload["messages"]
+        words = demo_words(messages)
+        heard = sum(len(_text_of(message["content"]).split()) for message in messages)
+        return words, {"prompt_tokens": heard, "completion_tokens": len(words)}
+
+    def _paced(self, words: list[str], request_id: str) -> Iterator[str]:
+        """The words, one after a moment each, until the request is cancelled."""
+        for word in words:
+            type(self).sleep(self.word_delay_s)
+            if cancellation_service.is_cancelled(request_id):
+                return
+            yield word
+
+    def _spoken(self, words: list[str], usage: JsonObject, request_id: str) -> Batches:
+        reader = self.new_stream()
+        told = 0
+        for word in self._paced(words, request_id):
+            told += 1
+            choice = {"index": 0, "delta": {"content": word}, "finish_reason": None}
+            yield reader.feed(_event({"model": MODEL_NAME, "choices": [choice]}))
+        if told == len(words):
+            choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            yield reader.feed(_event({"choices": [choice], "usage": usage})) + reader.finish()
+
+
+def _event(chunk: JsonObject) -> bytes:
+    return f"data: {json.dumps(chunk)}\n\n".encode()
