@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,7 +96,7 @@ def test_any_cut_gives_the_same(text, cuts, parser):
     """Cutting the text anywhere changes neither part."""
     splitter = reasoning_splitter(parser)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    pieces = [splitter.feed(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)] + [splitter.finish()]
+    pieces = [splitter.feed(text[a:b]) for a, b in pairwise(edges)] + [splitter.finish()]
     assert ("".join(p[0] for p in pieces), "".join(p[1] for p in pieces)) == split_reasoning(parser, text)
 
 

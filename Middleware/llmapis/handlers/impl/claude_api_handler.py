@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from Middleware.common.types import Chunk, JsonObject, Messages
@@ -67,9 +68,7 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         system, rest = split_system(messages)
-        turns = claude_messages(
-            rest, lambda call_id: thinking_replay.of(self.settings.endpoint.name, call_id)
-        )
+        turns = claude_messages(rest, self._thoughts_of)
         if has_prefill(turns) and self.settings.endpoint.raw.get("claudePrefill") is False:
             turns = without_prefill(turns)
         payload = super()._payload_head(turns)
@@ -83,6 +82,13 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
 
     def _convert_messages(self, messages: Messages) -> Messages:
         return messages
+
+    def _thoughts_of(self, call_id: str) -> list[JsonObject]:
+        """The signed blocks that came with a call; wanted only where this request thinks too."""
+        thinking = self.settings.samplers.get("thinking")
+        if not isinstance(thinking, Mapping) or thinking.get("type") == "disabled":
+            return []
+        return thinking_replay.of(self.settings.endpoint.name, call_id)
 
     def _add_tools(self, payload: JsonObject, tools: list[JsonObject] | None, tool_choice: Any) -> None:
         if not tools:

@@ -54,7 +54,7 @@ def _text_of(content: Any) -> str:
 
 @BACKENDS.register("builtInDemo")
 class DemoApiHandler(OpenAiApiHandler):
-    """Answers word by word. The endpoint's URL, samplers and limits have no effect; tools are never called."""
+    """Answers word by word. The endpoint's URL, samplers and limits have no effect; no tool is called."""
 
     word_delay_s: ClassVar[float] = 0.018
     sleep: ClassVar[Callable[[float], None]] = time.sleep
