@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import importlib
 import logging
-from dataclasses import dataclass, field
 
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
-from Middleware.api.access import AccessRules
 from Middleware.api.answering import log_failure
 from Middleware.api.api_helpers import current_request_id, json_response
+from Middleware.api.api_rules import ServerRules
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
@@ -29,14 +28,6 @@ from Middleware.services.fair_gate import FairGate
 logger = logging.getLogger(__name__)
 
 _DONE = "headrace"
-
-
-@dataclass(frozen=True, slots=True)
-class ServerRules:
-    """What the command line says about the doors. `max_queue` 0: any number may wait."""
-
-    access: AccessRules = field(default_factory=AccessRules)
-    max_queue: int = 0
 
 
 class ApiServer:
@@ -58,7 +49,8 @@ class ApiServer:
         if facts.concurrency_level == "wilmer" and facts.concurrency > 0:
             gate = FairGate(facts.concurrency, rules.max_queue)
             inner = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s)
-        self.app.wsgi_app = FrontDoor(inner, rules.access, ClientWatcher())  # type: ignore[method-assign]
+        self.door = FrontDoor(inner, rules.access, ClientWatcher())
+        self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
     def _prepare(self) -> None:
         self.app.url_map.strict_slashes = False

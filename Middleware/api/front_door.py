@@ -27,10 +27,14 @@ Headers = list[tuple[str, str]]
 
 
 class FrontDoor:
-    """Wraps `app`: the gate and the application behind it."""
+    """Wraps `app`: the gate and the application behind it.
+
+    `lives`: the generation requests whose work lasts.
+    """
 
     def __init__(self, app: WsgiApp, rules: AccessRules, watcher: ClientWatcher) -> None:
         self.app, self._rules, self._watcher = app, rules, watcher
+        self.lives: set[RequestLife] = set()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
@@ -65,6 +69,8 @@ class FrontDoor:
         """
         life = RequestLife(request_id)
         cancellation_service.begin(request_id)
+        self.lives.add(life)
+        life.at_end(lambda: self.lives.discard(life))
         life.at_end(lambda: cancellation_service.acknowledge_cancellation(request_id))
         key = idempotency_key_of(environ)
         if key is not None:
@@ -75,6 +81,10 @@ class FrontDoor:
             environ, lambda: cancellation_service.request_cancellation(request_id)
         )
         return life
+
+    def unanswered(self) -> list[RequestLife]:
+        """The generation requests whose answer is not complete, waiting ones among them."""
+        return [life for life in tuple(self.lives) if not life.answered]
 
 
 def _cors(environ: dict[str, Any]) -> Headers:

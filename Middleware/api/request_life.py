@@ -29,6 +29,7 @@ class RequestLife:
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.arrived = time.monotonic()
+        self.answered = False
         self.watch: Watch | None = None
         self._lock = threading.Lock()
         self._holders = 1
@@ -56,6 +57,7 @@ class RequestLife:
 
     def stop_watching(self) -> None:
         """The answer is complete: from now on the client may go."""
+        self.answered = True
         if self.watch is not None:
             self.watch.stop()
 

@@ -10,7 +10,6 @@ import importlib
 from collections.abc import Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import replace
-from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -125,11 +124,15 @@ def _framed(
     with entered(request):
         context = copy_context()
         batches = open_answer(request, messages, stream=True, tools=tools, tool_choice=tool_choice)
-    pull = partial[Batch | None](context.run, next, batches, None)
+
+    def pull() -> Batch | None:
+        return context.run(lambda: next(batches, None))
+
+    ended = False
     while (batch := pull()) is not None:
-        if not framer.finished:
+        if not ended:
             yield from framer.units(batch)
-            if framer.finished:
-                yield from framer.end()
-    if not framer.finished:
+            ended = framer.finished
+            yield from framer.end() if ended else ()
+    if not ended:
         yield from [*framer.finish_units("stop"), *framer.end()]

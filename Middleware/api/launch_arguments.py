@@ -1,0 +1,221 @@
+"""The command line: words -> one frozen value. Reads no config but what a default needs (port, log file).
+
+Source: spec frontend-api.md 2.2 and workflows.md 17.4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Middleware.api.access import LOOPBACK_NAMES, AccessRules
+from Middleware.api.api_rules import ServerRules
+from Middleware.common.errors import ConfigError
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, LaunchFacts
+from Middleware.config.loader import ConfigSnapshot, tree_of
+from Middleware.config.users import UserSettings, load_user, pointer_user
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_PORT = 5000
+MULTI_USER_PORT = 5050
+DEFAULT_THREADS = 400
+COMMANDS = {
+    "validate": "validate",
+    "schemas": "schemas",
+    "dry_run": "dry_run",
+    "explain": "dry_run",
+    "doctor": "doctor",
+    "memory": "memory",
+}
+"""Argument -> module of `api/commands` that serves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the command line said, resolved. `command`: module of `api/commands` to run instead, or None.
+
+    `log_folder` None: no log file. `warnings` are said once logging is set up.
+    """
+
+    facts: LaunchFacts
+    rules: ServerRules
+    host: str
+    port: int
+    threads: int
+    log_level: str
+    log_folder: Path | None
+    strict: bool
+    command: str | None
+    arguments: argparse.Namespace
+    warnings: tuple[str, ...]
+
+
+def parse(words: Sequence[str]) -> Launch:
+    """Raises SystemExit (status 2) for a usage error."""
+    parser = _parser()
+    given = parser.parse_args(list(words))
+    asked = [name for name in COMMANDS if getattr(given, name) not in (None, False)]
+    if len(asked) > 1:
+        parser.error("at most one of " + ", ".join(f"--{name.replace('_', '-')}" for name in asked))
+    facts = _facts(given)
+    snapshot = tree_of(facts.config_directory).snapshot()
+    warnings: list[str] = []
+    settings = _settings(snapshot, facts)
+    log_folder = _log_folder(given, facts, settings, warnings)
+    host = given.listen
+    return Launch(
+        facts=facts,
+        rules=ServerRules(
+            AccessRules(
+                tuple(given.cors_origin), tuple(given.require_api_key), host in LOOPBACK_NAMES - {"0.0.0.0"}
+            ),
+            given.max_queue,
+        ),
+        host=host,
+        port=_port(given, facts, settings, warnings),
+        threads=given.threads,
+        log_level=given.log_level,
+        log_folder=log_folder if _logs_to_file(given, facts, settings) else None,
+        strict=given.strict,
+        command=COMMANDS[asked[0]] if asked else None,
+        arguments=given,
+        warnings=tuple(warnings),
+    )
+
+
+def _facts(given: argparse.Namespace) -> LaunchFacts:
+    public = _path(given.PublicDirectory) or INSTALL_DIRECTORY / "Public"
+    config = _path(given.ConfigDirectory) or _path(given.config_directory) or public / "Configs"
+    users = [user.strip() for user in given.User if user.strip()]
+    if not users and (given.user or "").strip():
+        users = [given.user.strip()]
+    return LaunchFacts(
+        public_directory=public,
+        config_directory=config,
+        users=tuple(dict.fromkeys(users)),
+        discussion_directory=_path(given.DiscussionDirectory),
+        sqlite_directory=_path(given.UserLevelSqlLiteDirectory),
+        logging_directory=_path(given.LoggingDirectory),
+        concurrency=given.concurrency,
+        concurrency_timeout_s=given.concurrency_timeout,
+        concurrency_level=given.concurrency_level,
+    )
+
+
+def _path(value: str | None) -> Path | None:
+    """A folder; blank counts as absent, slashes at the end are cut, `~` is the home folder."""
+    text = (value or "").strip()
+    cut = text.rstrip("/\\") or text[:1]
+    return Path(cut).expanduser() if cut else None
+
+
+def _settings(snapshot: ConfigSnapshot, facts: LaunchFacts) -> UserSettings | None:
+    """The one user's settings; None in multi-user mode, or when they cannot be read."""
+    if len(facts.users) > 1:
+        return None
+    try:
+        return load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
+    except ConfigError:
+        return None
+
+
+def _port(
+    given: argparse.Namespace, facts: LaunchFacts, settings: UserSettings | None, warnings: list[str]
+) -> int:
+    if given.port is not None:
+        return int(given.port)
+    if len(facts.users) > 1:
+        warnings.append(f"several users: port {MULTI_USER_PORT} is used, their own port settings are not")
+        return MULTI_USER_PORT
+    if settings is None:
+        warnings.append(f"the user's file cannot be read: port {DEFAULT_PORT} is used")
+        return DEFAULT_PORT
+    return settings.port
+
+
+def _logs_to_file(given: argparse.Namespace, facts: LaunchFacts, settings: UserSettings | None) -> bool:
+    return bool(given.file_logging or (settings is not None and settings.use_file_logging))
+
+
+def _log_folder(
+    given: argparse.Namespace, facts: LaunchFacts, settings: UserSettings | None, warnings: list[str]
+) -> Path:
+    """`<user>` in the folder's name is the one user, or removed with a warning."""
+    folder = facts.logging_directory or facts.public_directory / "logs"
+    text = str(folder)
+    if "<user>" not in text:
+        return folder
+    if settings is not None:
+        return Path(text.replace("<user>", settings.name))
+    warnings.append("<user> was removed from the logging directory: there is no single user")
+    return Path(text.replace("<user>", ""))
+
+
+def _at_least(least: int) -> type:
+    """A whole number that is not smaller."""
+
+    def whole(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}")
+        return number
+
+    return whole  # type: ignore[return-value]
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return seconds
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="server.py", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
+    )
+    add = parser.add_argument
+    add("config_directory", nargs="?", help="config directory")
+    add("user", nargs="?", help="the one user")
+    for name in ("ConfigDirectory", "PublicDirectory", "LoggingDirectory"):
+        add(f"--{name}", metavar="PATH")
+    add("--UserLevelSqlLiteDirectory", metavar="PATH", help="folder of the lock databases")
+    add("--DiscussionDirectory", metavar="PATH", help="folder of the discussions")
+    add(
+        "--User",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="repeatable: two or more serve several users",
+    )
+    add("--file-logging", action="store_true", help="write log files")
+    add("--port", type=_at_least(0), metavar="N")
+    add("--listen", nargs="?", default="127.0.0.1", const="0.0.0.0", metavar="ADDR")
+    add("--concurrency", type=_at_least(0), default=1, metavar="N", help="requests at once; 0: no limit")
+    add("--concurrency-timeout", type=_seconds, default=900.0, metavar="S")
+    add("--concurrency-level", choices=("wilmer", "endpoint"), default="wilmer")
+    add("--threads", type=_at_least(1), default=DEFAULT_THREADS, metavar="N")
+    add("--max-queue", type=_at_least(0), default=0, metavar="N", help="requests that may wait; 0: no limit")
+    add("--cors-origin", action="append", default=[], metavar="ORIGIN")
+    add("--require-api-key", action="append", default=[], metavar="KEY")
+    add("--log-level", type=str.upper, choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
+    add("--strict", action="store_true", help="do not start with faulty configuration")
+    _add_commands(parser.add_argument_group("instead of serving (at most one)"))
+    return parser
+
+
+def _add_commands(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--validate", action="store_true", help="check the whole config tree")
+    add("--schemas", metavar="DIR", help="write JSON Schemas for editors")
+    add("--dry-run", metavar="NAME", help="walk a workflow with a stub model")
+    add("--explain", metavar="NAME#N", help="what one node would send")
+    add("--messages", metavar="FILE", help="conversation for --dry-run and --explain")
+    add("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
+    add("--doctor", action="store_true", help="call each endpoint once")
+    add("--memory", nargs="+", metavar="ACTION", help="look after discussions")
+    add("--preview", action="store_true", help="with --memory: show what would happen")

@@ -1,0 +1,70 @@
+"""Where log lines go: the console, one rotating file, or one file a user. Called once, at the start.
+
+Every handler carries the filter that masks secrets. Source: spec frontend-api.md 2.3, memory.md 18.7.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from Middleware.utilities.sensitive_logging_utils import SensitiveFilter
+
+FILE_NAME = "wilmerai.log"
+MAX_BYTES = 3 * 1024 * 1024
+BACKUPS = 7
+FORMAT = "%(asctime)s %(levelname)s [%(user)s] %(name)s: %(message)s"
+_QUIET = {"urllib3": logging.WARNING, "waitress.queue": logging.ERROR, "werkzeug": logging.WARNING}
+
+
+def configure_logging(level: str, folder: Path | None, users: tuple[str, ...] = ()) -> None:
+    """`folder`: where files go, None for the console only.
+
+    With two or more `users` each has a file of its own.
+    """
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if folder is not None:
+        handlers.append(_UserFiles(folder, users) if len(users) > 1 else _file(folder))
+    root = logging.getLogger()
+    for old in [handler for handler in root.handlers if getattr(handler, "is_headrace", False)]:
+        root.removeHandler(old)
+        old.close()
+    for handler in handlers:
+        handler.addFilter(SensitiveFilter())
+        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.is_headrace = True  # type: ignore[attr-defined]
+        root.addHandler(handler)
+    root.setLevel(level)
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(max(least, root.level))
+
+
+def _file(folder: Path) -> RotatingFileHandler:
+    folder.mkdir(parents=True, exist_ok=True)
+    return RotatingFileHandler(
+        folder / FILE_NAME, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True
+    )
+
+
+class _UserFiles(logging.Handler):
+    """One rotating file a user; what belongs to no request goes to the file above them."""
+
+    def __init__(self, folder: Path, users: tuple[str, ...]) -> None:
+        super().__init__()
+        self._common = _file(folder)
+        self._files = {user: _file(folder / user) for user in users}
+
+    def setFormatter(self, fmt: logging.Formatter | None) -> None:
+        super().setFormatter(fmt)
+        for handler in (self._common, *self._files.values()):
+            handler.setFormatter(fmt)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._files.get(getattr(record, "user", ""), self._common).emit(record)
+
+    def close(self) -> None:
+        for handler in (self._common, *self._files.values()):
+            handler.close()
+        super().close()

@@ -1,0 +1,140 @@
+"""The application behind waitress: bound, announced, and brought to an orderly end by a signal.
+
+The only module that knows waitress. Source: spec frontend-api.md 2.3 and 2.4.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from waitress.server import BaseWSGIServer, create_server  # type: ignore[import-untyped]
+
+from Middleware.api.api_server import ApiServer
+from Middleware.api.demo_hints import demo_hints
+from Middleware.api.launch_arguments import Launch
+from Middleware.api.startup import served_users, warm_up
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.loader import default_snapshot
+from Middleware.services.cancellation_service import cancellation_service
+
+logger = logging.getLogger(__name__)
+
+CANCEL_S = 5.0
+"""How long a stop waits for the requests that it cancelled."""
+REST_S = 30.0
+"""How long a stop waits for nodes after an answer."""
+
+
+def serve(launch: Launch, server: ApiServer) -> int:
+    """Serve until SIGTERM or SIGINT; then exit status 0. 1 when the port cannot be bound."""
+    dispatchers: dict[int, Any] = {}
+    try:
+        waitress = create_server(
+            server.app,
+            map=dispatchers,
+            host=launch.host,
+            port=launch.port,
+            threads=launch.threads,
+            channel_timeout=14400,
+            connection_limit=4000,
+            backlog=1024,
+            channel_request_lookahead=1,
+            asyncore_use_poll=True,
+            url_scheme="http",
+            expose_tracebacks=False,
+            clear_untrusted_proxy_headers=True,
+            ident=None,
+        )
+    except OSError as error:
+        print(f"cannot listen on {launch.host}:{launch.port}: {error}", file=sys.stderr)
+        return 1
+    listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
+    signals = _Signals()
+    threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
+    _announce(launch, listeners[0].effective_port)
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    signals.wait()
+    _stop(server, listeners, signals)
+    return 0
+
+
+class _Signals:
+    """Counts SIGTERM and SIGINT."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._seen = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take)
+
+    def _take(self, number: int, frame: object) -> None:
+        self._count += 1
+        self._seen.set()
+
+    @property
+    def repeated(self) -> bool:
+        return self._count > 1
+
+    def wait(self) -> None:
+        while not self._seen.wait(3600):
+            continue
+
+
+def _announce(launch: Launch, port: int) -> None:
+    facts = launch_facts()
+    host = f"[{launch.host}]" if ":" in launch.host else launch.host
+    address = f"http://{host}:{port}"
+    users = served_users()
+    print(
+        f"listening on {address} users={','.join(users)} "
+        f"concurrency={facts.concurrency}/{facts.concurrency_level}",
+        flush=True,
+    )
+    if launch.host == "127.0.0.1":
+        print("only this machine can reach it; --listen opens it to the network", flush=True)
+    for line in demo_hints(default_snapshot(), users, address):
+        print(line, flush=True)
+
+
+def _warm_up() -> None:
+    """The edge of a background thread: what fails here must not stop a server that already answers."""
+    try:
+        warm_up()
+    except Exception:
+        logger.exception("the check of the configuration failed")
+
+
+def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals) -> None:
+    """No new connections; unanswered requests are cancelled; what runs after an answer may end."""
+    logger.info("stopping: %d requests are running", len(server.door.lives))
+    for listener in listeners:
+        listener.trigger.pull_trigger(_closing(listener))
+    for life in server.door.unanswered():
+        cancellation_service.request_cancellation(life.request_id)
+    _wait(lambda: not server.door.unanswered(), CANCEL_S, signals)
+    if not _wait(lambda: not server.door.lives, REST_S, signals):
+        logger.warning("stopped while %d requests had nodes to run", len(server.door.lives))
+
+
+def _closing(listener: BaseWSGIServer) -> Callable[[], None]:
+    def close() -> None:
+        listener.del_channel()
+        listener.socket.close()
+
+    return close
+
+
+def _wait(over: Callable[[], bool], limit_s: float, signals: _Signals) -> bool:
+    """Until `over()`, the time limit, or a second signal."""
+    end = time.monotonic() + limit_s
+    while not over():
+        if time.monotonic() > end or signals.repeated:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,97 @@
+"""From the command line to an application that can serve: users checked, logging, locks, doors.
+
+Binds nothing. What is heavy (the engine, the check of what users can reach) is loaded behind the bound port.
+Source: spec frontend-api.md 2.3 and workflows.md 16.12.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+
+from Middleware.api.api_server import ApiServer
+from Middleware.api.launch_arguments import Launch
+from Middleware.api.logging_setup import configure_logging
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
+from Middleware.config.users import load_user, pointer_user
+
+logger = logging.getLogger(__name__)
+
+
+def prepare(launch: Launch) -> ApiServer:
+    """The application of this command line. Raises SystemExit when it cannot serve."""
+    set_launch_facts(launch.facts)
+    if not _users_are_fit(default_snapshot(), launch.facts.users, launch.strict):
+        raise SystemExit(1)
+    configure_logging(launch.log_level, launch.log_folder, launch.facts.users)
+    for warning in launch.warnings:
+        logger.warning("%s", warning)
+    if launch.strict and not check_reachable():
+        raise SystemExit(1)
+    try:
+        return ApiServer(rules=launch.rules)
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from error
+
+
+def _users_are_fit(snapshot: ConfigSnapshot, users: tuple[str, ...], strict: bool) -> bool:
+    """Each problem of a user file is printed.
+
+    A missing file stops the start; a faulty one only when `strict`.
+    """
+    fit = True
+    for user in users:
+        try:
+            load_user(snapshot, user)
+        except ConfigMissing as error:
+            print(error, file=sys.stderr)
+            fit = False
+        except ConfigError as error:
+            print(error, file=sys.stderr)
+            fit = fit and not strict
+    return fit
+
+
+def served_users() -> list[str]:
+    """The configured users, or the pointer's; none when that cannot be read."""
+    users = launch_facts().users
+    if users:
+        return list(users)
+    try:
+        return [pointer_user(default_snapshot())]
+    except ConfigError as error:
+        logger.error("%s", error)
+        return []
+
+
+def check_reachable() -> bool:
+    """Check all that the served users can reach and log the findings. True: no errors."""
+    check = importlib.import_module("Middleware.workflows.managers.config_check")
+    snapshot = check.checked_tree(launch_facts().config_directory).snapshot()
+    levels = {"error": logging.ERROR, "warning": logging.WARNING}
+    findings = [f for f in check.check_users(snapshot, served_users()) if f.level in levels]
+    for finding in findings:
+        logger.log(levels[finding.level], "%s", finding)
+    return all(finding.level != "error" for finding in findings)
+
+
+def warm_up() -> None:
+    """Load the engine, drop the locks of dead instances, check what can be reached: behind the bound port."""
+    importlib.import_module("Middleware.workflows.managers.categorization")
+    run = importlib.import_module("Middleware.workflows.processors.run")
+    locking = importlib.import_module("Middleware.services.locking_service")
+    manager = importlib.import_module("Middleware.workflows.managers.workflow_manager")
+    snapshot = default_snapshot()
+    for name in served_users():
+        try:
+            user = load_user(snapshot, name)
+        except ConfigError:
+            continue
+        database = locking.lock_database(run.lock_folder(user), name)
+        if database.exists():
+            manager.process_services().locking(database).remove_dead()
+    check_reachable()

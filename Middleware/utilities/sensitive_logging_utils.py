@@ -1,0 +1,114 @@
+"""Secrets never reach a log: a filter that masks them, and what stands for content that is not shown.
+
+The state "redaction is on" is the current request's `privacy`; it follows the request into every thread.
+Source: spec memory.md 14 and 18.7, frontend-api.md 6.3.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+from Middleware.common.request_context import current_request
+
+REDACTED = "[Redacted]"
+MASK = "***"
+SECRET_KEYS = frozenset(
+    {
+        "access_token",
+        "api_key",
+        "api_secret",
+        "apikey",
+        "auth",
+        "auth_token",
+        "authorization",
+        "bearer_token",
+        "client_secret",
+        "passwd",
+        "password",
+        "private_key",
+        "privatekey",
+        "pwd",
+        "refresh_token",
+        "secret",
+        "token",
+    }
+)
+_BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;]+")
+_URL_PASSWORD = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*:)[^\s/@'\"]+(@)")
+_NAMED = re.compile(
+    r"(?i)(['\"]?\b(?:x-)?(?:" + "|".join(sorted(SECRET_KEYS)).replace("_", "[_-]?") + r")['\"]?\s*[:=]\s*)"
+    r"(['\"]?)(?!bearer\b)[^\s'\",;}&]+"
+)
+_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AIza)[-_][A-Za-z0-9_-]{12,}|\bAIza[A-Za-z0-9_-]{20,}")
+_IMAGE = re.compile(r"(data:image/[a-zA-Z0-9.+-]+;base64,)([A-Za-z0-9+/=]{200,})")
+LONG = 1000
+_END = 100
+_IMAGE_END = 50
+MIN_SECRET = 6
+"""A shorter key is not searched for in texts: it would be found everywhere."""
+
+
+def redaction_is_on() -> bool:
+    """Claims that prompts and answers of the current request must not be logged."""
+    request = current_request()
+    return request is not None and request.privacy
+
+
+def shown(text: str) -> str:
+    """A prompt or answer as a log line may show it: shortened, or `[Redacted]`."""
+    return REDACTED if redaction_is_on() else shortened(text)
+
+
+def shortened(text: str) -> str:
+    """Base64 images keep their prefix and 50 characters at each end, long texts 100 at each end."""
+    text = _IMAGE.sub(lambda m: f"{m[1]}{m[2][:_IMAGE_END]}...{m[2][-_IMAGE_END:]}", text)
+    return text if len(text) <= LONG else f"{text[:_END]}...{text[-_END:]}"
+
+
+def masked(text: str, *secrets: str | None) -> str:
+    """`text` without bearer tokens, values of secret names, passwords in URLs, and the given secrets."""
+    for secret in secrets:
+        if secret and len(secret) >= MIN_SECRET:
+            text = text.replace(secret, MASK)
+    text = _BEARER.sub(rf"\1{MASK}", text)
+    text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
+    text = _NAMED.sub(rf"\1\2{MASK}", text)
+    return _KEY_LIKE.sub(MASK, text)
+
+
+def masked_config(value: Any) -> Any:
+    """A copy of a config value in which the values of secret names are masked."""
+    if isinstance(value, dict):
+        return {
+            key: MASK if str(key).lower() in SECRET_KEYS else masked_config(item)
+            for key, item in value.items()
+        }
+    return [masked_config(item) for item in value] if isinstance(value, list) else value
+
+
+class SensitiveFilter(logging.Filter):
+    """Stands on every handler: writes the request's user into the record and masks what is secret in it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "is_masked", False):
+            return True
+        request = current_request()
+        record.user = request.user if request else "system"
+        key = request.api_key if request else None
+        record.msg, record.args = masked(record.getMessage(), key), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = _discreet(masked(record.exc_text, key))
+        record.is_masked = True
+        return True
+
+
+def _discreet(traceback: str) -> str:
+    """A traceback quotes its error's text, which may quote a prompt: with redaction on that is not shown."""
+    if not redaction_is_on():
+        return traceback
+    frames = [line for line in traceback.splitlines() if line.startswith(("  File ", "Traceback"))]
+    return "\n".join([*frames, REDACTED])

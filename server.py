@@ -1,0 +1,57 @@
+"""Headrace: the entry point. Command line -> application -> waitress; also the WSGI application for gunicorn.
+
+    python server.py --User mira
+    gunicorn -k gevent 'server:get_application("--User", "mira")'
+
+`application` is `get_application()`, built when the name is first read. Importing this module starts nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from Middleware.api.launch_arguments import Launch, parse
+from Middleware.common.instance_global_variables import set_launch_facts
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+
+@cache
+def get_application(*words: str) -> Flask:
+    """The WSGI application of a command line. Raises SystemExit when it cannot serve."""
+    startup = importlib.import_module("Middleware.api.startup")
+    application: Flask = startup.prepare(parse(words)).app
+    return application
+
+
+def __getattr__(name: str) -> Any:
+    if name == "application":
+        return get_application()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Serve until a signal, or run a command. The exit status."""
+    launch = parse(sys.argv[1:] if words is None else words)
+    if launch.command is not None:
+        return _run_command(launch)
+    startup = importlib.import_module("Middleware.api.startup")
+    serving = importlib.import_module("Middleware.api.serving")
+    status: int = serving.serve(launch, startup.prepare(launch))
+    return status
+
+
+def _run_command(launch: Launch) -> int:
+    set_launch_facts(launch.facts)
+    command = importlib.import_module(f"Middleware.api.commands.{launch.command}")
+    status: int = command.run(launch.arguments)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
