@@ -1,0 +1,103 @@
+"""Nodes of one `parallelGroup` run at the same time, when nothing stands against it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from Middleware.common.errors import WorkflowError
+from Middleware.common.request_context import current_request, entered
+from Middleware.workflows.processors.parallel_group import group_end, obstacle
+
+
+def say(content: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "StaticResponse", "content": content, **fields}
+
+
+def member(prompt: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "Standard", "endpointName": "chat", "prompt": prompt, "parallelGroup": "g", **fields}
+
+
+LOCK = {"type": "WorkflowLock", "workflowLockId": "l", "parallelGroup": "g"}
+
+OBSTACLES = [
+    ("independent", [member("a"), member("b"), say("x")], None),
+    ("reference-to-an-earlier-node", [say("x"), member("{agent1Output}"), member("b"), say("x")], None),
+    ("reference-to-a-member", [member("a"), member("{agent1Output}"), say("x")], "uses the output of node 1"),
+    (
+        "reference-to-a-members-thoughts",
+        [member("{agent2Thinking}"), member("b"), say("x")],
+        "uses the output",
+    ),
+    ("the-last-node-answers", [member("a"), member("b")], "answers the user"),
+    ("a-lock", [member("a"), LOCK, say("x")], "cannot run beside"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "why"), [o[1:] for o in OBSTACLES], ids=[o[0] for o in OBSTACLES])
+def test_obstacles(house, nodes, why):
+    """What may not stand in a group, and who says so."""
+    start = next(i for i, node in enumerate(nodes) if "parallelGroup" in node)
+    said = obstacle(nodes, start, group_end(nodes, start), len(nodes) - 1)
+    assert (said is None) if why is None else (why in said)
+
+
+class TestGroups:
+    def test_members_run_at_the_same_time(self, house):
+        """Each waits for the other; one after the other they would never end."""
+        meeting = threading.Barrier(3, timeout=20)
+
+        def reply(call: Any) -> str:
+            meeting.wait()
+            return call.conversation[0]["content"].upper()
+
+        house.model.replies = [reply]
+        nodes = [member("a"), member("b"), member("c"), say("{agent1Output}{agent2Output}{agent3Output}")]
+        assert house.ask(*nodes).text == "ABC"
+
+    def test_the_user_limits_the_threads(self, house):
+        """With one, nothing runs beside anything."""
+        house.user["maxParallelNodes"] = 1
+        names = set()
+        house.model.replies = [lambda _: names.add(threading.current_thread().name) or "x"]
+        house.ask(member("a"), member("b"), say("x"))
+        assert names == {threading.current_thread().name}
+
+    def test_nested_groups_cannot_starve(self, house):
+        """Members that have groups of their own end, with two threads in all."""
+        house.user["maxParallelNodes"] = 2
+        house.workflow("Child", member("a"), member("b"), say("{agent1Output}{agent2Output}"))
+        call = {"type": "CustomWorkflow", "workflowName": "Child", "parallelGroup": "g"}
+        house.model.replies = ["x"]
+        assert house.ask(call, call, call, say("{agent1Output}{agent2Output}{agent3Output}")).text == "xxxxxx"
+
+    def test_all_are_waited_for_and_the_first_failure_counts(self, house):
+        """The lowest node number, whoever failed first."""
+        house.model.replies = ["x"]
+        nodes = [member("a"), member("a", endpointName="no1"), member("a", endpointName="no2"), say("x")]
+        with pytest.raises(WorkflowError, match="no1"):
+            house.ask(*nodes)
+        assert len(house.model.calls) == 1
+
+    def test_on_node_error_acts_on_its_member(self, house):
+        """The others give what they give."""
+        bad = member("a", endpointName="no", onNodeError="continue", errorText="e")
+        house.model.replies = ["x"]
+        assert house.ask(member("a"), bad, say("{agent1Output}{agent2Output}")).text == "xe"
+
+    def test_a_group_with_an_obstacle_runs_in_order(self, house, caplog):
+        """With a warning; results are the same."""
+        house.model.replies = [lambda call: call.conversation[0]["content"] + "!"]
+        assert house.ask(member("a"), member("{agent1Output}"), say("{agent2Output}")).text == "a!!"
+        assert "one node after the other" in caplog.text
+
+    def test_members_know_the_request(self, house):
+        """Threads run in the request's context."""
+        seen = set()
+        house.model.replies = [lambda _: seen.add(current_request().request_id) or "x"]
+        house.workflow("Main", member("a"), member("b"), member("c"), say("x"))
+        with entered(house.manager().request):
+            list(house.open())
+        assert seen == {"r1"}
