@@ -1,0 +1,500 @@
+"""One POST over a real socket: what a read brings, every way to break, retries, pool, cancellation."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+import zlib
+
+import pytest
+import responses
+
+from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.llmapis.wire.abort import AbortHandle
+from Middleware.llmapis.wire.http import Post, Transport
+
+
+@pytest.fixture
+def transport():
+    """A transport of its own, which does not really wait between tries."""
+    made = Transport(pause=lambda handle, seconds: made.pauses.append(seconds), jitter=lambda: 0.5)
+    made.pauses = []
+    yield made
+    made.close()
+
+
+def post(url, **more):
+    return Post(url=url + "/x", body=b"{}", headers={"Content-Type": "application/json"}, endpoint="E", **more)
+
+
+def body_of(transport, url, handle=None, **more):
+    answer = transport.post(post(url, **more), handle or AbortHandle())
+    try:
+        return answer.read_all()
+    finally:
+        answer.close()
+
+
+def answering(*parts, keep=False):
+    """A script: read a request, send the parts, close."""
+
+    def script(peer):
+        while peer.request():
+            peer.send(*parts)
+            if not keep:
+                return
+
+    return script
+
+
+TEXT = b"data: one\n\ndata: two\n\n"
+RAW_DEFLATE = zlib.compressobj(wbits=-15)
+DEFLATED = RAW_DEFLATE.compress(TEXT) + RAW_DEFLATE.flush()
+
+
+class TestBodies:
+    def cases(self, rig):
+        return {
+            "chunked": rig.SSE_HEAD + rig.chunked(TEXT[:7], TEXT[7:]),
+            "chunk-extension-and-trailer": rig.SSE_HEAD + b"16;a=b\r\n" + TEXT + b"\r\n0;x\r\nX-T: 1\r\n\r\n",
+            "bare-newlines": rig.SSE_HEAD + b"16\n" + TEXT + b"\n0\n\n",
+            "http-1.0": rig.head(version="1.0") + TEXT,
+            "connection-close": rig.head(connection="close") + TEXT,
+            "content-length": rig.head(content_length="22") + TEXT,
+            "gzip-chunked": rig.head(transfer_encoding="chunked", content_encoding="gzip") + rig.chunked(gzip.compress(TEXT)),
+            "gzip-of-two-members": rig.head(connection="close", content_encoding="gzip") + gzip.compress(TEXT[:9]) + gzip.compress(TEXT[9:]),
+            "deflate": rig.head(connection="close", content_encoding="deflate") + zlib.compress(TEXT),
+            "raw-deflate": rig.head(connection="close", content_encoding="deflate") + DEFLATED,
+        }  # fmt: skip
+
+    @pytest.mark.parametrize("size", [1, 3, 9999])
+    @pytest.mark.parametrize("name", ["chunked", "chunk-extension-and-trailer", "bare-newlines", "http-1.0", "connection-close", "content-length", "gzip-chunked", "gzip-of-two-members", "deflate", "raw-deflate"])  # fmt: skip
+    def test_every_framing_and_coding(self, serve, rig, transport, name, size):
+        """The same bytes come out, however they are framed, coded and cut."""
+        data = self.cases(rig)[name]
+        pieces = [data[i : i + size] for i in range(0, len(data), size)]
+        server = serve(answering(*pieces))
+        assert body_of(transport, server.url) == TEXT
+
+    @pytest.mark.parametrize("name", ["chunked", "http-1.0"])
+    def test_what_came_is_given_before_more_comes(self, serve, rig, transport, name):
+        """A piece is delivered before the server sends the next: nothing waits to fill a block."""
+        go_on = threading.Event()
+
+        def script(peer):
+            peer.request()
+            pack = (lambda piece: rig.chunked(piece, end=False)) if name == "chunked" else (lambda piece: piece)
+            peer.send(rig.SSE_HEAD if name == "chunked" else rig.head(version="1.0"))
+            for piece in (b"a", b"b", b"c"):
+                peer.send(pack(piece))
+                assert go_on.wait(5)
+                go_on.clear()
+            peer.send(b"0\r\n\r\n" if name == "chunked" else b"")
+
+        server = serve(script)
+        answer = transport.post(post(server.url), AbortHandle())
+        seen = []
+        for data in answer.reads():
+            seen.append(data)
+            go_on.set()
+        answer.close()
+        assert seen == [b"a", b"b", b"c"]
+
+    def test_all_that_one_read_brought_comes_together(self, serve, rig, transport):
+        """Transfer chunks that arrived together are one piece."""
+        server = serve(answering(rig.SSE_HEAD + rig.chunked("a", "b", "c")))
+        answer = transport.post(post(server.url), AbortHandle())
+        assert list(answer.reads()) == [b"abc"]
+        answer.close()
+
+    def test_silence_is_told(self, serve, rig, transport, monkeypatch):
+        """While nothing comes there are ticks; the read time-out counts them up."""
+        monkeypatch.setattr("Middleware.llmapis.wire.http.TICK_S", 0.05)
+        server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD), peer.closed()))
+        answer = transport.post(post(server.url, read_timeout_s=0.2), AbortHandle())
+        ticks = []
+        with pytest.raises(BackendError, match="nothing came for 0.2 s") as caught:
+            ticks.extend(answer.reads())
+        answer.close()
+        assert set(ticks) == {b""}
+        assert len(ticks) >= 2
+        assert caught.value.kind == "timeout"
+
+    BROKEN = {
+        "chunked-without-last-chunk": lambda rig: rig.SSE_HEAD + rig.chunked(TEXT, end=False),
+        "chunk-cut": lambda rig: rig.SSE_HEAD + b"16\r\ndata",
+        "short-content-length": lambda rig: rig.head(content_length="99") + TEXT,
+    }
+
+    @pytest.mark.parametrize("name", BROKEN)
+    def test_a_cut_body_is_a_lost_connection(self, serve, rig, transport, name):
+        """A body that ends too early never passes for a whole one."""
+        server = serve(answering(self.BROKEN[name](rig)))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert caught.value.kind == "connection_lost"
+
+    def test_a_reset_is_a_lost_connection(self, serve, rig, transport):
+        """Also where the body has no length."""
+        go_on = threading.Event()
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.head(version="1.0") + TEXT)
+            go_on.wait(5)
+            peer.reset()
+
+        server = serve(script)
+        answer = transport.post(post(server.url), AbortHandle())
+        with pytest.raises(BackendError) as caught:
+            for _ in answer.reads():
+                go_on.set()
+        answer.close()
+        assert caught.value.kind == "connection_lost"
+
+    @pytest.mark.parametrize(
+        "tail", [b"zz\r\n", b"-5\r\n", b"2\r\nabcd\r\n", b"x" * 20000], ids=["no-number", "negative", "too-long", "endless"]
+    )
+    def test_nonsense_is_a_protocol_error(self, serve, rig, transport, tail):
+        """Chunk sizes that are none."""
+        server = serve(answering(rig.SSE_HEAD + tail))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert caught.value.kind == "protocol_error"
+
+    def test_gzip_that_is_none_is_a_protocol_error(self, serve, rig, transport):
+        """The header lies."""
+        server = serve(answering(rig.head(connection="close", content_encoding="gzip") + TEXT))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert caught.value.kind == "protocol_error"
+
+    @responses.activate
+    def test_stand_ins_without_a_socket_work(self, transport):
+        """The `responses` library has no socket; its body is read through its own reader."""
+        responses.post("http://backend.test/x", body=TEXT)
+        assert body_of(transport, "http://backend.test") == TEXT
+
+
+class TestPool:
+    def test_ten_calls_one_connection(self, serve, rig, transport):
+        """A connection whose body was read to its end is used again, chunked or counted."""
+        sent = iter([rig.SSE_HEAD + rig.chunked(TEXT), rig.head(content_length="22") + TEXT] * 5)
+
+        def script(peer):
+            while peer.request():
+                peer.send(next(sent))
+
+        server = serve(script)
+        assert [body_of(transport, server.url) for _ in range(10)] == [TEXT] * 10
+        assert server.accepted == 1
+
+    def test_an_unread_answer_does_not_poison_the_pool(self, serve, rig, transport):
+        """Closing in the middle closes the connection; the next call gets its own."""
+        server = serve(answering(rig.SSE_HEAD + rig.chunked(TEXT, end=False), keep=True))
+        for _ in range(2):
+            answer = transport.post(post(server.url), AbortHandle())
+            assert next(answer.reads()) == TEXT
+            answer.close()
+            answer.close()
+        assert server.accepted == 2
+
+    def test_a_connection_that_the_server_dropped_is_replaced_silently(self, serve, rig, transport):
+        """Keep-alive time-outs of servers are no failures, also without retries."""
+        server = serve(answering(rig.head(content_length="22") + TEXT))
+        assert [body_of(transport, server.url, tries=1) for _ in range(3)] == [TEXT] * 3
+
+    def test_a_server_that_drops_the_second_request_is_asked_on_a_new_connection(self, serve, rig, transport):
+        """The request was already on its way when the server closed."""
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.head(content_length="22") + TEXT)
+            peer.request()
+
+        server = serve(script)
+        assert [body_of(transport, server.url, tries=1) for _ in range(2)] == [TEXT] * 2
+        assert transport.pauses == []
+        assert server.accepted == 2
+
+    def test_idle_connections_are_dropped(self, serve, rig, transport, monkeypatch):
+        """After a minute without use the socket is closed, not kept for ever."""
+        gone = threading.Event()
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.head(content_length="22") + TEXT)
+            if peer.closed():
+                gone.set()
+
+        server = serve(script)
+        body_of(transport, server.url)
+        transport._adapter.close_idle(time.monotonic() + 30)
+        assert not gone.wait(0.05)
+        transport._adapter.close_idle(time.monotonic() + 61)
+        assert gone.wait(5)
+        assert body_of(transport, server.url) == TEXT
+
+    def test_an_idle_connection_is_not_used_after_a_minute(self, serve, rig, transport, monkeypatch):
+        """Also when nothing swept it."""
+        server = serve(answering(rig.head(content_length="22") + TEXT, keep=True))
+        body_of(transport, server.url)
+        monkeypatch.setattr("Middleware.llmapis.wire.connections.IDLE_S", 0.0)
+        monkeypatch.setattr("Middleware.llmapis.wire.http.SWEEP_EVERY_S", 0.0)
+        body_of(transport, server.url)
+        assert server.accepted == 2
+
+    def test_no_cookie_and_no_netrc(self, serve, rig, transport, monkeypatch, tmp_path):
+        """What a server sets is not sent back, and the user's `.netrc` does not replace the key."""
+        netrc = tmp_path / "netrc"
+        netrc.write_text("machine 127.0.0.1 login a password b\n")
+        monkeypatch.setenv("NETRC", str(netrc))
+        server = serve(answering(rig.head(content_length="22", set_cookie="a=b") + TEXT, keep=True))
+        body_of(transport, server.url)
+        body_of(transport, server.url)
+        assert all("cookie" not in r["headers"] and "authorization" not in r["headers"] for r in server.requests)
+
+    def test_a_proxy_is_never_asked_for_loopback(self, serve, rig, transport, monkeypatch):
+        """Whatever the environment says."""
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        server = serve(answering(rig.head(content_length="22") + TEXT))
+        assert body_of(transport, server.url) == TEXT
+
+    def test_a_proxy_is_asked_for_other_hosts(self, serve, rig, transport, monkeypatch):
+        """The environment's proxy gets the whole URL."""
+        server = serve(answering(rig.head(content_length="22") + TEXT))
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, server.url)
+        assert body_of(transport, "http://llm.invalid:81") == TEXT
+        assert server.requests[0]["line"].startswith("POST http://llm.invalid:81/x ")
+
+    def test_pinned_addresses_are_connected_to(self, serve, rig, transport):
+        """No DNS answer can lead elsewhere; the Host header keeps the name."""
+        server = serve(answering(rig.head(content_length="22") + TEXT))
+        url = f"http://llm.invalid:{server.port}"
+        assert body_of(transport, url, AbortHandle(pinned=("127.0.0.1",))) == TEXT
+        assert server.requests[0]["headers"]["host"] == f"llm.invalid:{server.port}"
+
+
+class TestFailures:
+    STATUSES = [
+        (301, "bad_url", 1),
+        (400, "bad_request", 1),
+        (401, "auth", 1),
+        (403, "auth", 1),
+        (404, "not_found", 1),
+        (408, "timeout", 3),
+        (413, "bad_request", 1),
+        (422, "bad_request", 1),
+        (429, "rate_limited", 3),
+        (500, "server_error", 3),
+        (502, "server_error", 3),
+        (503, "overloaded", 3),
+        (504, "server_error", 3),
+        (529, "overloaded", 3),
+    ]
+
+    @pytest.mark.parametrize(("status", "kind", "tries"), STATUSES, ids=[str(s[0]) for s in STATUSES])
+    def test_status_kind_and_tries(self, serve, rig, transport, status, kind, tries):
+        """What each status means and how often it is tried."""
+        reply = rig.json_answer({"error": {"message": "no"}}, f"{status} X", location="http://elsewhere.invalid/")
+        server = serve(answering(reply, keep=True))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert (caught.value.kind, caught.value.status, len(server.requests)) == (kind, status, tries)
+        assert server.accepted == 1
+        assert transport.pauses == [0.5, 1.0][: tries - 1]
+
+    def test_no_retries_with_a_backup(self, serve, rig, transport):
+        """One attempt; the backup is quicker than a pause."""
+        server = serve(answering(rig.json_answer({}, "503 X"), keep=True))
+        with pytest.raises(BackendError):
+            body_of(transport, server.url, tries=1)
+        assert len(server.requests) == 1
+
+    @pytest.mark.parametrize(("value", "pause"), [("7", 7.0), ("900", 30.0), ("nonsense", 0.5)])
+    def test_retry_after_is_honoured_up_to_a_bound(self, serve, rig, transport, value, pause):
+        """The server's own wish, at most 30 s."""
+        replies = iter([rig.json_answer({}, "429 X", retry_after=value), rig.head(content_length="22") + TEXT])
+
+        def script(peer):
+            while peer.request():
+                peer.send(next(replies))
+
+        server = serve(script)
+        assert body_of(transport, server.url) == TEXT
+        assert transport.pauses == [pause]
+
+    def test_a_refused_connection_is_tried_three_times(self, transport):
+        """Quickly given up; the message names the place, not the URL."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        with pytest.raises(BackendError, match=f"cannot connect to 127.0.0.1:{port}: Connection refused") as caught:
+            body_of(transport, f"http://127.0.0.1:{port}")
+        assert caught.value.kind == "connect_error"
+        assert transport.pauses == [0.5, 1.0]
+
+    def test_an_unknown_host_is_a_connect_error(self, transport, monkeypatch):
+        """DNS has no answer."""
+
+        def no_answer(*args, **kwargs):
+            raise socket.gaierror(-2, "Name or service not known")
+
+        monkeypatch.setattr(socket, "getaddrinfo", no_answer)
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, "http://llm.invalid")
+        assert caught.value.kind == "connect_error"
+
+    @pytest.mark.parametrize("url", ["ftp://h", "h:8080", "http://", "http://[::1", ""], ids=str)
+    def test_an_unusable_url(self, transport, url):
+        """Said before anything is sent."""
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, url)
+        assert caught.value.kind == "bad_url"
+
+    def test_a_server_that_hangs_up_without_an_answer(self, serve, rig, transport):
+        """Tried once more, then a lost connection."""
+        server = serve(lambda peer: peer.request())
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert caught.value.kind == "connection_lost"
+        assert server.accepted == 2
+
+    def test_a_server_that_does_not_speak_http(self, serve, rig, transport):
+        """Not retried."""
+        server = serve(answering(b"SSH-2.0-x\r\n\r\n"))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert caught.value.kind == "protocol_error"
+
+    def test_no_headers_in_time(self, serve, rig, transport):
+        """The read time-out also counts for the headers; not retried."""
+        server = serve(lambda peer: (peer.request(), peer.closed()))
+        with pytest.raises(BackendError, match=r"no answer within 0.1 s") as caught:
+            body_of(transport, server.url, read_timeout_s=0.1)
+        assert caught.value.kind == "timeout"
+        assert len(server.requests) == 1
+
+    def test_a_key_in_the_servers_words_is_hidden(self, serve, rig, transport):
+        """Some servers say which key was wrong."""
+        server = serve(answering(rig.json_answer({"error": {"message": "bad key sk-secret"}}, "401 X")))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url, secret="sk-secret")
+        assert caught.value.message == "bad key ***"
+        assert "sk-secret" not in str(caught.value.native)
+
+    def test_an_error_body_that_breaks_is_still_an_error(self, serve, rig, transport):
+        """The status says enough."""
+        server = serve(answering(rig.head("401 X", content_length="99") + b'{"err'))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert caught.value.kind == "auth"
+
+
+class TestCancellation:
+    def cancelled_within(self, transport, url, ready, **more):
+        """Cancel as soon as `ready` is set; the seconds that the call then takes to end."""
+        handle, ended = AbortHandle(), []
+
+        def run():
+            try:
+                body_of(transport, url, handle, **more)
+            except RequestCancelled:
+                ended.append(time.monotonic())
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert ready.wait(5)
+        begun = time.monotonic()
+        handle.abort()
+        thread.join(5)
+        return ended[0] - begun
+
+    def test_while_the_headers_are_awaited(self, serve, rig, transport):
+        """Prefill: the call ends at once, and the server sees it."""
+        asked, seen = threading.Event(), threading.Event()
+
+        def script(peer):
+            peer.request()
+            asked.set()
+            if peer.closed(5):
+                seen.set()
+
+        server = serve(script)
+        assert self.cancelled_within(transport, server.url, asked) < 0.5
+        assert seen.wait(2)
+
+    def test_in_the_stream(self, serve, rig, transport):
+        """The same when it is already answering."""
+        asked, seen = threading.Event(), threading.Event()
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.SSE_HEAD, rig.chunked("a", end=False))
+            asked.set()
+            if peer.closed(5):
+                seen.set()
+
+        server = serve(script)
+        assert self.cancelled_within(transport, server.url, asked) < 0.5
+        assert seen.wait(2)
+
+    def test_while_connecting(self, transport, monkeypatch):
+        """A connect that hangs is woken: the socket is known before it connects."""
+        started = threading.Event()
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        real = socket.socket.connect
+
+        def connect(sock, address):
+            started.set()
+            return real(sock, address)
+
+        monkeypatch.setattr(socket.socket, "connect", connect)
+        try:
+            port = listener.getsockname()[1]
+            assert self.cancelled_within(transport, f"http://127.0.0.1:{port}", started) < 0.5
+        finally:
+            for sock in (*fillers, listener):
+                sock.close()
+
+    def test_in_the_tls_handshake(self, serve, rig, transport):
+        """A server that never answers the hello."""
+        arrived = threading.Event()
+
+        def script(peer):
+            peer.sock.recv(1)
+            arrived.set()
+            peer.closed(5)
+
+        server = serve(script)
+        assert self.cancelled_within(transport, server.url.replace("http:", "https:"), arrived) < 0.5
+
+    def test_in_the_pause_between_tries(self, serve, rig):
+        """Waiting does not outlive the request."""
+        transport = Transport()
+        asked = threading.Event()
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.json_answer({}, "429 X", retry_after="20"))
+            asked.set()
+
+        server = serve(script)
+        assert self.cancelled_within(transport, server.url, asked) < 0.5
+        transport.close()
+
+    def test_before_it_begins(self, transport):
+        """Nothing is sent."""
+        handle = AbortHandle()
+        handle.abort()
+        with pytest.raises(RequestCancelled):
+            transport.post(post("http://127.0.0.1:9"), handle)
