@@ -79,9 +79,16 @@ class _History:
 class ConfigTree:
     """All files below one config root. One a process; thread-safe."""
 
-    def __init__(self, root: Path | str, check_workflow: WorkflowCheck | None = None) -> None:
+    def __init__(
+        self,
+        root: Path | str,
+        check_workflow: WorkflowCheck | None = None,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         self.root = Path(root)
         self.check_workflow = check_workflow
+        self._clock = clock
         self._prefix = os.path.join(os.fspath(self.root), "")
         self._lock = threading.RLock()
         self._files: dict[str, _History] = {}
@@ -91,7 +98,7 @@ class ConfigTree:
 
     def snapshot(self) -> ConfigSnapshot:
         """One consistent view, as of now."""
-        snapshot = ConfigSnapshot(self, time.time_ns())
+        snapshot = ConfigSnapshot(self, self._clock())
         with self._lock:
             self._live.add(snapshot)
         return snapshot
@@ -103,7 +110,7 @@ class ConfigTree:
         """
         if files is None:
             files = (p.relative_to(self.root).as_posix() for p in sorted(self.root.rglob("*.json")))
-        now = time.time_ns()
+        now = self._clock()
         for relative in files:
             self.version(relative, now)
 
@@ -130,7 +137,7 @@ class ConfigTree:
             history = self._files.get(relative)
             if key is None and history is None:
                 return None
-            now = time.time_ns()
+            now = self._clock()
             version = self._gone(relative, now) if key is None else self._load(relative, key, now)
             settled = key is None or now - max(key[0], key[2]) > _SETTLED_NS
             if history is None:
@@ -144,12 +151,15 @@ class ConfigTree:
             return history
 
     def _gone(self, relative: str, now: int) -> _Version:
-        """The state "no such file", since its folder changed."""
-        try:
-            changed = os.stat(os.path.dirname(self._prefix + relative)).st_mtime_ns
-        except OSError:
-            changed = now
-        return _Version(min(changed, now), missing=True, fingerprint=-1)
+        """The state "no such file", since the nearest folder that is there changed."""
+        folder = os.path.dirname(self._prefix + relative)
+        while folder != os.path.dirname(folder):
+            try:
+                now = min(os.stat(folder).st_mtime_ns, now)
+                break
+            except OSError:
+                folder = os.path.dirname(folder)
+        return _Version(now, missing=True, fingerprint=-1)
 
     def _load(self, relative: str, key: tuple[int, ...], now: int) -> _Version:
         version = _Version(min(max(key[0], key[2]), now))
@@ -180,7 +190,7 @@ class ConfigTree:
 
     def _still_needed(self, versions: tuple[_Version, ...]) -> tuple[_Version, ...]:
         """What running requests may see, and always the last good version."""
-        oldest = min((snapshot.since for snapshot in self._live), default=time.time_ns())
+        oldest = min((snapshot.since for snapshot in self._live), default=self._clock())
         keep = len(versions) - 1
         while keep > 0 and (versions[keep].since > oldest or not versions[keep].good):
             keep -= 1
@@ -208,7 +218,7 @@ class ConfigTree:
         except (OSError, ValueError):
             return [], []
         found = ([n for n, is_dir in marked if is_dir], [n for n, is_dir in marked if not is_dir])
-        if time.time_ns() - changed > _SETTLED_NS:
+        if self._clock() - changed > _SETTLED_NS:
             self._listings[folder] = (changed, found)
         return found
 

@@ -34,8 +34,8 @@ def _forgiving(text: str, file: str) -> Any:
     """Comments, then commas before a closing bracket, become blanks of the same length; then it must be
     JSON.
     """
-    blanked = _without(text, "/")
-    blanked = _without(blanked, ",")
+    blanked = _TOKENS.sub(_blank_comment, text)
+    blanked = _TOKENS.sub(_blank_comma, blanked)
     try:
         return json.loads(blanked)
     except json.JSONDecodeError as error:
@@ -45,11 +45,16 @@ def _forgiving(text: str, file: str) -> Any:
         raise ConfigError("nested too deeply", file=file) from error
 
 
-def _without(text: str, first: str) -> str:
-    """`text` with the tokens that begin with `first` blanked out; strings and line ends stay."""
+def _blank_comment(match: re.Match[str]) -> str:
+    token = match.group()
+    return _COMMENT.sub(" ", token) if token.startswith("/") else token
 
-    def blank(match: re.Match[str]) -> str:
-        token = match.group()
-        return _COMMENT.sub(" ", token) if token.startswith(first) else token
 
-    return _TOKENS.sub(blank, text)
+def _blank_comma(match: re.Match[str]) -> str:
+    """A comma after a value and before a closing bracket; one that follows no value stays, and is an error."""
+    if match.group() != ",":
+        return match.group()
+    before = match.start() - 1
+    while before >= 0 and match.string[before].isspace():
+        before -= 1
+    return "," if before < 0 or match.string[before] in "[{,:" else " "

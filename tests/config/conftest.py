@@ -1,0 +1,37 @@
+"""A config tree on disk that a test fills, and a clock that it moves."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Middleware.config.loader import ConfigSnapshot, ConfigTree
+
+
+class Configs:
+    """A config root. `put` writes a file, `tree` reads it; `later` moves the tree's clock on."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._ahead = 0
+        self.tree = ConfigTree(root, clock=lambda: time.time_ns() + self._ahead)
+
+    def put(self, relative: str, content: Any) -> None:
+        path = self.root / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+    def later(self, seconds: float = 10) -> None:
+        self._ahead += int(seconds * 1e9)
+
+    def snapshot(self) -> ConfigSnapshot:
+        return self.tree.snapshot()
+
+
+@pytest.fixture
+def configs(tmp_path: Path) -> Configs:
+    return Configs(tmp_path / "Configs")

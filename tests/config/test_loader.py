@@ -1,0 +1,311 @@
+"""Config files are read once, seen in one state by one request, and again when they change."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+
+import pytest
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.config import loader
+from Middleware.config.loader import ConfigTree, default_snapshot, tree_of
+from Middleware.config.validation import ERROR, Finding
+
+FILE = "PromptTemplates/x.json"
+
+
+def template(text):
+    return {"promptTemplateEndToken": text}
+
+
+class TestReading:
+    def test_a_file_is_parsed_once(self, configs):
+        """Later snapshots share the very same value."""
+        configs.put(FILE, template("a"))
+        first = configs.snapshot().read(FILE)
+        configs.later()
+        assert configs.snapshot().read(FILE) is first
+
+    def test_a_missing_file_is_named(self, configs):
+        with pytest.raises(ConfigMissing, match=r"PromptTemplates/none\.json"):
+            configs.snapshot().read("PromptTemplates/none.json")
+
+    def test_a_missing_file_is_no_memory(self, configs):
+        """Names that come from outside leave nothing behind."""
+        configs.snapshot().find("PromptTemplates/none.json")
+        assert configs.tree._files == {}
+
+    def test_every_fault_is_in_one_message(self, configs):
+        configs.put("Endpoints/x.json", {"endpoint": 5, "modelNameToSendToAPI": 6})
+        with pytest.raises(ConfigError) as caught:
+            configs.snapshot().read("Endpoints/x.json")
+        said = str(caught.value)
+        assert "Endpoints/x.json" in said
+        assert all(name in said for name in ("apiTypeConfigFileName", "/endpoint", "/modelNameToSendToAPI"))
+
+    def test_each_request_gets_an_error_of_its_own(self, configs):
+        """Raised errors carry tracebacks, so they are never shared."""
+        configs.put(FILE, "[")
+        snapshot = configs.snapshot()
+        caught = []
+        for _ in range(2):
+            with pytest.raises(ConfigError) as error:
+                snapshot.read(FILE)
+            caught.append(error.value)
+        assert caught[0] is not caught[1]
+
+    def test_a_folder_in_place_of_a_file_is_an_error(self, configs):
+        (configs.root / FILE).mkdir(parents=True)
+        with pytest.raises(ConfigError, match="cannot be read"):
+            configs.snapshot().read(FILE)
+
+    def test_a_name_that_no_file_can_have_is_missing(self, configs):
+        snapshot = configs.snapshot()
+        assert not snapshot.exists("Users/a\0.json")
+        assert not snapshot.exists("Users/a\0")
+        assert snapshot.files("Users/a\0") == []
+
+    def test_derived_values_are_made_once_a_version(self, configs):
+        configs.put(FILE, template("a"))
+        made = []
+        for _ in range(3):
+            configs.snapshot().derived(FILE, "upper", lambda d: made.append(d) or "A")
+        assert len(made) == 1
+
+    def test_readers_in_many_threads_share_one_value(self, configs):
+        configs.put(FILE, template("a"))
+        seen = []
+        threads = [
+            threading.Thread(target=lambda: seen.append(configs.snapshot().read(FILE))) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({id(value) for value in seen}) == 1
+
+
+class TestHotReload:
+    def test_an_edit_is_seen_by_the_next_request(self, configs):
+        configs.put(FILE, template("old"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, template("newer"))
+        assert configs.snapshot().read(FILE) == template("newer")
+
+    def test_an_edit_of_the_same_size_within_one_tick_is_seen(self, configs):
+        """Two writes may leave the same time and size behind; a fresh file is read again."""
+        configs.put(FILE, template("a"))
+        stat = os.stat(configs.root / FILE)
+        configs.snapshot().read(FILE)
+        configs.put(FILE, template("b"))
+        os.utime(configs.root / FILE, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        assert configs.snapshot().read(FILE) == template("b")
+
+    def test_a_running_request_keeps_what_it_began_with(self, configs):
+        """Also for a file that it has not read yet."""
+        configs.put(FILE, template("old"))
+        configs.snapshot().read(FILE)
+        configs.later(-60)
+        running = configs.snapshot()
+        configs.later(60)
+        configs.put(FILE, template("new"))
+        assert configs.snapshot().read(FILE) == template("new")
+        assert running.read(FILE) == template("old")
+
+    def test_a_file_that_was_never_loaded_is_read_as_it_is(self, configs):
+        configs.later(-60)
+        running = configs.snapshot()
+        configs.later(60)
+        configs.put(FILE, template("new"))
+        assert running.read(FILE) == template("new")
+
+    def test_a_file_from_the_future_is_believed_once_it_was_seen(self, configs):
+        """A clock that is wrong elsewhere must not freeze a file."""
+        configs.put(FILE, template("old"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, template("new"))
+        future = os.stat(configs.root / FILE).st_mtime_ns + 10**15
+        os.utime(configs.root / FILE, ns=(future, future))
+        configs.snapshot().read(FILE)
+        configs.later()
+        assert configs.snapshot().read(FILE) == template("new")
+
+    def test_old_versions_go_when_no_request_needs_them(self, configs):
+        for text in ("one", "two--", "three----"):
+            configs.put(FILE, template(text))
+            configs.snapshot().read(FILE)
+            configs.later()
+            gc.collect()
+        assert len(configs.tree._files[FILE].versions) <= 2
+
+    def test_a_deleted_file_is_missing_for_new_requests_only(self, configs):
+        configs.put(FILE, template("old"))
+        configs.snapshot().read(FILE)
+        configs.later(-60)
+        running = configs.snapshot()
+        configs.later(60)
+        os.unlink(configs.root / FILE)
+        assert running.read(FILE) == template("old")
+        configs.later()
+        with pytest.raises(ConfigMissing):
+            configs.snapshot().read(FILE)
+
+    def test_a_file_that_comes_back_is_read(self, configs):
+        configs.put(FILE, template("old"))
+        configs.snapshot().read(FILE)
+        os.rename(configs.root / FILE, configs.root / "kept")
+        configs.later()
+        assert not configs.snapshot().exists(FILE)
+        os.rename(configs.root / "kept", configs.root / FILE)
+        configs.later()
+        assert configs.snapshot().read(FILE) == template("old")
+
+    def test_a_deleted_folder_takes_its_files_along(self, configs):
+        configs.put("Presets/A/x.json", {"top_p": 1})
+        configs.snapshot().read("Presets/A/x.json")
+        os.rename(configs.root / "Presets", configs.root / "Gone")
+        configs.later()
+        assert not configs.snapshot().exists("Presets/A/x.json")
+
+
+class TestLastGoodVersion:
+    def test_a_broken_edit_leaves_the_last_good_version(self, configs, caplog):
+        """The error is logged once, however many requests come."""
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, '{"promptTemplateEndToken": ')
+        for _ in range(3):
+            configs.later()
+            assert configs.snapshot().read(FILE) == template("good")
+        errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+        assert len(errors) == 1
+        assert FILE in errors[0] and "last good version" in errors[0]
+
+    def test_a_repaired_file_is_used(self, configs):
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, "[")
+        configs.snapshot().read(FILE)
+        configs.put(FILE, template("better"))
+        assert configs.snapshot().read(FILE) == template("better")
+
+    def test_the_last_good_one_survives_many_broken_edits(self, configs):
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        for broken in ("[", "[[", '{"promptTemplateEndToken": 5}'):
+            configs.put(FILE, broken)
+            configs.later()
+            assert configs.snapshot().read(FILE) == template("good")
+
+    def test_without_a_good_version_the_request_fails(self, configs, caplog):
+        """A second broken edit is logged too."""
+        configs.put(FILE, "[")
+        with pytest.raises(ConfigError, match="line 1"):
+            configs.snapshot().read(FILE)
+        configs.put(FILE, "[[")
+        with pytest.raises(ConfigError):
+            configs.snapshot().read(FILE)
+        assert [r for r in caplog.records if r.levelno == logging.ERROR]
+
+    def test_nodes_are_checked_by_those_who_know_them(self, configs):
+        """A workflow with a fault in a node counts as broken when the tree was given the node check."""
+
+        def no_colour(file, document):
+            return [Finding(file, "/0/colour", ERROR, "found red")] if document[0].get("colour") else []
+
+        tree = ConfigTree(configs.root, no_colour)
+        configs.put("Workflows/a/Main.json", [{"colour": "red"}])
+        with pytest.raises(ConfigError, match="found red"):
+            tree.snapshot().read("Workflows/a/Main.json")
+        configs.put("Workflows/a/Main.json", [{}])
+        assert tree.snapshot().read("Workflows/a/Main.json") == [{}]
+
+    def test_the_checker_sees_the_newest_version(self, configs):
+        """However wrong it is, or why it is no JSON."""
+        configs.put("Endpoints/x.json", {"endpoint": "u", "apiTypeConfigFileName": "A"})
+        configs.snapshot().read("Endpoints/x.json")
+        configs.put("Endpoints/x.json", {"endpoint": 5})
+        assert configs.snapshot().inspect("Endpoints/x.json") == ({"endpoint": 5}, None)
+        configs.put("Endpoints/x.json", "{")
+        document, error = configs.snapshot().inspect("Endpoints/x.json")
+        assert document is None and "line 1" in str(error)
+        with pytest.raises(ConfigMissing):
+            configs.snapshot().inspect("Endpoints/none.json")
+
+
+class TestCase:
+    def test_the_only_other_spelling_is_used_with_one_warning(self, configs, caplog):
+        configs.put("ApiTypes/Open-AI-API.json", {"type": "x"})
+        for _ in range(2):
+            assert configs.snapshot().find("apitypes/open-ai-api.json") == "ApiTypes/Open-AI-API.json"
+        assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 1
+
+    def test_two_other_spellings_are_an_error(self, configs):
+        configs.put("ApiTypes/ABC.json", {"type": "x"})
+        configs.put("ApiTypes/abC.json", {"type": "x"})
+        with pytest.raises(ConfigError, match="two ways"):
+            configs.snapshot().find("ApiTypes/abc.json")
+
+    def test_the_exact_spelling_comes_first(self, configs):
+        configs.put("ApiTypes/ABC.json", {"type": "x"})
+        configs.put("ApiTypes/abc.json", {"type": "x"})
+        assert configs.snapshot().find("ApiTypes/abc.json") == "ApiTypes/abc.json"
+
+    def test_an_exact_second_place_beats_a_forgiven_first(self, configs):
+        """What works without forgiveness goes on as it did."""
+        configs.put("Presets/A/ana/Cold.json", {"n": 1})
+        configs.put("Presets/A/cold.json", {"n": 2})
+        tried = ["Presets/A/ana/cold.json", "Presets/A/cold.json"]
+        assert configs.snapshot().first(tried) == "Presets/A/cold.json"
+        assert configs.snapshot().first(tried[:1]) == "Presets/A/ana/Cold.json"
+        assert configs.snapshot().first(["Presets/A/none.json"]) is None
+
+    def test_folders_and_files_are_listed(self, configs):
+        configs.put("Workflows/b/x.json", [])
+        configs.put("Workflows/a/x.json", [])
+        configs.put("Workflows/y.json", [])
+        configs.put("Workflows/notes.txt", "n")
+        snapshot = configs.snapshot()
+        assert snapshot.folders("Workflows/") == ["a", "b"]
+        assert snapshot.files("Workflows") == ["y"]
+        assert snapshot.exists("Workflows/a") and not snapshot.exists("Workflows/c")
+
+    def test_a_listing_is_kept_until_its_folder_changes(self, configs):
+        configs.put("Users/a.json", {})
+        configs.later()
+        first = configs.tree.listing("Users")
+        assert configs.tree.listing("Users") is first
+        configs.put("Users/b.json", {})
+        assert configs.snapshot().files("Users") == ["a", "b"]
+
+
+class TestProcess:
+    def test_preload_reads_everything_and_raises_nothing(self, configs):
+        configs.put("Users/a.json", "{")
+        configs.put(FILE, template("good"))
+        configs.tree.preload()
+        configs.tree.preload([FILE])
+        configs.put(FILE, "[")
+        assert configs.snapshot().read(FILE) == template("good")
+
+    def test_there_is_one_tree_for_a_root(self, configs):
+        assert tree_of(configs.root) is tree_of(configs.root)
+        assert loader.tree_of(configs.root).root == configs.root
+
+    def test_names_that_are_called_without_a_snapshot_use_the_request(self, configs):
+        snapshot = configs.snapshot()
+        with entered(RequestContext("r", "u", "openai", snapshot=snapshot)):
+            assert default_snapshot() is snapshot
+
+    def test_or_the_launch_configuration(self, configs):
+        before = launch_facts()
+        set_launch_facts(LaunchFacts(config_directory=configs.root))
+        try:
+            assert default_snapshot().root == configs.root
+        finally:
+            set_launch_facts(before)

@@ -1,0 +1,84 @@
+"""Names become paths below the config root, or are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import ConfigError
+from Middleware.config import paths
+from Middleware.config.users import UserSettings
+
+ANA = UserSettings("ana")
+LAN = UserSettings(
+    "ana",
+    endpoint_configs_sub_directory="lan/fast/",
+    preset_configs_sub_directory_override="p",
+    workflow_configs_sub_directory_override="flows",
+    structured_output_configs_sub_directory="so",
+    shared_workflows_sub_directory_override="team",
+)
+
+FLAT = [("a", True), ("a b.c", True), ("..a", True), ("", False), (".", False), ("..", False), ("a/b", False), ("a\\b", False), ("a:b", False), ("a\0", False), (None, False), (5, False)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "flat"), FLAT, ids=[repr(c[0]) for c in FLAT])
+def test_flat_names(value, flat):
+    assert paths.is_flat_name(value) is flat
+
+
+BUILT = [
+    (paths.user_file("Ana"), "Users/ana.json"),
+    (paths.endpoint_file(ANA, "x"), "Endpoints/x.json"),
+    (paths.endpoint_file(LAN, "d/x"), "Endpoints/lan/fast/d/x.json"),
+    (paths.preset_files(ANA, "T", "x"), ("Presets/T/ana/x.json", "Presets/T/x.json")),
+    (paths.preset_files(LAN, "", "x"), ("Presets/p/x.json", "Presets/x.json")),
+    (paths.api_type_file("A"), "ApiTypes/A.json"),
+    (paths.prompt_template_file("_chatonly"), "PromptTemplates/_chatonly.json"),
+    (paths.routing_file("r"), "Routing/r.json"),
+    (paths.mcp_server_file("m"), "MCPServers/m.json"),
+    (paths.structured_output_files(ANA, "s"), ("StructuredOutputs/ana/s.json", "StructuredOutputs/s.json")),
+    (paths.structured_output_files(LAN, "s"), ("StructuredOutputs/so/s.json", "StructuredOutputs/s.json")),
+    (ANA.workflow_folder, "ana"),
+    (LAN.workflow_folder, "flows"),
+    (paths.workflow_file("a/b", "tools/x"), "Workflows/a/b/tools/x.json"),
+    (paths.workflow_file("a", "../b/x"), "Workflows/b/x.json"),
+    (ANA.shared_folder, "Workflows/_shared"),
+    (LAN.shared_folder, "Workflows/team"),
+    (paths.shared_workflow_folder(LAN, "x"), "team/x"),
+]
+
+
+@pytest.mark.parametrize(("path", "expected"), BUILT, ids=[str(c[1]) for c in BUILT])
+def test_paths(path, expected):
+    assert path == expected
+
+
+REFUSED = [
+    ("user", lambda: paths.user_file("../x")),
+    ("endpoint-up", lambda: paths.endpoint_file(ANA, "../ana/x")),
+    ("endpoint-empty-part", lambda: paths.endpoint_file(ANA, "a//b")),
+    ("endpoint-backslash", lambda: paths.endpoint_file(ANA, "a\\b")),
+    ("endpoint-drive", lambda: paths.endpoint_file(ANA, "c:x")),
+    ("endpoint-empty", lambda: paths.endpoint_file(ANA, "")),
+    ("endpoint-number", lambda: paths.endpoint_file(ANA, 5)),
+    ("endpoint-folder", lambda: paths.endpoint_file(UserSettings("a", endpoint_configs_sub_directory="../x"), "y")),
+    ("api-type", lambda: paths.api_type_file("/etc/x")),
+    ("preset", lambda: paths.preset_files(ANA, "T", "../x")),
+    ("preset-type", lambda: paths.preset_files(ANA, "../T", "x")),
+    ("template", lambda: paths.prompt_template_file("..")),
+    ("routing", lambda: paths.routing_file("../x")),
+    ("mcp", lambda: paths.mcp_server_file("a/b")),
+    ("structured", lambda: paths.structured_output_files(ANA, "a/b")),
+    ("workflow-out", lambda: paths.workflow_file("a", "../../x")),
+    ("workflow-absolute", lambda: paths.workflow_file("a", "/x")),
+    ("workflow-folder-absolute", lambda: paths.workflow_file("/a", "x")),
+    ("workflow-backslash", lambda: paths.workflow_file("a", "b\\x")),
+    ("workflow-empty", lambda: paths.workflow_file("a", "")),
+    ("shared", lambda: paths.shared_folder(UserSettings("a", shared_workflows_sub_directory_override="../.."))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", [c[1] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_names_that_leave_their_folder_are_refused(build):
+    with pytest.raises(ConfigError):
+        build()

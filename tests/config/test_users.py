@@ -1,0 +1,117 @@
+"""A user file becomes one frozen value with every default."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import pytest
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config.users import (
+    SETTINGS,
+    UserSettings,
+    load_user,
+    means_true,
+    pointer_user,
+    settings_of,
+    user_names,
+)
+from Middleware.config.validation import schema
+
+VALUES = [
+    ("number", {"port": 5061}, "port", 5061),
+    ("default", {}, "port", 5000),
+    ("null-is-absent", {"port": None}, "port", 5000),
+    ("empty-text-is-absent", {"sharedWorkflowsSubDirectoryOverride": ""}, "shared_workflows_sub_directory_override", "_shared"),
+    ("truthy-flag", {"customWorkflowOverride": 1}, "custom_workflow_override", True),
+    ("attempts-below-one", {"maxCategorizationAttempts": 0}, "max_categorization_attempts", 1),
+    ("attempts", {"maxCategorizationAttempts": 3}, "max_categorization_attempts", 3),
+    ("number-as-text", {"staticStreamDelayMs": "20"}, "static_stream_delay_ms", 20),
+    ("no-number", {"staticStreamDelayMs": "x"}, "static_stream_delay_ms", 0),
+    ("wrong-type-of-text", {"customWorkflow": 5}, "custom_workflow", ""),
+    ("variables", {"userWideWorkflowVariables": {"a": 1}}, "user_wide_workflow_variables", {"a": 1}),
+    ("variables-no-object", {"userWideWorkflowVariables": [1]}, "user_wide_workflow_variables", {}),
+    ("clamp-word", {"clampPromptToContextWindow": " Yes "}, "clamp_prompt_to_context_window", True),
+    ("clamp-other-word", {"clampPromptToContextWindow": "maybe"}, "clamp_prompt_to_context_window", False),
+    ("roots", {"pythonModuleRoots": ["/a"]}, "python_module_roots", ("/a",)),
+    ("roots-empty", {"pythonModuleRoots": []}, "python_module_roots", ()),
+    ("roots-absent", {}, "python_module_roots", None),
+    ("roots-no-list", {"pythonModuleRoots": "/a"}, "python_module_roots", None),
+    ("web-ui-task", {"openWebUITaskWorkflow": "Tasks"}, "open_web_ui_task_workflow", "Tasks"),
+    ("web-ui-tools", {"interceptOpenWebUIToolRequests": True}, "intercept_open_web_ui_tool_requests", True),
+    ("liveness", {"livenessToolCall": {"toolName": " ping "}}, "liveness_tool_call", {"toolName": "ping", "arguments": {}}),
+    ("liveness-arguments", {"livenessToolCall": {"toolName": "p", "arguments": {"a": 1}}}, "liveness_tool_call", {"toolName": "p", "arguments": {"a": 1}}),
+    ("liveness-malformed", {"livenessToolCall": {"arguments": {}}}, "liveness_tool_call", None),
+    ("liveness-bad-arguments", {"livenessToolCall": {"toolName": "p", "arguments": 5}}, "liveness_tool_call", None),
+    ("liveness-no-object", {"livenessToolCall": "p"}, "liveness_tool_call", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "name", "value"), [c[1:] for c in VALUES], ids=[c[0] for c in VALUES])
+def test_values(document, name, value):
+    assert getattr(settings_of("ana", document), name) == value
+
+
+def test_a_malformed_liveness_call_is_warned_of(caplog):
+    settings_of("ana", {"livenessToolCall": 5})
+    assert [r.levelno for r in caplog.records] == [logging.WARNING]
+
+
+def test_every_setting_of_the_schema_exists_and_no_other():
+    """Fields that are accepted but not read have no value."""
+    unread = {"stream", "verboseLogging", "defaultParallelProcessWorkflow", "description"}
+    assert set(SETTINGS) == set(schema("user")["properties"]) - unread
+
+
+def test_defaults_of_schema_and_settings_agree():
+    defaults = {
+        key: rule["default"] for key, rule in schema("user")["properties"].items() if "default" in rule
+    }
+    settings = UserSettings("ana")
+    assert defaults == {key: getattr(settings, SETTINGS[key].name) for key in defaults}
+
+
+def test_settings_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        UserSettings("ana").port = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("value", "truth"), [("on", True), ("1", True), ("0", False), (True, True), (None, False)]
+)
+def test_words_for_true(value, truth):
+    assert means_true(value) is truth
+
+
+class TestFiles:
+    def test_the_name_is_lowered_for_the_file_alone(self, configs):
+        configs.put("Users/ana.json", {"port": 1})
+        user = load_user(configs.snapshot(), "Ana")
+        assert (user.name, user.port, user.workflow_folder, dict(user.raw)) == ("Ana", 1, "Ana", {"port": 1})
+
+    def test_a_file_in_another_case_is_found(self, configs):
+        configs.put("Users/Ana.json", {"port": 1})
+        assert load_user(configs.snapshot(), "ana").port == 1
+
+    def test_a_missing_user_is_named_with_the_nearest(self, configs):
+        configs.put("Users/anna.json", {})
+        with pytest.raises(ConfigMissing, match="did you mean 'anna'"):
+            load_user(configs.snapshot(), "ana")
+        with pytest.raises(ConfigMissing, match="there are: anna"):
+            load_user(configs.snapshot(), "zz")
+
+    def test_two_requests_share_the_settings(self, configs):
+        configs.put("Users/ana.json", {})
+        assert load_user(configs.snapshot(), "ana") is load_user(configs.snapshot(), "ana")
+
+    def test_user_names_leave_the_pointer_out(self, configs):
+        configs.put("Users/_current-user.json", {"currentUser": "ana"})
+        configs.put("Users/ana.json", {})
+        assert user_names(configs.snapshot()) == ["ana"]
+        assert pointer_user(configs.snapshot()) == "ana"
+
+    def test_a_blank_pointer_is_an_error(self, configs):
+        configs.put("Users/_current-user.json", {"currentUser": " "})
+        with pytest.raises(ConfigError, match="/currentUser"):
+            pointer_user(configs.snapshot())

@@ -1,0 +1,185 @@
+"""Faults are told all at once: file, JSON pointer, what was found, what is allowed, the nearest known name."""
+
+from __future__ import annotations
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from Middleware.config import validation
+from Middleware.config.validation import (
+    ERROR,
+    KINDS,
+    NOTE,
+    WARNING,
+    check,
+    check_file,
+    distance,
+    errors_of,
+    json_pointer,
+    nearest,
+    nearest_file,
+    schema,
+    unknown_fields,
+)
+
+ENDPOINT = {"endpoint": "http://h", "apiTypeConfigFileName": "A"}
+
+# file, document, pointer, level, words of the message
+TYPOS = [
+    ("user-field", "Users/a.json", {"customWorkflowOveride": True}, "/customWorkflowOveride", WARNING, "customWorkflowOverride"),
+    ("user-type", "Users/a.json", {"port": "x"}, "/port", ERROR, 'found "x", allowed: a whole number'),
+    ("user-choice", "Users/a.json", {"outboundPolicy": "blok-private"}, "/outboundPolicy", ERROR, "'block-private'"),
+    ("user-flag", "Users/a.json", {"allowSharedWorkflows": "no"}, "/allowSharedWorkflows", WARNING, "true or false"),
+    ("user-list", "Users/a.json", [], "", ERROR, "found a list, allowed: an object"),
+    ("user-liveness", "Users/a.json", {"livenessToolCall": {"toolname": "x"}}, "/livenessToolCall", WARNING, "'toolName' is missing"),
+    ("pointer", "Users/_current-user.json", {"currentUsr": "a"}, "", ERROR, "'currentUser' is missing (is 'currentUsr' meant"),
+    ("endpoint-missing", "Endpoints/x/a.json", {"endpoint": "u", "apiTypeConfigFileNam": "A"}, "", ERROR, "'apiTypeConfigFileNam' meant"),
+    ("endpoint-two-missing", "Endpoints/a.json", {}, "", ERROR, "'endpoint' is missing; 'apiTypeConfigFileName' is missing"),
+    ("endpoint-field", "Endpoints/a.json", ENDPOINT | {"remove_thinking_": True}, "/remove_thinking_", WARNING, "removeThinking"),
+    ("endpoint-choice", "Endpoints/a.json", ENDPOINT | {"reasoningOutput": "dropp"}, "/reasoningOutput", ERROR, "did you mean 'drop'"),
+    ("endpoint-sampler", "Endpoints/a.json", ENDPOINT | {"presetSamplers": {"temprature": 1}}, "/presetSamplers/temprature", WARNING, "temperature"),
+    ("endpoint-header", "Endpoints/a.json", ENDPOINT | {"extraHeaders": {"X-A/B": 5}}, "/extraHeaders/X-A~1B", ERROR, "a text"),
+    ("endpoint-level", "Endpoints/a.json", ENDPOINT | {"wilmerContextEstimationLevel": "bold"}, "/wilmerContextEstimationLevel", WARNING, "balanced"),
+    ("endpoint-window", "Endpoints/a.json", ENDPOINT | {"maxContextTokenSize": 0}, "/maxContextTokenSize", ERROR, "1 or more"),
+    ("endpoint-timeout", "Endpoints/a.json", ENDPOINT | {"readTimeoutInSeconds": 0}, "/readTimeoutInSeconds", ERROR, "more than 0"),
+    ("apitype", "ApiTypes/a.json", {"tpye": "x"}, "", ERROR, "'type' is missing (is 'tpye' meant"),
+    ("apitype-mode", "ApiTypes/a.json", {"type": "x", "thinking": {"mode": "effrt"}}, "/thinking/mode", WARNING, "'effort'"),
+    ("apitype-nested", "ApiTypes/a.json", {"type": "x", "structuredOutput": {"filed": "f"}}, "/structuredOutput/filed", WARNING, "'field'"),
+    ("preset", "Presets/A/a.json", ["temperature"], "", ERROR, "an object"),
+    ("template", "PromptTemplates/a.json", {"promptTemplateSystemPrefx": ""}, "/promptTemplateSystemPrefx", WARNING, "promptTemplateSystemPrefix"),
+    ("template-role", "PromptTemplates/a.json", {"promptTemplateOtherPrefix": 5}, "/promptTemplateOtherPrefix", ERROR, "a text"),
+    ("routing", "Routing/a.json", {"CODE": {"descripton": "x", "workflow": "y"}}, "/CODE", ERROR, "'descripton' meant"),
+    ("mcp", "MCPServers/a.json", {"transport": "stdoi"}, "/transport", ERROR, "'stdio'"),
+    ("mcp-command", "MCPServers/a.json", {"transport": "stdio"}, "", ERROR, "'command' is missing"),
+    ("mcp-url", "MCPServers/a.json", {"transport": "sse", "command": "x"}, "", ERROR, "'url' is missing"),
+    ("mcp-guard", "MCPServers/a.json", {"transport": "sse", "url": "u", "blockPrivateAddresses": "no"}, "/blockPrivateAddresses", ERROR, "true or false"),
+    ("mcp-hosts", "MCPServers/a.json", {"transport": "sse", "url": "u", "allowedHosts": []}, "/allowedHosts", ERROR, "at least 1"),
+    ("structured", "StructuredOutputs/a.json", {}, "", ERROR, "not empty"),
+    ("workflow", "Workflows/a/b.json", "text", "", ERROR, "a list of nodes, or an object"),
+    ("workflow-nodes", "Workflows/a/b.json", {"nodes": {}}, "/nodes", ERROR, "a list of nodes"),
+    ("workflow-node", "Workflows/a/b.json", [{}, "x"], "/1", ERROR, 'found "x", allowed: an object'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "document", "pointer", "level", "words"), [c[1:] for c in TYPOS], ids=[c[0] for c in TYPOS]
+)
+def test_a_typo_is_told_with_its_place_and_a_way_out(file, document, pointer, level, words):
+    """One table for every kind of file."""
+    finding = next(f for f in check_file(file, document) if words in f.message)
+    assert (finding.file, finding.pointer, finding.level) == (file, pointer, level)
+
+
+GOOD = [
+    ("null-is-absent", "Endpoints/a.json", ENDPOINT | {"apiKey": None, "promptTemplate": None, "presetSamplers": None}),
+    ("nested-null", "ApiTypes/a.json", {"type": "x", "thinking": {"field": None}}),
+    ("clamp-word", "Users/a.json", {"clampPromptToContextWindow": "yes"}),
+    ("preset-native", "Presets/A/a.json", {"tempature": 1, "anything": [None]}),
+    ("role-template", "PromptTemplates/a.json", {"promptTemplateOtherPrefix": "x"}),
+    ("workflow-list", "Workflows/a/b.json", [{}]),
+    ("workflow-object", "Workflows/a/b.json", {"nodes": [], "x": 1}),
+    ("workflow-settings", "Workflows/a/b.json", {"x": 1}),
+    ("workflow-null-nodes", "Workflows/a/b.json", {"nodes": None}),
+    ("folder-without-schema", "Other/b.json", 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "document"), [c[1:] for c in GOOD], ids=[c[0] for c in GOOD])
+def test_what_is_right_is_not_told_of(file, document):
+    assert check_file(file, document) == []
+
+
+def test_an_unknown_field_without_a_near_name_is_a_note():
+    """Often a comment."""
+    (finding,) = check_file("Users/a.json", {"_remark": "x"})
+    assert (finding.level, finding.pointer) == (NOTE, "/_remark")
+    assert str(finding) == "Users/a.json#/_remark: note: unknown field '_remark' is ignored"
+
+
+def test_a_part_of_a_whole_says_nothing_of_other_fields():
+    """SCHEMA and ADVICE of a node are parts; their breaches have the level that was asked for."""
+    part = {"allOf": [{"properties": {"a": {"type": "string"}}}, {"required": ["b"]}]}
+    findings = check({"a": 1, "bb": 2}, part, "W.json", pointer="/nodes/0", level=WARNING)
+    assert [(f.pointer, f.level) for f in findings] == [("/nodes/0", WARNING), ("/nodes/0/a", WARNING)]
+    assert [f.pointer for f in unknown_fields({"a": 1, "c1": 2}, [part], "W.json", pointer="/0")] == ["/0/c1"]
+
+
+OTHER_RULES = [
+    ({"const": "x"}, 5, '"x"'),
+    ({"maximum": 3}, 5, "3 or less"),
+    ({"type": "string", "minLength": 1}, "", "not empty"),
+    ({"pattern": r"^\s*-?\d+\s*$|\{"}, "x", "{placeholder}"),
+    ({"pattern": "^a$"}, "x", "a text like ^a$"),
+    ({"multipleOf": 2}, 3, "multiple"),
+    ({"anyOf": [{"type": "string"}], "x-allowed": "a name"}, 3, "allowed: a name"),
+    ({"type": ["integer", "string"]}, [1], "found a list, allowed: a whole number or a text"),
+    ({"type": "null"}, {"a": 1}, "found an object, allowed: null"),
+    ({"type": "integer"}, "x" * 99, "xxx..., allowed"),
+    (False, 1, "found 1"),
+]
+
+
+@pytest.mark.parametrize(("rule", "value", "words"), OTHER_RULES, ids=lambda v: str(v)[:20])
+def test_every_rule_has_words(rule, value, words):
+    (finding,) = check({"f": value}, {"properties": {"f": rule}}, "x.json")
+    assert words in finding.message
+
+
+DISTANCES = [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "xbz", 2), ("abc", "xyz", 3), ("a", "abcd", 3), ("ca", "abc", 3)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "steps"), DISTANCES)
+def test_edit_distance(one, other, steps):
+    """Insert, delete, replace, swap; more than two is three."""
+    assert distance(one, other) == steps == distance(other, one)
+
+
+NEAREST = [
+    ("isResponder", ["is_responder", "type"], "is_responder"),
+    ("ENDPOINTNAME", ["endpointName"], "endpointName"),
+    ("typo", ["type"], "type"),
+    ("abcd", ["abxy"], None),
+    ("temprature", ["temperature", "top_p"], "temperature"),
+    ("x", [], None),
+]
+
+
+@pytest.mark.parametrize(("name", "known", "answer"), NEAREST, ids=[c[0] for c in NEAREST])
+def test_the_nearest_name_disregards_case_and_underscores(name, known, answer):
+    assert nearest(name, known) == answer
+
+
+def test_file_names_are_matched_more_loosely():
+    assert nearest_file("smal-modl-q4", ["small-model-q4", "other"]) == "small-model-q4"
+    assert nearest_file("Main.json", ["Main"]) == "Main"
+    assert nearest_file("zzz", ["Main"]) is None
+
+
+def test_errors_become_one_exception():
+    """Warnings and notes do not."""
+    findings = check_file("Endpoints/a.json", {"endpoint": 1, "apiTypeConfigFileName": 2, "foo": 3})
+    error = errors_of(findings)
+    assert error is not None
+    assert (error.file, error.pointer) == ("Endpoints/a.json", "/apiTypeConfigFileName")
+    assert "also #/endpoint" in str(error) and "foo" not in str(error)
+    assert errors_of([f for f in findings if f.level != ERROR]) is None
+
+
+def test_pointers_are_escaped():
+    assert json_pointer(["a/b", 0, "c~d"]) == "/a~1b/0/c~0d"
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values(), "userpointer", "memorysettings", "compactorsettings"])
+def test_every_schema_is_one(kind):
+    """Draft 2020-12, described for editors, and closed to nobody."""
+    loaded = schema(kind)
+    Draft202012Validator.check_schema(loaded)
+    assert loaded["description"]
+    assert '"additionalProperties": false' not in str(loaded).replace("False", "false").replace("'", '"')
+
+
+def test_validators_are_kept_but_not_for_ever():
+    """Schemas that come and go do not fill the memory."""
+    for index in range(600):
+        check({}, {"properties": {f"f{index}": {}}}, "x.json")
+    assert len(validation._VALIDATORS) <= 500
