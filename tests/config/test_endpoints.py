@@ -1,0 +1,173 @@
+"""Endpoint, API type, preset, template and schema are found, merged and typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config.endpoints import (
+    ensure_generates,
+    load_endpoint,
+    load_mcp_server,
+    load_prompt_template,
+    load_samplers,
+    load_structured_schema,
+)
+from Middleware.config.users import UserSettings
+
+ANA = UserSettings("ana")
+LAN = UserSettings("ana", endpoint_configs_sub_directory="lan")
+
+
+@pytest.fixture
+def tree(configs):
+    configs.put("ApiTypes/Open-AI-API.json", {"type": "openAIChatCompletion", "presetType": "T"})
+    configs.put("ApiTypes/Emb.json", {"type": "ollamaEmbeddings"})
+    configs.put("Endpoints/main.json", endpoint(modelNameToSendToAPI="m", apiKey="k"))
+    configs.put("Endpoints/lan/small-model.json", endpoint(presetSamplers={"temperature": 0.5}))
+    return configs
+
+
+def endpoint(**more):
+    return {"endpoint": "http://h:1//", "apiTypeConfigFileName": "Open-AI-API", **more}
+
+
+class TestEndpoint:
+    def test_its_facts(self, tree):
+        found = load_endpoint(tree.snapshot(), ANA, "main")
+        assert (found.name, found.type, found.url, found.model) == (
+            "main",
+            "openAIChatCompletion",
+            "http://h:1",
+            "m",
+        )
+        assert (found.api_type_name, found.preset_type, found.api_key) == ("Open-AI-API", "T", "k")
+        assert (found.file, found.extra_headers) == ("Endpoints/main.json", {})
+        assert "k" not in repr(found).split("'")
+
+    def test_the_root_is_not_tried_when_there_is_a_sub_folder(self, tree):
+        with pytest.raises(ConfigMissing, match="Endpoints/lan/main"):
+            load_endpoint(tree.snapshot(), LAN, "main")
+
+    def test_a_missing_one_is_told_with_the_nearest(self, tree):
+        with pytest.raises(ConfigMissing) as caught:
+            load_endpoint(tree.snapshot(), LAN, "smal-model")
+        assert 'no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?)' in str(caught.value)
+
+    def test_a_missing_api_type_is_told_at_the_endpoint(self, tree):
+        tree.put("Endpoints/main.json", endpoint(apiTypeConfigFileName="Open-API"))
+        with pytest.raises(ConfigMissing, match="did you mean") as caught:
+            load_endpoint(tree.snapshot(), ANA, "main")
+        assert (caught.value.file, caught.value.pointer) == ("Endpoints/main.json", "/apiTypeConfigFileName")
+        tree.put("Endpoints/main.json", endpoint(apiTypeConfigFileName="zzzz"))
+        with pytest.raises(ConfigMissing, match="there are: Emb, Open-AI-API"):
+            load_endpoint(tree.snapshot(), ANA, "main")
+
+    def test_an_api_type_in_another_case_is_found(self, tree):
+        tree.put("Endpoints/main.json", endpoint(apiTypeConfigFileName="Open-Ai-Api"))
+        assert load_endpoint(tree.snapshot(), ANA, "main").type == "openAIChatCompletion"
+
+    def test_an_edited_api_type_makes_a_new_value(self, tree):
+        """Though the endpoint file itself did not change."""
+        first = load_endpoint(tree.snapshot(), ANA, "main")
+        assert load_endpoint(tree.snapshot(), ANA, "main") is first
+        tree.put("ApiTypes/Open-AI-API.json", {"type": "openAIV1Completion"})
+        assert load_endpoint(tree.snapshot(), ANA, "main").type == "openAIV1Completion"
+
+    def test_secrets_come_from_the_environment(self, tree, monkeypatch):
+        tree.put(
+            "Endpoints/env.json",
+            endpoint(apiKey="", apiKeyEnv="KEY_E", extraHeaders={"X": "a ${ENV:HDR_E}"}),
+        )
+        found = load_endpoint(tree.snapshot(), ANA, "env")
+        monkeypatch.setenv("KEY_E", "from-env")
+        monkeypatch.setenv("HDR_E", "b")
+        assert (found.api_key, found.extra_headers) == ("from-env", {"X": "a b"})
+        monkeypatch.delenv("KEY_E")
+        with pytest.raises(ConfigError, match=r"Endpoints/env.json#/apiKeyEnv: environment variable 'KEY_E'"):
+            _ = found.api_key
+
+    def test_an_embeddings_endpoint_cannot_answer(self, tree):
+        tree.put("Endpoints/emb.json", endpoint(apiTypeConfigFileName="Emb"))
+        with pytest.raises(ConfigError, match='endpoint "emb" is for embeddings'):
+            ensure_generates(load_endpoint(tree.snapshot(), ANA, "emb"))
+        ensure_generates(load_endpoint(tree.snapshot(), ANA, "main"))
+
+
+class TestSamplers:
+    def load(self, tree, user, name, preset):
+        snapshot = tree.snapshot()
+        return load_samplers(snapshot, user, load_endpoint(snapshot, user, name), preset)
+
+    def test_the_users_folder_comes_first(self, tree):
+        tree.put("Presets/T/ana/cold.json", {"n": 1})
+        tree.put("Presets/T/cold.json", {"n": 2})
+        tree.put("Presets/T/warm.json", {"n": 3})
+        cold = self.load(tree, ANA, "main", "cold")
+        assert (cold.block, cold.canonical, cold.append) == ({"n": 1}, False, None)
+        assert self.load(tree, ANA, "main", "warm").block == {"n": 3}
+
+    def test_an_endpoint_of_that_name_lends_its_samplers(self, tree):
+        tree.put("Presets/T/small-model.json", {"n": 1})
+        samplers = self.load(tree, LAN, "small-model", "small-model")
+        assert (samplers.block, samplers.canonical) == ({"temperature": 0.5}, True)
+
+    def test_an_endpoint_without_samplers_is_none(self, tree):
+        tree.put("Endpoints/cold.json", endpoint(presetSamplers={}))
+        tree.put("Presets/T/cold.json", {"n": 1})
+        assert self.load(tree, ANA, "main", "cold").block == {"n": 1}
+
+    def test_without_a_name_the_endpoints_own_count(self, tree):
+        assert self.load(tree, LAN, "small-model", None).block == {"temperature": 0.5}
+        assert self.load(tree, ANA, "main", "").block == {}
+
+    def test_a_nested_preset_name_is_no_endpoint(self, tree):
+        tree.put("Presets/T/a/cold.json", {"n": 1})
+        assert self.load(tree, ANA, "main", "a/cold").block == {"n": 1}
+
+    def test_a_preset_in_another_case_is_found(self, tree):
+        tree.put("Presets/T/Cold.json", {"n": 1})
+        assert self.load(tree, ANA, "main", "cold").block == {"n": 1}
+
+    def test_the_appended_preset_is_handed_on(self, tree):
+        tree.put("Presets/T/extra.json", {"e": 1})
+        tree.put("Endpoints/main.json", endpoint(appendPresetName="extra", presetSamplers={"top_p": 1}))
+        samplers = self.load(tree, ANA, "main", None)
+        assert (samplers.block, samplers.append) == ({"top_p": 1}, {"e": 1})
+
+    def test_a_missing_preset_names_both_paths(self, tree):
+        tree.put("Presets/T/Warm.json", {})
+        with pytest.raises(FileNotFoundError) as caught:
+            self.load(tree, ANA, "main", "Wram")
+        assert "Presets/T/ana/Wram.json, Presets/T/Wram.json" in str(caught.value)
+        assert 'did you mean "Warm"' in str(caught.value)
+
+
+class TestOthers:
+    def test_templates(self, tree):
+        tree.put("PromptTemplates/x.json", {"promptTemplateEndToken": "e"})
+        snapshot = tree.snapshot()
+        assert load_prompt_template(snapshot, "x") == {"promptTemplateEndToken": "e"}
+        assert load_prompt_template(snapshot, None) == load_prompt_template(snapshot, "") == {}
+        with pytest.raises(ConfigMissing, match='no prompt template "y"'):
+            load_prompt_template(snapshot, "y")
+
+    def test_structured_output_schemas(self, tree):
+        tree.put("StructuredOutputs/ana/s.json", {"type": "object"})
+        tree.put("StructuredOutputs/t.json", {"type": "array"})
+        tree.put("StructuredOutputs/empty.json", {})
+        snapshot = tree.snapshot()
+        assert load_structured_schema(snapshot, ANA, "s") == {"type": "object"}
+        assert load_structured_schema(snapshot, ANA, "t") == {"type": "array"}
+        with pytest.raises(ConfigError, match="not empty"):
+            load_structured_schema(snapshot, ANA, "empty")
+        with pytest.raises(ConfigError, match="structuredOutputFile"):
+            load_structured_schema(snapshot, ANA, "a/b")
+        with pytest.raises(ConfigMissing, match=r"StructuredOutputs/ana/u.json, StructuredOutputs/u.json"):
+            load_structured_schema(snapshot, ANA, "u")
+
+    def test_mcp_servers(self, tree):
+        tree.put("MCPServers/m.json", {"transport": "sse", "url": "${ENV:X}"})
+        assert load_mcp_server(tree.snapshot(), "m")["url"] == "${ENV:X}"
+        with pytest.raises(ConfigMissing, match='no MCP server "n"'):
+            load_mcp_server(tree.snapshot(), "n")

@@ -1,0 +1,142 @@
+"""Workflow files are found in the user's folder, an override, the caller's folder or `_common`."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config.users import UserSettings
+from Middleware.config.workflows import (
+    Category,
+    load_routing,
+    load_settings,
+    load_workflow,
+    picked_folder,
+    shared_names,
+    workflow_exists,
+)
+
+ANA = UserSettings("ana")
+
+
+def put(configs, *files):
+    for file in files:
+        configs.put(f"Workflows/{file}.json", [{"title": file}])
+    return configs.snapshot()
+
+
+# id, files, arguments, the file that is found
+LOOKUPS = [
+    ("users-folder", ["ana/X", "_common/X"], {}, "ana/X"),
+    ("override-alone", ["ana/X", "b/X"], {"folder": "b"}, "b/X"),
+    ("nested-name", ["ana/tools/X"], {"name": "tools/X"}, "ana/tools/X"),
+    ("nested-override", ["b/c/X"], {"folder": "b/c/"}, "b/c/X"),
+    ("child-in-users-folder", ["ana/X", "s/X", "_common/X"], {"calling_folder": "s"}, "ana/X"),
+    ("child-beside-its-caller", ["s/X", "_common/X"], {"calling_folder": "s"}, "s/X"),
+    ("child-in-common", ["_common/X"], {"calling_folder": "s"}, "_common/X"),
+    ("other-case", ["Ana/x"], {}, "Ana/x"),
+    ("exact-common-before-other-case", ["ana/x", "_common/X"], {"calling_folder": "ana"}, "_common/X"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "found"), [c[1:] for c in LOOKUPS], ids=[c[0] for c in LOOKUPS]
+)
+def test_lookup(configs, files, arguments, found):
+    snapshot = put(configs, *files)
+    arguments = dict(arguments)
+    workflow = load_workflow(snapshot, ANA, arguments.pop("name", "X"), **arguments)
+    assert workflow.file == f"Workflows/{found}.json"
+    assert workflow.nodes == ({"title": found},)
+
+
+# id, files, arguments, words of the error
+MISSES = [
+    ("entry-is-not-looked-for-in-common", ["_common/X"], {}, "tried Workflows/ana/X.json"),
+    ("override-has-no-fallback", ["ana/X"], {"folder": "b"}, "tried Workflows/b/X.json"),
+    ("all-paths", [], {"calling_folder": "s"}, "Workflows/ana/X.json, Workflows/s/X.json, Workflows/_common/X.json"),
+    ("nearest", ["ana/Xy"], {}, 'did you mean "Xy"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "arguments", "words"), [c[1:] for c in MISSES], ids=[c[0] for c in MISSES])
+def test_what_is_not_found(configs, files, arguments, words):
+    snapshot = put(configs, *files)
+    with pytest.raises(ConfigMissing) as caught:
+        load_workflow(snapshot, ANA, "X", **arguments)
+    assert words in str(caught.value)
+
+
+def test_paths_that_leave_the_tree_are_refused(configs):
+    with pytest.raises(ConfigError, match="would leave"):
+        load_workflow(configs.snapshot(), ANA, "../../Users/ana")
+
+
+def test_both_forms(configs):
+    configs.put("Workflows/ana/L.json", [{"a": 1}])
+    configs.put("Workflows/ana/O.json", {"nodes": [{"a": 1}], "tone": "dry", "n": 7})
+    configs.put("Workflows/ana/E.json", {"tone": "dry"})
+    snapshot = configs.snapshot()
+    as_list, as_object, empty = (load_workflow(snapshot, ANA, name) for name in ("L", "O", "E"))
+    assert as_list.nodes == as_object.nodes == ({"a": 1},)
+    assert (dict(as_list.variables), dict(as_object.variables)) == ({}, {"tone": "dry", "n": 7})
+    assert empty.nodes == ()
+    assert (as_list.name, as_list.folder) == ("L", "ana")
+
+
+def test_the_folder_is_that_of_the_lookup(configs):
+    """A nested name keeps its own part, so that siblings are found from the same folder."""
+    snapshot = put(configs, "ana/tools/X", "_shared/pick/Y")
+    assert load_workflow(snapshot, ANA, "tools/X").folder == "ana"
+    assert load_workflow(snapshot, ANA, "Y", folder="_shared/pick").folder == "_shared/pick"
+
+
+def test_existence(configs):
+    snapshot = put(configs, "ana/X")
+    assert workflow_exists(snapshot, ANA, "X")
+    assert not workflow_exists(snapshot, ANA, "X", folder="b")
+
+
+class TestShared:
+    def test_folders_are_listed_and_picked(self, configs):
+        snapshot = put(
+            configs, "_shared/b/_DefaultWorkflow", "_shared/a/_DefaultWorkflow", "_shared/_hidden/X"
+        )
+        assert shared_names(snapshot, ANA) == ["a", "b"]
+        assert picked_folder(snapshot, ANA, "a") == "_shared/a"
+        assert picked_folder(snapshot, ANA, "_hidden") == "_shared/_hidden"
+
+    @pytest.mark.parametrize("picked", ["none", "..", "", "a/b", "a:b"])
+    def test_what_is_no_folder_is_not_picked(self, configs, picked):
+        snapshot = put(configs, "_shared/a/b/X")
+        assert picked_folder(snapshot, ANA, picked) is None
+
+
+class TestRouting:
+    def test_categories_in_file_order(self, configs):
+        configs.put(
+            "Routing/r.json",
+            {"B": {"description": "d", "workflow": "w"}, "A": {"description": "e", "workflow": "v"}},
+        )
+        assert load_routing(configs.snapshot(), "r") == (Category("B", "d", "w"), Category("A", "e", "v"))
+
+    def test_a_missing_file_is_told(self, configs):
+        configs.put("Routing/homeRoutes.json", {})
+        with pytest.raises(ConfigMissing, match='did you mean "homeRoutes"'):
+            load_routing(configs.snapshot(), "homeRoute")
+        with pytest.raises(ConfigMissing, match=r"tried Routing/zz.json"):
+            load_routing(configs.snapshot(), "zz")
+
+
+class TestSettings:
+    def test_an_object_of_the_users_folder(self, configs):
+        configs.put("Workflows/ana/Mem.json", {"lookbackStartTurn": 3})
+        assert load_settings(configs.snapshot(), ANA, "Mem") == {"lookbackStartTurn": 3}
+
+    def test_a_list_has_no_settings(self, configs):
+        configs.put("Workflows/ana/Mem.json", [])
+        assert load_settings(configs.snapshot(), ANA, "Mem") == {}
+
+    def test_a_missing_one_is_told(self, configs):
+        with pytest.raises(ConfigMissing, match=r"Workflows/ana/Mem.json"):
+            load_settings(configs.snapshot(), ANA, "Mem")
