@@ -1,0 +1,120 @@
+"""A node on the bench: a handler with a context whose engine is a small fake that records what it was asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Middleware.common.request_context import RequestContext
+from Middleware.config.loader import ConfigTree
+from Middleware.config.users import UserSettings
+from Middleware.config.validation import check
+from Middleware.config.workflows import WorkflowFile
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.workflows.handlers.registry import NODES, node_handler, node_schema
+from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
+
+
+class FakeEngine:
+    """`fixed`: user-wide variables; `values`: run-time ones. `replies`, `child`: what model and children answer."""
+
+    def __init__(self) -> None:
+        self.fixed: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+        self.warnings: list[str] = []
+        self.children: list[ChildCall] = []
+        self.calls: list[LlmCall] = []
+        self.child: Callable[[ChildCall], Any] = lambda call: f"value of {call.name}"
+        self.reply: Callable[[LlmCall], Any] = lambda call: f"reply {len(self.calls)}"
+        self.locks: list[str] = []
+        self.held = False
+        self.cancelled = False
+
+    def fill(
+        self, context: ExecutionContext, text: str, messages: Any = None, drop_system: bool = False
+    ) -> str:
+        known = {**self.fixed, **self.values, "count": str(len(messages or context.messages))}
+        return re.sub(r"\{(\w+)\}", lambda m: known.get(m[1], m[0]), text)
+
+    def fill_parts(self, context: ExecutionContext, text: str) -> tuple[str, str | None]:
+        filled = self.fill(context, text)
+        marked = re.sub(r"\{(\w+)\}", lambda m: self.fixed.get(m[1], "\0"), text)
+        head, mark, _ = marked.partition("\0")
+        return filled, (head.rpartition("/")[0] or ".") if mark and head else None
+
+    def run_workflow(self, context: ExecutionContext, call: ChildCall) -> Any:
+        self.children.append(call)
+        return self.child(call)
+
+    def dispatch(self, context: ExecutionContext, call: LlmCall) -> Any:
+        self.calls.append(call)
+        return self.reply(call)
+
+    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
+        self.locks.append(lock_id)
+        return not self.held
+
+    def is_cancelled(self, context: ExecutionContext) -> bool:
+        return self.cancelled
+
+    def warn(self, context: ExecutionContext, message: str) -> None:
+        self.warnings.append(message)
+
+
+class Bench:
+    """Runs one node: `bench(type, field=..., ...)`; other facts of its context are attributes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.engine = FakeEngine()
+        self.folder = folder
+        self.user = UserSettings("ana")
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+        self.discussion_id: str | None = None
+        self.facts: dict[str, Any] = {}
+
+    def context(self, type: str, **fields: Any) -> ExecutionContext:
+        store = None
+        if self.discussion_id:
+            store = DiscussionStore(
+                self.folder / "discussions", self.discussion_id, install=self.folder / "no-old-install"
+            )
+        context = ExecutionContext(
+            engine=self.engine,
+            request=RequestContext("r1", "ana", "openaichatcompletion"),
+            user=self.user,
+            snapshot=ConfigTree(self.folder).snapshot(),
+            workflow_file=WorkflowFile("Main", "ana", "Workflows/ana/Main.json", (), {}),
+            workflow_id="w1",
+            discussion_id=self.discussion_id,
+            node_number=2,
+            config={"type": type, **fields},
+            messages=self.messages,
+            store=store,
+        )
+        return replace(context, **self.facts)
+
+    def __call__(self, type: str, **fields: Any) -> Any:
+        context = self.context(type, **fields)
+        return NODES[type]().handle(context)
+
+    def notes(self, type: str, **fields: Any) -> list[str]:
+        return node_handler(type).dry_notes(self.context(type, **fields))
+
+    def findings(self, type: str, **fields: Any) -> tuple[list[str], list[str]]:
+        """Pointers of what breaks SCHEMA, and of what breaks ADVICE."""
+        node = {"type": type, **fields}
+        must, should = (
+            [finding.pointer for finding in check(node, part, "f.json", level="error")]
+            for part in node_schema(type)
+        )
+        return must, should
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
