@@ -1,0 +1,230 @@
+"""ImageProcessor: images described, inserted, remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from Middleware.common.errors import BackendError, ConfigError, RequestCancelled
+from Middleware.utilities.hashing_utils import vision_key
+from Middleware.workflows.handlers.impl.image_processor_node_handler import (
+    DEFAULT_MESSAGE,
+    FAILED_NOTICE,
+    ImageProcessorNode,
+)
+
+NO_IMAGES = "There were no images attached to the message"
+LINE = "\n-------------\n"
+
+
+def user(text, *images):
+    return {"role": "user", "content": text, **({"images": list(images)} if images else {})}
+
+
+def seen(call):
+    """The images of a call, by place."""
+    return {i: m["images"] for i, m in enumerate(call.messages) if m.get("images")}
+
+
+@pytest.fixture
+def look(bench):
+    """Describes every image by its name, in any order of the calls."""
+    bench.user = dataclasses.replace(bench.user, max_parallel_nodes=2)
+
+    def reply(call):
+        (image,) = [image for images in seen(call).values() for image in images]
+        return f"a {image}"
+
+    bench.engine.reply = reply
+    return bench
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_without_images(look, cached):
+    """A text that workflows test for; no model is called."""
+    look.discussion_id = "talk"
+    assert look("ImageProcessor", endpointName="e", saveVisionResponsesToDiscussionId=cached) == NO_IMAGES
+    assert look.engine.calls == []
+
+
+class TestCalls:
+    """One call per image, in which only that image is left."""
+
+    def test_each_image_is_described_on_its_own(self, look):
+        look.messages = [user("x", "cat", "dog"), {"role": "assistant", "content": "y"}, user("z", "owl")]
+        assert look("ImageProcessor", endpointName="e") == f"a cat{LINE}a dog{LINE}a owl"
+        assert sorted(str(seen(call)) for call in look.engine.calls) == [
+            "{0: ['cat']}",
+            "{0: ['dog']}",
+            "{2: ['owl']}",
+        ]
+        assert all(
+            call.llm_takes_images and call.stream is False and call.prompt is None
+            for call in look.engine.calls
+        )
+        assert [m.get("images") for m in look.messages] == [["cat", "dog"], None, ["owl"]]
+
+    def test_an_authored_prompt_is_filled_from_the_whole_conversation_and_sent_with_the_image(self, look):
+        look.messages = [user("x", "cat"), *[user(str(n)) for n in range(9)]]
+        assert (
+            look("ImageProcessor", endpointName="e", prompt="of {count}", systemPrompt="see {count}")
+            == "a cat"
+        )
+        (call,) = look.engine.calls
+        assert (call.system_prompt, call.prompt, call.messages) == ("see 10", "of 10", [user("x", "cat")])
+
+    def test_an_image_before_what_is_sent_goes_with_the_newest_user_message(self, look):
+        look.messages = [user("x", "cat"), user("y"), {"role": "assistant", "content": "z"}]
+        look("ImageProcessor", endpointName="e", lastMessagesToSendInsteadOfPrompt=2)
+        look("ImageProcessor", endpointName="e", lastMessagesToSendInsteadOfPrompt=None)
+        assert [seen(call) for call in look.engine.calls] == [{1: ["cat"]}, {0: ["cat"]}]
+
+    def test_without_a_user_message_it_goes_with_the_last_one(self, look):
+        look.messages = [
+            {"role": "tool", "content": "x", "images": ["cat"]},
+            {"role": "assistant", "content": "z"},
+        ]
+        look("ImageProcessor", endpointName="e", lastMessagesToSendInsteadOfPrompt=1)
+        assert seen(look.engine.calls[0]) == {1: ["cat"]}
+
+    def test_a_failed_image_leaves_a_notice(self, look):
+        def reply(call):
+            if "dog" in str(call.messages):
+                raise BackendError("e", "overloaded", "busy")
+            return {"content": "a cat", "tool_calls": [], "finish_reason": "stop"}
+
+        look.engine.reply = reply
+        look.messages = [user("x", "cat", "dog")]
+        assert look("ImageProcessor", endpointName="e") == f"a cat{LINE}{FAILED_NOTICE}"
+        assert "could not be described" in look.engine.warnings[0]
+
+    def test_empty_replies_are_left_out(self, look):
+        look.engine.reply = lambda call: "" if "dog" in str(call.messages) else "a cat"
+        look.messages = [user("x", "dog", "cat")]
+        assert look("ImageProcessor", endpointName="e") == "a cat"
+
+    def test_other_failures_and_cancellation_end_the_node(self, look):
+        look.messages = [user("x", "cat", "dog")]
+
+        def reply(call):
+            raise ConfigError("no endpoint")
+
+        look.engine.reply = reply
+        with pytest.raises(ConfigError):
+            look("ImageProcessor", endpointName="e")
+        look.engine.cancelled = True
+        with pytest.raises(RequestCancelled):
+            look("ImageProcessor", endpointName="e")
+
+    def test_thoughts_of_the_model_are_no_description(self, look):
+        endpoint = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
+        look.facts["llm_handler"] = SimpleNamespace(
+            llm=SimpleNamespace(endpoint=SimpleNamespace(raw=endpoint))
+        )
+        look.engine.reply = lambda call: "<think>hm</think>a cat"
+        look.messages = [user("x", "cat")]
+        assert look("ImageProcessor", endpointName="e") == "a cat"
+
+
+class TestInsertion:
+    """The description as a user message, where later nodes see it."""
+
+    @pytest.mark.parametrize(("before", "place"), [(0, 1), (2, 2)], ids=["one-message", "before-the-last"])
+    def test_where_it_goes(self, look, before, place):
+        look.messages = [*[user("w")] * before, user("x", "cat")]
+        look("ImageProcessor", endpointName="e", addAsUserMessage=True, message="[{who}: [IMAGE_BLOCK]]")
+        assert look.messages[place] == user("[{who}: a cat]")
+        assert len(look.messages) == before + 2
+
+    def test_its_built_in_form(self, look):
+        look.messages = [user("x", "cat")]
+        look("ImageProcessor", endpointName="e", addAsUserMessage=True)
+        assert look.messages[1]["content"] == DEFAULT_MESSAGE.replace("[IMAGE_BLOCK]", "a cat")
+        assert "<vision_llm_response>\n[IMAGE_BLOCK]\n</vision_llm_response>" in DEFAULT_MESSAGE
+
+    def test_the_marker_is_replaced_after_the_variables(self, look):
+        look.engine.values["who"] = "secret"
+        look.engine.reply = lambda call: "{who}"
+        look.messages = [user("x", "cat")]
+        look("ImageProcessor", endpointName="e", addAsUserMessage=True, message="{who} saw [IMAGE_BLOCK]")
+        assert look.messages[1]["content"] == "secret saw {who}"
+
+    def test_without_the_marker_the_description_is_not_in_it(self, look):
+        look.messages = [user("x", "cat")]
+        look("ImageProcessor", endpointName="e", addAsUserMessage=True, message="seen")
+        assert look.messages[1]["content"] == "seen"
+
+
+class TestMemory:
+    """Descriptions kept with the discussion."""
+
+    @pytest.fixture
+    def remember(self, look):
+        look.discussion_id = "talk"
+        return lambda **fields: look(
+            "ImageProcessor", endpointName="e", saveVisionResponsesToDiscussionId=True, **fields
+        )
+
+    def kept(self, bench):
+        return bench.context("ImageProcessor").store.read_json("vision_responses.json", {})
+
+    def test_a_known_message_is_not_described_again(self, look, remember):
+        look.messages = [user("x", "cat", "dog"), user("y")]
+        assert remember() == remember() == f"a cat{LINE}a dog"
+        assert len(look.engine.calls) == 2
+        assert self.kept(look) == {vision_key(look.messages[0]): f"a cat{LINE}a dog"}
+
+    def test_the_same_message_twice_is_described_once(self, look, remember):
+        look.messages = [user("x", "cat"), user("x", "cat")]
+        assert remember() == f"a cat{LINE}a cat"
+        assert len(look.engine.calls) == 1
+
+    def test_empty_and_failed_descriptions_are_not_kept(self, look, remember):
+        look.messages = [user("x", "cat")]
+        look.engine.reply = lambda call: " "
+        remember()
+        assert self.kept(look) == {}
+        assert not look.context("ImageProcessor").store.path("vision_responses.json").exists()
+
+    def test_only_the_newest_messages_are_scanned(self, look, remember):
+        look.messages = [user("x", "cat"), *[user("y")] * 2]
+        assert remember(visionScanMessageLimit=2) == NO_IMAGES
+        assert remember(visionScanMessageLimit=0) == NO_IMAGES
+        assert remember(visionScanMessageLimit=-1) == NO_IMAGES
+        assert remember(visionScanMessageLimit=3) == "a cat"
+
+    def test_the_output_without_insertion_is_of_the_last_ten_messages(self, look, remember):
+        look.messages = [user("x", "cat"), *[user("y")] * 9, user("z", "owl")]
+        assert remember() == "a owl"
+        assert len(self.kept(look)) == 2
+
+    def test_each_image_message_is_followed_by_its_description(self, look, remember):
+        look.messages = [user("x", "cat"), *[user("y")] * 11, user("z", "owl")]
+        assert remember(addAsUserMessage=True, message="[IMAGE_BLOCK]") == f"a cat{LINE}a owl"
+        assert [look.messages[i]["content"] for i in (0, 1, 13, 14)] == ["x", "a cat", "z", "a owl"]
+        assert len(look.messages) == 15
+
+    def test_without_a_discussion_nothing_is_kept(self, look, remember):
+        look.discussion_id = None
+        look.messages = [user("x", "cat")]
+        assert remember() == "a cat"
+
+    def test_a_file_of_another_form_counts_as_empty(self, look, remember):
+        look.context("ImageProcessor").store.update_json("vision_responses.json", lambda _: ["x"])
+        look.messages = [user("x", "cat")]
+        assert remember() == "a cat"
+        assert self.kept(look) == {vision_key(look.messages[0]): "a cat"}
+
+
+def test_it_changes_the_conversation_only_alone():
+    """With insertion it cannot run beside other nodes."""
+    node = ImageProcessorNode()
+    assert node.fits_in_parallel_group({}) and not node.fits_in_parallel_group({"addAsUserMessage": True})
+
+
+def test_the_schema_asks_for_an_endpoint(bench):
+    """Without one there is no model to look."""
+    assert bench.findings("ImageProcessor")[0] == [""]
+    assert bench.findings("ImageProcessor", endpointName="e", visionScanMessageLimit="{n}") == ([], [])
