@@ -1,0 +1,172 @@
+"""A real server process with a config tree of its own, in front of a fake backend."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.fake_backend import FakeBackend
+
+HOUSE = Path(__file__).resolve().parents[2]
+START_LIMIT_S = 40.0
+USER = {
+    "customWorkflowOverride": True,
+    "customWorkflow": "Chat",
+    "chatPromptTemplateName": "_chatonly",
+    "connectTimeoutInSeconds": 2,
+}
+ENDPOINT = {
+    "apiTypeConfigFileName": "Open-AI-API",
+    "modelNameToSendToAPI": "fake",
+    "promptTemplate": "_chatonly",
+    "maxContextTokenSize": 8192,
+}
+NODE = {
+    "title": "Answer",
+    "type": "Standard",
+    "endpointName": "Model",
+    "lastMessagesToSendInsteadOfPrompt": 20,
+}
+
+
+def write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+
+
+def write_tree(public: Path, users: Mapping[str, Mapping[str, Any]], backend_url: str) -> None:
+    """`users`: name -> `{"user": settings, "endpoints": {name: file}, "workflows": {name: nodes}}`, each over a default."""
+    configs = public / "Configs"
+    configs.mkdir(parents=True)
+    for folder in ("ApiTypes", "PromptTemplates"):
+        (configs / folder).symlink_to(HOUSE / "Public" / "Configs" / folder)
+    for user, parts in users.items():
+        settings = {**USER, "endpointConfigsSubDirectory": user, **parts.get("user", {})}
+        write(configs / "Users" / f"{user}.json", settings)
+        for name, endpoint in {"Model": {}, **parts.get("endpoints", {})}.items():
+            write(
+                configs / "Endpoints" / user / f"{name}.json",
+                {"endpoint": backend_url, **ENDPOINT, **endpoint},
+            )
+        for name, nodes in {"Chat": [NODE], **parts.get("workflows", {})}.items():
+            write(configs / "Workflows" / user / f"{name}.json", nodes)
+
+
+class Server:
+    """`python server.py`, started and awaited; ended by `stop`."""
+
+    def __init__(self, public: Path, users: Mapping[str, Any], arguments: tuple[str, ...]) -> None:
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._log = public / "server.log"
+        words = [part for user in users for part in ("--User", user)]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "server.py",
+                    "--PublicDirectory",
+                    str(public),
+                    "--port",
+                    str(self.port),
+                    *words,
+                    *arguments,
+                ],
+                cwd=HOUSE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        self._wait_until_ready()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text("utf-8", "replace")
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, timeout_s: float = 30.0
+    ) -> tuple[int, bytes]:
+        """Status and body of one request, on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        try:
+            payload = None if body is None else json.dumps(body)
+            connection.request(method, path, payload, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def post(self, path: str, body: Any) -> tuple[int, bytes]:
+        return self.request("POST", path, body)
+
+    def open_stream(
+        self, path: str, body: Any
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """A stream to be read, or left, by the test: closing the connection is the hang-up."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request(
+            "POST", path, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"}
+        )
+        return connection, connection.getresponse()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _wait_until_ready(self) -> None:
+        end = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}: {self.log[-2000:]}")
+            try:
+                self.request("GET", "/v1/models", timeout_s=5)
+                return
+            except OSError:
+                time.sleep(0.05)
+        self.stop()
+        raise AssertionError(f"the server did not answer within {START_LIMIT_S} s: {self.log[-2000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def backend() -> Iterator[FakeBackend]:
+    """One for all tests: a test finds its calls by a mark in its prompts."""
+    fake = FakeBackend()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture(scope="module")
+def launch(backend: FakeBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`launch(users, *arguments) -> Server`; all are stopped at the end of the module."""
+    servers: list[Server] = []
+
+    def start(users: Mapping[str, Mapping[str, Any]], *arguments: str) -> Server:
+        public = tmp_path_factory.mktemp("public")
+        write_tree(public, users, backend.url)
+        servers.append(Server(public, users, arguments))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()

@@ -1,0 +1,269 @@
+"""A model server that says what a test wants: OpenAI, Ollama and KoboldCpp dialects on one port, real sockets.
+
+Without other orders it echoes the newest user text, word by word. `backend.on(mark, Reply(...))` is its order for
+prompts that hold `mark`. Every request is kept as a `Call`, which also knows when the other side hung up.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+DIALECTS = {
+    "/v1/chat/completions": "openai",
+    "/v1/completions": "openai-text",
+    "/api/chat": "ollama",
+    "/api/generate": "ollama-text",
+    "/api/extra/generate/stream": "kobold",
+    "/api/v1/generate": "kobold",
+}
+HANG_LIMIT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. `dies_after`: the connection breaks after so many chunks; `hangs`: it stays silent after the last."""
+
+    chunks: Sequence[str] = ("ok",)
+    gap_s: float = 0.0
+    status: int = 200
+    dies_after: int | None = None
+    hangs: bool = False
+
+
+@dataclass
+class Call:
+    """One request that arrived."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    hung_up: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def dialect(self) -> str:
+        return DIALECTS.get(self.path, "other")
+
+    @property
+    def text(self) -> str:
+        """All that the prompt says."""
+        messages = self.body.get("messages") or []
+        parts = [str(message.get("content") or "") for message in messages]
+        return "\n".join([str(self.body.get("system", "")), *parts, str(self.body.get("prompt", ""))])
+
+    @property
+    def question(self) -> str:
+        """The newest user text, or the whole flat prompt."""
+        said = [m["content"] for m in self.body.get("messages") or [] if m.get("role") == "user"]
+        return str(said[-1] if said else self.body.get("prompt", "")).strip()
+
+    @property
+    def streams(self) -> bool:
+        if self.dialect == "kobold":
+            return self.path.endswith("/stream")
+        return bool(self.body.get("stream", self.dialect.startswith("ollama")))
+
+
+class FakeBackend:
+    """The server; `url` is what an endpoint file names."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._orders: dict[str, Reply] = {}
+        self._calls: list[Call] = []
+        handler = type("Handler", (_Handler,), {"backend": self})
+        self._server = _Server(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def on(self, mark: str, reply: Reply) -> None:
+        with self._lock:
+            self._orders[mark] = reply
+
+    def calls(self, mark: str = "") -> list[Call]:
+        """The calls whose prompt holds `mark`, in order of arrival."""
+        with self._lock:
+            return [call for call in self._calls if mark in call.text]
+
+    def wait_for_call(self, mark: str, timeout_s: float = 10.0) -> Call:
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            if calls := self.calls(mark):
+                return calls[0]
+            time.sleep(0.01)
+        raise AssertionError(f"no call with {mark!r} within {timeout_s} s")
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def reply_to(self, call: Call) -> Reply:
+        with self._lock:
+            self._calls.append(call)
+            order = next((reply for mark, reply in self._orders.items() if mark in call.text), None)
+        return order or Reply(_words(call.question))
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that hung up is no event."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    backend: FakeBackend
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is printed."""
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        call = Call(
+            self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(raw or b"{}")
+        )
+        if call.dialect == "other":
+            self._whole(200, {"success": True})
+            return
+        reply = self.backend.reply_to(call)
+        try:
+            if reply.status != 200:
+                self._whole(reply.status, {"error": {"message": "the backend is out of order"}})
+            elif call.streams:
+                self._stream(call, reply)
+            else:
+                self._answer(call, reply)
+        except OSError:
+            call.hung_up.set()
+            self.close_connection = True
+
+    def _answer(self, call: Call, reply: Reply) -> None:
+        self._pause(reply.gap_s * len(reply.chunks))
+        if reply.hangs:
+            self._pause(HANG_LIMIT_S)
+        if reply.dies_after is not None:
+            self._break()
+            return
+        self._whole(200, whole_body(call.dialect, "".join(reply.chunks)))
+
+    def _stream(self, call: Call, reply: Reply) -> None:
+        self.send_response(200)
+        kind = "application/x-ndjson" if call.dialect.startswith("ollama") else "text/event-stream"
+        self.send_header("Content-Type", kind)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for number, text in enumerate(reply.chunks):
+            if number == reply.dies_after:
+                self._break()
+                return
+            self._pause(reply.gap_s if number else 0)
+            self._write(stream_unit(call.dialect, text))
+        if reply.dies_after is not None:
+            self._break()
+            return
+        if reply.hangs:
+            self._pause(HANG_LIMIT_S)
+        self._write(stream_end(call.dialect))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _whole(self, status: int, body: Any) -> None:
+        content = json.dumps(body, ensure_ascii=False).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _write(self, data: bytes) -> None:
+        self._pause(0)
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, but notice at once when the other side closes. Raises ConnectionResetError."""
+        readable, _, _ = select.select([self.connection], [], [], seconds)
+        if readable and self.connection.recv(1, socket.MSG_PEEK) == b"":
+            raise ConnectionResetError("the caller hung up")
+
+    def _break(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _words(text: str) -> list[str]:
+    """`a b c` -> `a`, ` b`, ` c`."""
+    first, *rest = text.split(" ")
+    return [first, *(f" {word}" for word in rest)]
+
+
+def stream_unit(dialect: str, text: str) -> bytes:
+    """One piece of text on the wire."""
+    if dialect == "openai":
+        return _sse({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
+    if dialect == "openai-text":
+        return _sse({"choices": [{"index": 0, "text": text, "finish_reason": None}]})
+    if dialect == "kobold":
+        return b"event: message\n" + _sse({"token": text, "finish_reason": None})
+    field_ = (
+        {"message": {"role": "assistant", "content": text}} if dialect == "ollama" else {"response": text}
+    )
+    return _line({"model": "fake", **field_, "done": False})
+
+
+def stream_end(dialect: str) -> bytes:
+    """The last unit of a stream."""
+    done = b"data: [DONE]\n\n"
+    if dialect == "openai":
+        return _sse({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}) + done
+    if dialect == "openai-text":
+        return _sse({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}) + done
+    if dialect == "kobold":
+        return b"event: message\n" + _sse({"token": "", "finish_reason": "stop"})
+    field_ = {"message": {"role": "assistant", "content": ""}} if dialect == "ollama" else {"response": ""}
+    return _line({"model": "fake", **field_, "done": True, "done_reason": "stop", **_OLLAMA_COUNTS})
+
+
+def whole_body(dialect: str, text: str) -> dict[str, Any]:
+    """A whole answer."""
+    if dialect == "openai":
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return {"id": "fake", "object": "chat.completion", "choices": [choice], "usage": _USAGE}
+    if dialect == "openai-text":
+        return {
+            "id": "fake",
+            "choices": [{"index": 0, "text": text, "finish_reason": "stop"}],
+            "usage": _USAGE,
+        }
+    if dialect == "kobold":
+        return {"results": [{"text": text, "finish_reason": "stop"}]}
+    field_ = (
+        {"message": {"role": "assistant", "content": text}} if dialect == "ollama" else {"response": text}
+    )
+    return {"model": "fake", **field_, "done": True, "done_reason": "stop", **_OLLAMA_COUNTS}
+
+
+_USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+_OLLAMA_COUNTS = {"prompt_eval_count": 11, "eval_count": 7}
+
+
+def _sse(data: Any) -> bytes:
+    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def _line(data: Any) -> bytes:
+    return (json.dumps(data, ensure_ascii=False) + "\n").encode()
+
+
+def sse_objects(body: bytes) -> Iterator[Any]:
+    """The JSON objects of an event stream, without comments and `[DONE]`."""
+    for line in body.decode().splitlines():
+        if line.startswith("data: ") and line != "data: [DONE]":
+            yield json.loads(line[6:])
