@@ -1,4 +1,6 @@
-"""The files of a discussion: where they are, how they are written, what happens to damaged and encrypted ones."""
+"""The files of a discussion: where they are, how they are written, what happens to damaged and encrypted
+ones.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +87,12 @@ class TestWhere:
         put(tmp_path / "install" / "Public", "in the way too")
         with pytest.raises(OSError):
             make().update_json("timestamps.json", lambda _: {"a": 1})
+
+    def test_an_old_place_that_is_the_right_one_is_not_tried_twice(self, tmp_path):
+        root = tmp_path / "Public" / "DiscussionIds"
+        put(root, "in the way")
+        with pytest.raises(OSError):
+            DiscussionStore(root, "talk", install=tmp_path).make_folder()
 
     def test_a_flat_legacy_file_is_read_and_written(self, make, root):
         flat = put(root / "talk_memories.json", "[]")

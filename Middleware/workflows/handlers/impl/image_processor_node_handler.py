@@ -33,8 +33,8 @@ SEPARATOR = "\n-------------\n"
 MARKER = "[IMAGE_BLOCK]"
 CACHE_FILE = "vision_responses.json"
 DEFAULT_MESSAGE = (
-    "[System notice: the user added one or more images to this conversation. A vision model looked at them and "
-    "described them as follows: <vision_llm_response>\n[IMAGE_BLOCK]\n</vision_llm_response>]"
+    "[System notice: the user added one or more images to this conversation. A vision model looked at them "
+    "and described them as follows: <vision_llm_response>\n[IMAGE_BLOCK]\n</vision_llm_response>]"
 )
 FAILED_NOTICE = "[This image could not be described.]"
 

@@ -32,6 +32,7 @@ TRUE = [
     "((TRUE))",
     "(TRUE) (TRUE) OR",
     "TRUE OR FALSE AND FALSE",
+    "FALSE AND FALSE OR TRUE",
     "android == android",
     "a != b",
     "10 != '10'",

@@ -196,81 +196,82 @@ class TestSaveChecks:
         assert bench.findings("SaveCustomFile", filepath="f", **fields) == ([], advice)
 
 
+MODES = [
+    ("overwrite", {"content": "n {v}"}, "old", "n V", "File successfully saved to {f}"),
+    ("overwrite-new", {"content": "", "mode": "overwrite"}, None, "", "File successfully saved to {f}"),
+    (
+        "append",
+        {"mode": "append", "content": "b\n"},
+        "a\r\n",
+        "a\r\nb\n",
+        "File successfully saved to {f}",
+    ),
+    ("append-new", {"mode": "append", "content": "b"}, None, "b", "File successfully saved to {f}"),
+    (
+        "replace",
+        {"mode": "replace", "find": "{v}", "content": "w"},
+        "V.V\n.*V",
+        "w.w\n.*w",
+        "File successfully updated: replaced 3 occurrence(s) in {f}",
+    ),
+    (
+        "replace-none",
+        {"mode": "replace", "find": ".*", "content": ""},
+        "abc",
+        "abc",
+        "File unchanged: no occurrence of the target text found in {f}",
+    ),
+    (
+        "replace-no-file",
+        {"mode": "replace", "find": "x", "content": "y"},
+        None,
+        None,
+        "File unchanged: no occurrence of the target text found in {f}",
+    ),
+    (
+        "remove",
+        {"mode": "remove", "find": "b"},
+        "a\r\nab\nc b",
+        "a\r\n",
+        "File successfully updated: removed 2 line(s) from {f}",
+    ),
+    (
+        "remove-none",
+        {"mode": "remove", "find": "a\nb"},
+        "a\nb\n",
+        "a\nb\n",
+        "File unchanged: no line matching the target text found in {f}",
+    ),
+    (
+        "remove-no-file",
+        {"mode": "remove", "find": "x"},
+        None,
+        None,
+        "File unchanged: no line matching the target text found in {f}",
+    ),
+    (
+        "trim",
+        {"mode": "trim"},
+        "\na\n \t\n\r\nb\n",
+        "a\nb\n",
+        "File successfully tidied: removed 3 blank line(s) from {f}",
+    ),
+    (
+        "trim-none",
+        {"mode": "trim"},
+        "a\nb\n",
+        "a\nb\n",
+        "File unchanged: no blank lines to remove in {f}",
+    ),
+    ("trim-no-file", {"mode": "trim"}, None, None, "File unchanged: no blank lines to remove in {f}"),
+]
+
+
 class TestSaving:
     """The five modes."""
 
-    SITUATIONS = [
-        ("overwrite", {"content": "n {v}"}, "old", "n V", "File successfully saved to {f}"),
-        ("overwrite-new", {"content": "", "mode": "overwrite"}, None, "", "File successfully saved to {f}"),
-        (
-            "append",
-            {"mode": "append", "content": "b\n"},
-            "a\r\n",
-            "a\r\nb\n",
-            "File successfully saved to {f}",
-        ),
-        ("append-new", {"mode": "append", "content": "b"}, None, "b", "File successfully saved to {f}"),
-        (
-            "replace",
-            {"mode": "replace", "find": "{v}", "content": "w"},
-            "V.V\n.*V",
-            "w.w\n.*w",
-            "File successfully updated: replaced 3 occurrence(s) in {f}",
-        ),
-        (
-            "replace-none",
-            {"mode": "replace", "find": ".*", "content": ""},
-            "abc",
-            "abc",
-            "File unchanged: no occurrence of the target text found in {f}",
-        ),
-        (
-            "replace-no-file",
-            {"mode": "replace", "find": "x", "content": "y"},
-            None,
-            None,
-            "File unchanged: no occurrence of the target text found in {f}",
-        ),
-        (
-            "remove",
-            {"mode": "remove", "find": "b"},
-            "a\r\nab\nc b",
-            "a\r\n",
-            "File successfully updated: removed 2 line(s) from {f}",
-        ),
-        (
-            "remove-none",
-            {"mode": "remove", "find": "a\nb"},
-            "a\nb\n",
-            "a\nb\n",
-            "File unchanged: no line matching the target text found in {f}",
-        ),
-        (
-            "remove-no-file",
-            {"mode": "remove", "find": "x"},
-            None,
-            None,
-            "File unchanged: no line matching the target text found in {f}",
-        ),
-        (
-            "trim",
-            {"mode": "trim"},
-            "\na\n \t\n\r\nb\n",
-            "a\nb\n",
-            "File successfully tidied: removed 3 blank line(s) from {f}",
-        ),
-        (
-            "trim-none",
-            {"mode": "trim"},
-            "a\nb\n",
-            "a\nb\n",
-            "File unchanged: no blank lines to remove in {f}",
-        ),
-        ("trim-no-file", {"mode": "trim"}, None, None, "File unchanged: no blank lines to remove in {f}"),
-    ]
-
     @pytest.mark.parametrize(
-        ("fields", "before", "after", "output"), [s[1:] for s in SITUATIONS], ids=[s[0] for s in SITUATIONS]
+        ("fields", "before", "after", "output"), [m[1:] for m in MODES], ids=[m[0] for m in MODES]
     )
     def test_modes(self, bench, file, fields, before, after, output):
         bench.engine.values["v"] = "V"

@@ -29,22 +29,23 @@ def script(bench, tmp_path):
     return path
 
 
+ARGS = ["{x}", 7, 1.5, True, None, ["{x}", 1], {"k": "{x}"}]
+
+
 class TestArguments:
     """Texts by default, JSON values on wish."""
-
-    ARGS = ["{x}", 7, 1.5, True, None, ["{x}", 1], {"k": "{x}"}]
 
     def test_every_argument_is_a_text_with_its_variables_filled(self, bench, script):
         bench.engine.values["x"] = "X"
         args, kwargs = bench(
-            "PythonModule", module_path="{dir}/tool.py", args=self.ARGS, kwargs={"n": 2, "s": "{x}"}
+            "PythonModule", module_path="{dir}/tool.py", args=ARGS, kwargs={"n": 2, "s": "{x}"}
         )
         assert args == ["X", "7", "1.5", "True", "None", "['X', 1]", "{'k': 'X'}"]
         assert kwargs == {"n": "2", "s": "X"}
 
     def test_native_values_stay_what_they_are(self, bench, script):
         bench.engine.values["x"] = "X"
-        fields = {"args": self.ARGS, "kwargs": {"n": 2}, "argTypes": "native"}
+        fields = {"args": ARGS, "kwargs": {"n": 2}, "argTypes": "native"}
         args, kwargs = bench("PythonModule", module_path="{dir}/tool.py", **fields)
         assert args == ["X", 7, 1.5, True, None, ["X", 1], {"k": "X"}]
         assert kwargs == {"n": 2}
