@@ -1,0 +1,132 @@
+"""The built-in demo answers without a network, in its own time, and can be cancelled."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.impl.demo_api_handler import QUOTED_CHARACTERS, DemoApiHandler
+from Middleware.services.cancellation_service import cancellation_service
+
+TYPE = "builtInDemo"
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The demo's delays, asked for and not slept."""
+    asked = []
+    monkeypatch.setattr(DemoApiHandler, "sleep", asked.append)
+    return asked
+
+
+@pytest.fixture
+def handler(make_handler, pauses):
+    return make_handler(TYPE)
+
+
+def call(*said, request_id=None):
+    conversation = [{"role": "user", "content": text} for text in said]
+    return CallArguments(conversation=conversation, request_id=request_id)
+
+
+def answer(handler, *said):
+    return "".join(chunk["token"] for chunk in handler.handle_streaming(call(*said)))
+
+
+class TestWords:
+    def test_it_thinks_repeats_its_name_and_quotes(self, handler):
+        """Something for every cleaning rule, and the user's own words."""
+        text = answer(handler, "first", "Hello you!")
+        thought, said = text.split("</think>")
+        assert thought.startswith("<think>")
+        assert said.lstrip().startswith("Assistant:")
+        assert '"Hello you!"' in said
+        assert "first" not in text
+
+    def test_it_says_what_it_is_and_how_to_go_on(self, handler):
+        """In one line."""
+        last = answer(handler, "Hi").splitlines()[-1]
+        assert "built-in demo" in last
+        assert "Endpoints/demo/Demo.json" in last
+
+    @pytest.mark.parametrize(
+        ("said", "quoted"),
+        [
+            pytest.param("x" * 300, "x" * QUOTED_CHARACTERS + "...", id="long-texts-are-cut"),
+            pytest.param("a\n\n b", "a b", id="one-line"),
+            pytest.param("</think> {x}", "(/think) {x}", id="no-tags"),
+            pytest.param("  ", "(nothing yet)", id="blank"),
+            pytest.param([{"type": "text", "text": "p"}, "junk"], "p", id="parts"),
+        ],
+    )
+    def test_the_quote(self, handler, said, quoted):
+        """Of the last user message."""
+        assert f'You wrote: "{quoted}"' in answer(handler, said)
+
+    def test_no_message_at_all(self, handler):
+        """A greeting may be asked for."""
+        assert "(nothing yet)" in answer(handler)
+
+
+class TestStream:
+    def test_word_by_word_with_a_moment_between(self, handler, pauses):
+        """One dict a word; a finish with usage at the end."""
+        *words, last = list(handler.handle_streaming(call("Hi")))
+        assert len(words) == len(pauses) == last["usage"]["completion_tokens"]
+        assert all(len(chunk["token"].split()) == 1 for chunk in words)
+        assert (last["finish_reason"], words[0]["model"]) == ("stop", "built-in-demo")
+        assert last["usage"]["prompt_tokens"] == 1
+
+    def test_the_moment_is_short(self):
+        """Fifteen to twenty milliseconds."""
+        assert 0.015 <= DemoApiHandler.word_delay_s <= 0.02
+        assert DemoApiHandler.sleep is time.sleep
+
+    def test_whole_is_the_same_answer(self, make_handler, handler, pauses, joined, whole):
+        """As late as the stream."""
+        streamed = joined(list(handler.handle_streaming(call("Hi"))))
+        spent = len(pauses)
+        assert whole(make_handler(TYPE, stream=False).handle_non_streaming(call("Hi"))) == streamed
+        assert len(pauses) == 2 * spent
+
+    def test_reasoning_parser(self, make_handler, pauses):
+        """Splits here as everywhere."""
+        handler = make_handler(TYPE, endpoint={"reasoningParser": "think"})
+        chunks = list(handler.handle_streaming(call("Hi")))
+        assert "The user said" in "".join(chunk.get("thinking", "") for chunk in chunks)
+        assert "<think>" not in "".join(chunk["token"] for chunk in chunks)
+
+    def test_the_wait_for_the_backend_is_announced(self, handler):
+        """The edge may let go of the request's set-up."""
+        done = []
+        request = RequestContext("r", "u", "openai", setup_done=lambda: done.append(1))
+        with entered(request):
+            handler.handle_non_streaming(call("Hi"))
+        assert done == [1]
+
+
+class TestCancelled:
+    @pytest.fixture
+    def request_id(self):
+        yield "demo-cancelled"
+        cancellation_service.acknowledge_cancellation("demo-cancelled")
+
+    def test_a_stream_ends_without_a_finish(self, handler, request_id):
+        """A clean end."""
+        batches = handler.stream_batches(call("Hi", request_id=request_id))
+        next(batches)
+        cancellation_service.request_cancellation(request_id)
+        assert list(batches) == []
+
+    def test_a_whole_answer_is_empty(self, handler, request_id):
+        """Never an error."""
+        cancellation_service.request_cancellation(request_id)
+        assert handler.handle_non_streaming(call("Hi", request_id=request_id)) == ""
+
+
+def test_nothing_is_sent(handler):
+    """The endpoint's URL has no meaning here."""
+    assert handler._get_api_endpoint_url() == ""
