@@ -16,7 +16,12 @@ FILE_NAME = "wilmerai.log"
 MAX_BYTES = 3 * 1024 * 1024
 BACKUPS = 7
 FORMAT = "%(asctime)s %(levelname)s [%(user)s] %(name)s: %(message)s"
-_QUIET = {"urllib3": logging.WARNING, "waitress.queue": logging.ERROR, "werkzeug": logging.WARNING}
+_QUIET = {
+    "urllib3": logging.WARNING,
+    "waitress": logging.WARNING,
+    "waitress.queue": logging.ERROR,
+    "werkzeug": logging.WARNING,
+}
 
 
 def configure_logging(level: str, folder: Path | None, users: tuple[str, ...] = ()) -> None:

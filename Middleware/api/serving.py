@@ -5,6 +5,7 @@ The only module that knows waitress. Source: spec frontend-api.md 2.3 and 2.4.
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import sys
@@ -108,6 +109,8 @@ def _warm_up() -> None:
         warm_up()
     except Exception:
         logger.exception("the check of the configuration failed")
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: no later collection has to look at it
 
 
 def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals) -> None:
