@@ -125,7 +125,7 @@ def _parts(context: ExecutionContext, call: LlmCall, handler: LlmHandler) -> Par
         takes_images=call.llm_takes_images,
         max_images=call.max_images,
         tools=tuple(tools or ()),
-        max_tokens=_max_tokens(node.get("maxResponseSizeInTokens")),
+        max_tokens=handler.llm.max_tokens,
         wants_generation_prompt=wants_generation_prompt(context),
         user_clamp=context.user.clamp_prompt_to_context_window,
     )
@@ -136,10 +136,6 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else str(value)
-
-
-def _max_tokens(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def wants_generation_prompt(context: ExecutionContext) -> bool:

@@ -146,7 +146,8 @@ class WorkflowManager:
         try:
             with closing(batches):
                 for batch in batches:
-                    answered = answered or any(chunk["finish_reason"] is not None for chunk in batch)
+                    if batch and batch[-1]["finish_reason"] is not None:
+                        answered = True
                     yield batch
         except EarlyTermination as stop:
             logger.info("request %s: a run ended early: %s", self.request.request_id, stop)

@@ -200,6 +200,10 @@ class _Sent:
     def watch(self, batches: Batches, endpoint: str, *, lowering: bool) -> Batches:
         """The batches without finish and usage. Raises BackendError for an error chunk."""
         for batch in batches:
+            if len(batch) == 1 and len(batch[0]) == 2 and batch[0]["finish_reason"] is None:
+                self._texts.append(batch[0]["token"])
+                yield batch
+                continue
             out: Batch = []
             for chunk in batch:
                 if "error" in chunk:

@@ -1,0 +1,283 @@
+"""One node's LLM call: what is asked for a node, tools and schemas, and the prompt for a backup."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from Middleware.common.errors import RequestCancelled, WorkflowError
+from Middleware.services.cancellation_service import cancellation_service
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object", "x": 1}},
+}
+OTHER = {"type": "function", "function": {"name": "hear"}}
+BLOCK = {"structuredOutput": {"field": "response_format", "style": "raw"}}
+FORCED = {"type": "function", "function": {"name": "look"}}
+BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+def ask(endpoint: str = "chat", **fields: Any) -> dict[str, Any]:
+    return {"type": "Standard", "endpointName": endpoint, **fields}
+
+
+def said(call: Any) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"]) for message in call.conversation]
+
+
+@pytest.fixture
+def structured(house):
+    """The chat API type can take schemas."""
+    house.write("ApiTypes/Chat", {"type": "scriptedChat", "presetType": "any", **BLOCK})
+    return house
+
+
+class TestPrompts:
+    def test_an_authored_prompt(self, house):
+        """System and user turn, filled."""
+        house.ask(ask(systemPrompt="Be {v}.", prompt="Q: {chat_user_prompt_last_one}"))
+        assert said(house.model.calls[0]) == [("system", "Be {v}."), ("user", "Q: hi")]
+
+    def test_a_prompt_that_comes_out_empty_is_still_authored(self, house):
+        """The raw field decides."""
+        house.ask({"type": "StaticResponse", "content": ""}, ask(prompt="{agent1Output}"))
+        assert said(house.model.calls[0]) == [("user", "")]
+
+    @pytest.mark.parametrize("prompt", ["", None], ids=["empty", "null"])
+    def test_without_a_prompt_the_conversation_is_sent(self, house, prompt):
+        """The last messages."""
+        house.ask(ask(prompt=prompt, systemPrompt=None))
+        assert said(house.model.calls[0]) == [("user", "hi")]
+
+    def test_a_flat_backend_gets_two_texts(self, house):
+        """In the user's template when the endpoint names none."""
+        house.ask(ask("flat", systemPrompt="S"))
+        call = house.model.calls[0]
+        assert (call.system_prompt, call.prompt, call.conversation) == (
+            "<system>S</system>",
+            "<user>hi</user>",
+            None,
+        )
+
+    GENERATION = [
+        ({}, False, ""),
+        ({"forceGenerationPromptIfEndpointAllows": True}, False, "<assistant>"),
+        ({"addUserTurnTemplate": True, "blockGenerationPrompt": True}, False, ""),
+        ({}, True, "<assistant>"),
+        ({"blockGenerationPrompt": True}, True, ""),
+    ]
+
+    @pytest.mark.parametrize(("fields", "internal", "end"), GENERATION)
+    def test_the_generation_prompt(self, house, fields, internal, end):
+        """A responder's only when it asks for it; a sub-flow's responder always."""
+        house.endpoint("flat", apiTypeConfigFileName="Flat", addGenerationPrompt=True)
+        house.workflow("Child", ask("flat", **fields))
+        house.ask(
+            {"type": "CustomWorkflow", "workflowName": "Child"}, *[{"type": "StaticResponse"}] * internal
+        )
+        assert house.model.calls[0].prompt.endswith("</user>" + end)
+
+    def test_images_go_along_when_the_node_accepts_them(self, house):
+        """Otherwise they are stripped."""
+        talk = [{"role": "user", "content": "see", "images": ["a", "b"]}]
+        house.ask(ask(acceptImages=True, maxImagesToSend="1", returnToUser=True), ask(), say=talk)
+        assert [call.conversation[0].get("images") for call in house.model.calls] == [["b"], None]
+
+    def test_what_the_clamp_drops_is_told(self, house, caplog):
+        """One line says how many messages fell; a warning names the node."""
+        caplog.set_level("INFO")
+        house.endpoint("chat", maxContextTokenSize=1000, clampPromptToContextWindow=True)
+        talk = [{"role": "user", "content": "x" * 700}, {"role": "user", "content": "y" * 700}]
+        house.ask(ask(title="T"), say=talk)
+        assert "1 messages left out" in caplog.text
+        assert 'node 1 "T" (Standard): the newest message' in caplog.text
+
+    def test_a_node_without_an_endpoint_says_so(self, house):
+        """With its place."""
+        with pytest.raises(WorkflowError, match="endpointName"):
+            house.ask({"type": "Conversational", "prompt": "x"})
+
+
+class TestExchange:
+    CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
+    RESULT = {"role": "tool", "content": "r", "tool_call_id": "c"}
+    TALK = ({"role": "user", "content": "hi"}, CALL, RESULT)
+
+    def asked(self, house, *more: Any, **fields: Any) -> list[tuple[str, str]]:
+        house.ask(ask(prompt="<{chat_user_prompt_last_two}>", **fields), say=[*self.TALK, *more])
+        return said(house.model.calls[0])
+
+    def test_the_trailing_exchange_follows_the_prompt(self, house):
+        """And is hidden from the variables."""
+        sent = self.asked(house, appendNativeToolExchange=True)
+        assert sent == [("user", "<hi>"), ("assistant", ""), ("tool", "r")]
+
+    def test_filler_after_it_does_not_count(self, house):
+        """Assistant turns that say nothing."""
+        filler = {"role": "assistant", "content": "Assistant:"}
+        assert len(self.asked(house, filler, appendNativeToolExchange=True)) == 3
+
+    @pytest.mark.parametrize(
+        ("endpoint", "more"),
+        [({"backendSupportsToolTurns": False}, []), ({}, [{"role": "user", "content": "new"}])],
+        ids=["not-supported", "not-at-the-end"],
+    )
+    def test_otherwise_nothing_is_appended(self, house, endpoint, more):
+        """The prompt stands alone."""
+        house.endpoint("chat", **endpoint)
+        assert len(self.asked(house, *more, appendNativeToolExchange=True)) == 1
+
+    def test_results_without_a_call_are_no_exchange(self, house):
+        """The message before must be the call."""
+        house.ask(ask(prompt="p", appendNativeToolExchange=True), say=[self.RESULT])
+        assert len(said(house.model.calls[0])) == 1
+
+    def test_flat_backends_have_none(self, house):
+        """They know no tool turns."""
+        house.ask(ask("flat", prompt="p", appendNativeToolExchange=True), say=list(self.TALK))
+        assert house.model.calls[0].prompt == "p"
+
+
+@BOTH
+class TestDemandedCall:
+    GOOD = json.dumps({"name": "look", "arguments": {"a": "ö"}})
+
+    def asked(
+        self, house, stream: bool, choice: Any = FORCED, tools: Any = (TOOL, OTHER), **fields: Any
+    ) -> Any:
+        node = ask(allowTools=True, **fields)
+        return house.ask(node, stream=stream, tools=list(tools), tool_choice=choice)
+
+    def test_a_good_reply_is_a_tool_call(self, structured, stream):
+        """The schema goes to the backend, native tools do not."""
+        structured.model.replies = [self.GOOD]
+        answer = self.asked(structured, stream)
+        assert (answer.text, answer.finish_reason) == ("", "tool_calls")
+        call = answer.tool_calls[0]
+        assert call["id"].startswith("wilmer-")
+        assert json.loads(call["function"]["arguments"]) == {"a": "ö"}
+        asked = structured.model.calls[0]
+        assert asked.tools is None and asked.schema["properties"]["name"] == {"const": "look"}
+        assert "look" in asked.conversation[0]["content"]
+
+    def test_required_means_any_of_the_tools(self, structured, stream):
+        """The instruction follows the node's system prompt."""
+        structured.model.replies = [json.dumps({"name": "hear", "arguments": {}})]
+        assert self.asked(structured, stream, "required", systemPrompt="S").tool_calls
+        asked = structured.model.calls[0]
+        assert len(asked.schema["anyOf"]) == 2
+        assert asked.conversation[0]["content"].startswith("S\n\n")
+
+    def test_a_name_that_is_not_among_the_tools(self, structured, stream):
+        """It gets open arguments."""
+        choice = {"type": "function", "function": {"name": "new"}}
+        structured.model.replies = ['{"name": "new", "arguments": {}}']
+        assert self.asked(structured, stream, choice).tool_calls
+        assert structured.model.calls[0].schema["properties"]["arguments"] == {"type": "object"}
+
+    @pytest.mark.parametrize(
+        "bad", ["no", "[]", '{"name": "x", "arguments": {}}', '{"name": "look", "arguments": 1}']
+    )
+    def test_a_bad_reply_is_asked_for_once_more(self, structured, stream, bad):
+        """The second one counts."""
+        structured.model.replies = [bad, self.GOOD]
+        assert self.asked(structured, stream).tool_calls
+
+    def test_two_bad_replies_give_the_text(self, structured, stream, caplog):
+        """With an error in the log."""
+        structured.model.replies = ["no", "never"]
+        answer = self.asked(structured, stream)
+        assert (answer.text, answer.finish_reason) == ("never", "stop")
+        assert "two replies" in caplog.text
+
+    def test_a_native_call_passes(self, structured, stream):
+        """A backend that calls anyway."""
+        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        structured.model.replies = [{"content": "", "tool_calls": [call], "finish_reason": "tool_calls"}]
+        assert self.asked(structured, stream).tool_calls[0]["id"] == "c1"
+
+    def test_no_second_try_after_a_cancellation(self, structured, stream):
+        """The run ends."""
+
+        def reply(_: Any) -> str:
+            cancellation_service.request_cancellation("r1")
+            return "no"
+
+        structured.model.replies = [reply]
+        with pytest.raises(RequestCancelled):
+            self.asked(structured, stream)
+        assert len(structured.model.calls) == 1
+
+    @pytest.mark.parametrize("choice", ["auto", None, "none", {"type": "function", "function": {}}])
+    def test_nothing_is_demanded(self, structured, stream, choice):
+        """The tools are sent as they are."""
+        self.asked(structured, stream, choice)
+        asked = structured.model.calls[0]
+        assert (asked.tools, asked.tool_choice, asked.schema) == ([TOOL, OTHER], choice, None)
+
+    def test_an_api_type_without_schemas_gets_native_tools(self, house, stream):
+        """And the choice."""
+        self.asked(house, stream)
+        assert (house.model.calls[0].tool_choice, house.model.calls[0].schema) == (FORCED, None)
+
+    def test_unusable_tools_cannot_be_required(self, structured, stream):
+        """They are sent as they are."""
+        self.asked(structured, stream, "required", tools=[{"type": "x"}])
+        assert structured.model.calls[0].tools == [{"type": "x"}]
+
+    def test_only_nodes_with_allow_tools_send_them(self, structured, stream):
+        """Others send none."""
+        structured.ask(ask(), stream=stream, tools=[TOOL], tool_choice=FORCED)
+        assert structured.model.calls[0].tools is None
+
+
+class TestSchemaFile:
+    @pytest.fixture(autouse=True)
+    def schema(self, house):
+        house.write("StructuredOutputs/shape", {"type": "object"})
+
+    def test_it_goes_to_the_backend(self, structured):
+        """The output is the JSON text."""
+        structured.model.replies = ['{"a": 1}']
+        assert structured.ask(ask(structuredOutputFile="shape")).text == '{"a": 1}'
+        assert structured.model.calls[0].schema == {"type": "object"}
+
+    def test_with_a_demanded_call_it_is_an_error(self, structured):
+        """Two schemas cannot hold at once."""
+        with pytest.raises(WorkflowError, match="structuredOutputFile"):
+            node = ask(structuredOutputFile="shape", allowTools=True)
+            structured.ask(node, tools=[TOOL], tool_choice="required")
+
+    def test_with_other_tools_it_warns(self, structured, caplog):
+        """Both are sent."""
+        structured.ask(ask(structuredOutputFile="shape", allowTools=True), tools=[TOOL])
+        asked = structured.model.calls[0]
+        assert asked.tools and asked.schema and "sent together" in caplog.text
+
+    def test_a_flat_backend_ignores_it(self, house, caplog):
+        """With a warning."""
+        house.ask(ask("flat", structuredOutputFile="shape"))
+        assert house.model.calls[0].schema is None and "is ignored" in caplog.text
+
+    @pytest.mark.parametrize("name", ["nope", "../shape"])
+    def test_a_bad_name_fails(self, structured, name):
+        """Unknown, or not flat."""
+        with pytest.raises(WorkflowError):
+            structured.ask(ask(structuredOutputFile=name))
+
+
+@pytest.mark.parametrize(("first", "second"), [("chat", "flat"), ("flat", "chat")])
+@BOTH
+def test_a_backup_of_another_shape_gets_the_prompt_in_its_own(house, failure, first, second, stream):
+    """Formed anew from the unformatted parts."""
+    kind = {"chat": "Chat", "flat": "Flat"}
+    house.endpoint(first, apiTypeConfigFileName=kind[first], backupEndpointName=second)
+    house.endpoint(second, apiTypeConfigFileName=kind[second], endpoint="http://127.0.0.1:1")
+    house.model.replies = [failure(), "saved"]
+    assert house.ask(ask(first, systemPrompt="S"), stream=stream).text == "saved"
+    again = house.model.calls[1]
+    expected = (None, "<user>hi</user>") if second == "flat" else ([("system", "S"), ("user", "hi")], None)
+    assert (again.conversation and said(again), again.prompt) == expected
