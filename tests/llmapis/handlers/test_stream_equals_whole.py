@@ -1,0 +1,258 @@
+"""Any answer, in any backend's dialect, cut anywhere: the stream says what the whole body says."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
+SECTIONS = st.lists(TEXTS.filter(bool), max_size=5)
+ARGUMENTS = st.dictionaries(st.text(max_size=4), st.integers() | TEXTS, max_size=3)
+CALLS = st.lists(st.tuples(st.sampled_from(["f", "get_weather"]), ARGUMENTS), max_size=3)
+ANSWERS = st.fixed_dictionaries({"texts": SECTIONS, "thoughts": SECTIONS, "calls": CALLS}).filter(
+    lambda answer: any(answer.values())
+)
+CUTS = st.lists(st.floats(0, 1), max_size=8)
+
+
+def sse(events):
+    return "".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
+
+
+def chopped(text):
+    """A text in two pieces, as servers cut arguments."""
+    return [text[: len(text) // 2], text[len(text) // 2 :]]
+
+
+class OpenAi:
+    """`reasoning_content` and deltas of calls."""
+
+    type = "openAIChatCompletion"
+    thinks = calls = True
+
+    def stream(self, answer):
+        deltas = [{"role": "assistant", "content": None}]
+        deltas += [{"reasoning_content": thought} for thought in answer["thoughts"]]
+        deltas += [{"content": text} for text in answer["texts"]]
+        for index, (name, arguments) in enumerate(answer["calls"]):
+            first, rest = chopped(json.dumps(arguments))
+            head = {"index": index, "id": f"c{index}", "type": "function"}
+            deltas.append({"tool_calls": [{**head, "function": {"name": name, "arguments": first}}]})
+            deltas.append({"tool_calls": [{"index": index, "function": {"arguments": rest}}]})
+        chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": self.reason(answer)}]})
+        return sse(chunks) + "data: [DONE]\n\n"
+
+    def reason(self, answer):
+        return "tool_calls" if answer["calls"] else "length"
+
+    def whole(self, answer):
+        message = {
+            "content": "".join(answer["texts"]) or None,
+            "reasoning_content": "".join(answer["thoughts"]) or None,
+            "tool_calls": [
+                {
+                    "id": f"c{index}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": json.dumps(arguments)},
+                }
+                for index, (name, arguments) in enumerate(answer["calls"])
+            ],
+        }
+        return {"choices": [{"message": message, "finish_reason": self.reason(answer)}]}
+
+
+class Mistral(OpenAi):
+    """Content arrays; whole calls under index 0, told apart by their ids."""
+
+    def stream(self, answer):
+        parts = [
+            {"type": "thinking", "thinking": [{"type": "text", "text": text}]} for text in answer["thoughts"]
+        ]
+        parts += [{"type": "text", "text": text} for text in answer["texts"]]
+        deltas = [{"content": [part]} for part in parts]
+        for index, (name, arguments) in enumerate(answer["calls"]):
+            function = {"name": name, "arguments": json.dumps(arguments)}
+            deltas.append(
+                {"content": "", "tool_calls": [{"index": 0, "id": f"c{index}", "function": function}]}
+            )
+        *chunks, last = [
+            {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
+        ]
+        last["choices"][0]["finish_reason"] = self.reason(answer)
+        return sse([*chunks, last]) + "data: [DONE]\n\n"
+
+    def whole(self, answer):
+        body = super().whole(answer)
+        message = body["choices"][0]["message"]
+        thoughts = [{"type": "text", "text": text} for text in answer["thoughts"]]
+        message["content"] = [
+            {"type": "thinking", "thinking": thoughts},
+            {"type": "text", "text": "".join(answer["texts"])},
+        ]
+        del message["reasoning_content"]
+        return body
+
+
+class Completions:
+    """Text alone."""
+
+    type = "openAIV1Completion"
+    thinks = calls = False
+
+    def stream(self, answer):
+        chunks = [{"choices": [{"text": text, "finish_reason": None}]} for text in answer["texts"]]
+        return sse([*chunks, {"choices": [{"text": "", "finish_reason": "length"}]}]) + "data: [DONE]\n\n"
+
+    def whole(self, answer):
+        return {"choices": [{"text": "".join(answer["texts"]), "finish_reason": "length"}]}
+
+
+class Ollama:
+    """Lines; calls come whole."""
+
+    type = "ollamaApiChat"
+    thinks = calls = True
+
+    def stream(self, answer):
+        messages = [
+            {"role": "assistant", "content": "", "thinking": thought} for thought in answer["thoughts"]
+        ]
+        messages += [{"role": "assistant", "content": text} for text in answer["texts"]]
+        messages += [
+            {"role": "assistant", "content": "", "tool_calls": [call]} for call in self.tool_calls(answer)
+        ]
+        lines = [{"model": "m", "message": message, "done": False} for message in messages]
+        lines.append({"message": {"content": ""}, "done": True, "done_reason": "length", "eval_count": 3})
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+    def tool_calls(self, answer):
+        return [
+            {"id": f"c{index}", "function": {"name": name, "arguments": arguments}}
+            for index, (name, arguments) in enumerate(answer["calls"])
+        ]
+
+    def whole(self, answer):
+        message = {
+            "content": "".join(answer["texts"]),
+            "thinking": "".join(answer["thoughts"]),
+            "tool_calls": self.tool_calls(answer),
+        }
+        return {"model": "m", "message": message, "done": True, "done_reason": "length", "eval_count": 3}
+
+
+class OllamaGenerate:
+    """Lines of text and thoughts."""
+
+    type = "ollamaApiGenerate"
+    thinks, calls = True, False
+
+    def stream(self, answer):
+        lines = [{"response": "", "thinking": thought} for thought in answer["thoughts"]]
+        lines += [{"response": text, "done": False} for text in answer["texts"]]
+        lines.append({"response": "", "done": True, "done_reason": "stop"})
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+    def whole(self, answer):
+        text, thinking = "".join(answer["texts"]), "".join(answer["thoughts"])
+        return {"response": text, "thinking": thinking, "done": True, "done_reason": "stop"}
+
+
+class Kobold:
+    """Named events, the text `null`, no end mark."""
+
+    type = "koboldCppGenerate"
+    thinks = calls = False
+
+    def stream(self, answer):
+        events = [{"token": text, "finish_reason": "null"} for text in answer["texts"]]
+        events.append({"token": "", "finish_reason": "length"})
+        return "".join(f"event: message\ndata: {json.dumps(event)}\n\n" for event in events)
+
+    def whole(self, answer):
+        return {"results": [{"text": "".join(answer["texts"]), "finish_reason": "length"}]}
+
+
+class Claude:
+    """Blocks."""
+
+    type = "claudeMessages"
+    thinks = calls = True
+
+    def blocks(self, answer):
+        blocks = [{"type": "thinking", "thinking": text, "signature": "s"} for text in answer["thoughts"]]
+        blocks += [{"type": "text", "text": text} for text in answer["texts"]]
+        return blocks + [
+            {"type": "tool_use", "id": f"c{index}", "name": name, "input": arguments}
+            for index, (name, arguments) in enumerate(answer["calls"])
+        ]
+
+    def deltas(self, block):
+        if block["type"] == "text":
+            return [{"type": "text_delta", "text": block["text"]}]
+        if block["type"] == "thinking":
+            return [
+                {"type": "thinking_delta", "thinking": block["thinking"]},
+                {"type": "signature_delta", "signature": "s"},
+            ]
+        pieces = chopped(json.dumps(block["input"])) if block["input"] else []
+        return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+
+    def stream(self, answer):
+        events = [{"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 2}}}]
+        for index, block in enumerate(self.blocks(answer)):
+            empty = {key: {"input": {}}.get(key, "") for key in block} | {"type": block["type"]}
+            empty |= {key: block[key] for key in ("id", "name") if key in block}
+            events.append({"type": "content_block_start", "index": index, "content_block": empty})
+            events += [
+                {"type": "content_block_delta", "index": index, "delta": delta}
+                for delta in self.deltas(block)
+            ]
+            events.append({"type": "content_block_stop", "index": index})
+        reason = {"stop_reason": self.reason(answer)}
+        events.append({"type": "message_delta", "delta": reason, "usage": {"output_tokens": 3}})
+        events.append({"type": "message_stop"})
+        return "".join(
+            f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events
+        )
+
+    def reason(self, answer):
+        return "tool_use" if answer["calls"] else "max_tokens"
+
+    def whole(self, answer):
+        usage = {"input_tokens": 2, "output_tokens": 3}
+        return {
+            "content": self.blocks(answer),
+            "stop_reason": self.reason(answer),
+            "usage": usage,
+            "model": "m",
+        }
+
+
+DIALECTS = [OpenAi, Mistral, Completions, Ollama, OllamaGenerate, Kobold, Claude]
+
+
+@pytest.mark.parametrize(
+    "dialect", [dialect() for dialect in DIALECTS], ids=lambda dialect: type(dialect).__name__
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(answer=ANSWERS, cuts=CUTS)
+def test_stream_equals_whole(dialect, answer, cuts, make_handler, read_stream, joined, whole):
+    """Text, thoughts, calls, finish reason and usage."""
+    answer = {
+        "texts": answer["texts"] or ["x"],
+        "thoughts": answer["thoughts"] if dialect.thinks else [],
+        "calls": answer["calls"] if dialect.calls else [],
+    }
+    data = dialect.stream(answer).encode()
+    edges = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
+    reads = [data[start:end] for start, end in pairwise(edges)]
+    streamed = joined(read_stream(make_handler(dialect.type), reads))
+    assert streamed == whole(make_handler(dialect.type, stream=False).read_whole(dialect.whole(answer)))
+    assert streamed["text"] == "".join(answer["texts"])
+    assert streamed["thinking"] == "".join(answer["thoughts"])
+    assert [(call["name"], call["arguments"]) for call in streamed["calls"]] == answer["calls"]
