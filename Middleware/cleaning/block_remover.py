@@ -57,6 +57,9 @@ class BlockRemover:
     def feed(self, text: str) -> str:
         if self._tail:
             text, self._tail = self._tail + text, ""
+        if self._inside and self._find_closing(text) is None:  # most frequent: a piece of a thought
+            self._think(text)
+            return ""
         released: list[str] = []
         position: int | None = 0
         while position is not None and not self.done:
@@ -64,7 +67,7 @@ class BlockRemover:
                 position = self._through_block(text, position)
             else:
                 position = self._up_to_block(text, position, released)
-        if position:
+        if position is not None:
             released.append(text[position:])
         return "".join(released)
 

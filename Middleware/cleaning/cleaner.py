@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from Middleware.cleaning import rules  # noqa: F401  (fills RULES)
+import Middleware.cleaning.rules  # noqa: F401  (fills RULES)
 from Middleware.cleaning.stage import RULES, Chain, Findings, Inputs, reasoning_output
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 GAP = None
 Pieces = list[str | None]
+"""Texts, none of them empty, and GAPs."""
 
 _NAME = r"[A-Za-z_:][A-Za-z0-9_:.-]*+"
 _OPENING = re.compile(rf"<({_NAME})(?=[\s>])")

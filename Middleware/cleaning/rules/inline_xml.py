@@ -34,7 +34,7 @@ class CollapsedSpace:
                     out.append(" ")
                 out.append(" ".join(words))
                 self._begun, self._space = True, piece[-1].isspace()
-            elif piece:
+            else:
                 self._space = True
         return "".join(out)
 
@@ -53,7 +53,7 @@ class Seams:
         for piece in pieces:
             if piece is None:
                 self._gap = not self._blank_before
-            elif piece:
+            else:
                 if self._gap and not piece[0].isspace():
                     out.append(" ")
                 out.append(piece)

@@ -1,0 +1,138 @@
+"""Elements and self-closing tags, with GAP where something was."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.cleaning.xml_elements import GAP, Names, PairedElements, SelfClosingTags
+
+
+def joined(pieces):
+    """Neighbouring texts as one: where a text is cut does not matter."""
+    out = []
+    for piece in pieces:
+        if piece is not GAP and out and out[-1] is not GAP:
+            out[-1] += piece
+        elif piece != "":
+            out.append(piece)
+    return out
+
+
+def run(machine, chunks):
+    pieces = [piece for chunk in chunks for piece in machine.feed(chunk)]
+    return joined(pieces + machine.finish())
+
+
+PAIRED = [  # text, what comes out, for all names
+    ("a<b>c</b>d", ["a", GAP, "d"]),
+    ("<b c='d'\n>e</b>", [GAP]),
+    ("<b-1.x:y>e</b-1.x:y>", [GAP]),
+    ("<1>e</1>", ["<1>e</1>"]),
+    ("< b>e</b>", ["< b>e</b>"]),
+    ("<>e</>", ["<>e</>"]),
+    ("<b>e</b >", ["<b>e</b >"]),
+    ("<b><b>e</b></b>", [GAP, "</b>"]),
+    ("<a><b>e</b>", ["<a>", GAP]),
+    ("<a <b>e</b>", ["<a ", GAP]),
+    ("<a><c><b>e</b>f</c><b>", ["<a>", GAP, "<b>"]),
+    ("<a>e</</a>", [GAP]),
+    ("<a>e</</a", ["<a>e</</a"]),
+    ("<a b", ["<a b"]),
+    ("<a", ["<a"]),
+    ("<", ["<"]),
+    ("<a /> x <a>y</a>", [GAP]),
+    ("</a><a x", ["</a><a x"]),
+    ("<x></a><a x</a>", ["<x></a><a x</a>"]),
+    ("<x></a><a y", ["<x></a><a y"]),
+    ("<é>a</é>", ["<é>a</é>"]),
+    ("<aé>a</aé>", ["<aé>a</aé>"]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), PAIRED)
+@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+def test_paired_elements(text, expected, cut):
+    assert run(PairedElements(Names("*")), cut(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<note>a</note>", [GAP]),
+        ("<notes>a</notes>", ["<notes>a</notes>"]),
+        ("<b><note>a</note></b>", ["<b>", GAP, "</b>"]),
+        ("<no <note>a</note>", ["<no ", GAP]),
+        ("<no>a</no>", ["<no>a</no>"]),
+        ("<note <b>a</b></note>", [GAP]),
+    ],
+)
+@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+def test_paired_elements_of_a_list(text, expected, cut):
+    assert run(PairedElements(Names(["note"])), cut(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("chunk", "held"),
+    [
+        ("<", True),
+        ("<n", True),
+        ("<note", True),
+        ("<x", False),
+        ("<nox", False),
+        ("<note>", True),
+        ("</", False),
+    ],
+)
+def test_only_what_may_become_a_listed_element_is_held(chunk, held):
+    assert (joined(PairedElements(Names(["note"])).feed(chunk)) == []) is held
+
+
+SELF_CLOSING = [
+    (["a<b/>c"], ["a", GAP, "c"]),
+    (["<b c='/' />"], [GAP]),
+    (["<b c>d/>"], ["<b c>d/>"]),
+    (["<b/ >"], ["<b/ >"]),
+    (["<b <c/>"], [GAP]),
+    (["<b x><c/>"], ["<b x>", GAP]),
+    (["</b/>"], ["</b/>"]),
+    (["<b", GAP, "/>"], [GAP]),
+    (["<b", GAP, ">"], ["<b", GAP, ">"]),
+    (["<", GAP, "/>"], ["<", GAP, "/>"]),
+    (["<b/", GAP, ">"], ["<b/", GAP, ">"]),
+    (["<b ", GAP], ["<b ", GAP]),
+    (["<b/"], ["<b/"]),
+]
+
+
+@pytest.mark.parametrize(("pieces", "expected"), SELF_CLOSING)
+@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+def test_self_closing_tags(pieces, expected, cut):
+    """What stands where an element was counts as white space, as in the text with its one space."""
+    machine = SelfClosingTags(Names("*"))
+    out = [
+        made
+        for piece in pieces
+        for part in (cut(piece) if piece else [piece])
+        for made in machine.feed([part])
+    ]
+
+    assert joined(out + machine.finish()) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("<note/>", [GAP]), ("<notes/>", ["<notes/>"]), ("<b <note/>", ["<b ", GAP]), ("<no/>", ["<no/>"])],
+)
+@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+def test_self_closing_tags_of_a_list(text, expected, cut):
+    machine = SelfClosingTags(Names(["note"]))
+    out = [made for part in cut(text) for made in machine.feed([part])]
+
+    assert joined(out + machine.finish()) == expected
+
+
+def test_names():
+    """`"*"` means all; a bare text is a list of one."""
+    assert "x" in Names("*") and "x" in Names(["a", "*"])
+    assert "note" in Names("note") and "no" not in Names("note")
+    assert Names("note").may_become("no") and not Names("note").may_become("nb")
