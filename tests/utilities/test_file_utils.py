@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from Middleware.utilities import file_utils
@@ -107,9 +107,7 @@ class TestLocks:
             "        atomic_write(file, str(int(file.read_text()) + 1).encode())\n"
         )
         root = Path(file_utils.__file__).parents[2]
-        workers = [
-            subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=root) for _ in range(3)
-        ]
+        workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=root) for _ in range(3)]
         assert [worker.wait() for worker in workers] == [0, 0, 0]
         assert file.read_text() == "45"
 
@@ -143,6 +141,7 @@ class TestReading:
         count=st.integers(1, 6),
         block=st.integers(1, 20),
     )
+    @example(text="aaabaac", delimiter="aa", count=1, block=6)
     def test_the_tail_is_what_splitting_the_whole_text_gives(
         self, tmp_path_factory, text, delimiter, count, block
     ):
