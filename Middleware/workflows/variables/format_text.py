@@ -251,7 +251,8 @@ def with_inserts(text: str, inserts: Sequence[Piece]) -> Iterator[Piece]:
         return
     for index, run in enumerate(_TOKEN.split(text)):
         if index % 2:
-            yield inserts[int(run)]
+            number = int(run)
+            yield inserts[number] if number < len(inserts) else Piece(f"\ufdd0{run}\ufdd1", Origin.RUN)
         elif run:
             yield Piece(run, Origin.AUTHORED)
 

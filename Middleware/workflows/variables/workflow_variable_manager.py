@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from Middleware.common.errors import ConfigError
 from Middleware.workflows.variables import jinja_text
@@ -18,16 +18,12 @@ from Middleware.workflows.variables.format_text import (
     FilledText,
     Names,
     Origin,
+    Piece,
     fill_pieces,
     joined,
 )
 from Middleware.workflows.variables.names import AllNames, EarlyNames
 from Middleware.workflows.variables.source import VariableSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from Middleware.workflows.variables.format_text import Piece
 
 __all__ = ["VariableSource", "fill", "fill_early", "fill_override", "fill_parts"]
 

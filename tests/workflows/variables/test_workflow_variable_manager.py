@@ -385,11 +385,13 @@ class TestOverrides:
         child = make_source(node={"jinja2": True}, workflow={"n": 8})
         assert fill(fill_override(override, child), make_source()) == "{{ n }} 8"
 
-    def test_an_inserted_token_is_no_token(self, make_source):
-        """A value that imitates the engine's inner signs stays what it is."""
-        override = fill_override("{agent1Output}", make_source(outputs={1: "a"}))
-        child = make_source(node={"jinja2": True}, workflow={"n": "x"})
-        assert fill(override, child) == "a"
+    def test_a_value_that_imitates_a_token_is_no_token(self, make_source):
+        """A Jinja child may print anything."""
+        override = fill_override(
+            "{agent1Output} {{{{{{{{ agent1Input }}}}}}}}", make_source(outputs={1: "a"})
+        )
+        child = make_source(node={"jinja2": True}, inputs={1: "\ufdd07\ufdd1"})
+        assert fill(override, child) == "a \ufdd07\ufdd1"
 
 
 def test_the_face_is_complete():
