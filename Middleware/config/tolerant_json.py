@@ -51,7 +51,7 @@ def _blank_comment(match: re.Match[str]) -> str:
 
 
 def _blank_comma(match: re.Match[str]) -> str:
-    """A comma after a value and before a closing bracket; one that follows no value stays, and is an error."""
+    """A comma after a value and before a closing bracket goes; one that follows no value stays an error."""
     if match.group() != ",":
         return match.group()
     before = match.start() - 1

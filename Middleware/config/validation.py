@@ -250,10 +250,10 @@ def distance(one: str, other: str, limit: int = 2) -> int:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name within an edit distance of 2, without regard to case and `_`; None if there is none.
 
-    Short names need to be nearer: 1 up to four letters.
+    Short names need to be nearer: 1 up to four letters, 0 up to two.
     """
     bare = _same(name)
-    limit = 2 if len(bare) > 4 else 1
+    limit = 2 if len(bare) > 4 else 1 if len(bare) > 2 else 0
     scored = [(distance(bare, _same(other), limit), other) for other in known]
     best = min(scored, default=None, key=lambda pair: pair[0])
     return best[1] if best and best[0] <= limit else None

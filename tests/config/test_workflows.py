@@ -55,7 +55,7 @@ MISSES = [
     ("entry-is-not-looked-for-in-common", ["_common/X"], {}, "tried Workflows/ana/X.json"),
     ("override-has-no-fallback", ["ana/X"], {"folder": "b"}, "tried Workflows/b/X.json"),
     ("all-paths", [], {"calling_folder": "s"}, "Workflows/ana/X.json, Workflows/s/X.json, Workflows/_common/X.json"),
-    ("nearest", ["ana/Xy"], {}, 'did you mean "Xy"'),
+    ("nearest", ["ana/_X"], {}, 'did you mean "_X"'),
 ]  # fmt: skip
 
 

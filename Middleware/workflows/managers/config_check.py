@@ -13,7 +13,7 @@ from pathlib import Path
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import validation
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
-from Middleware.config.paths import USER_POINTER
+from Middleware.config.paths import USER_POINTER, user_file
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.workflows.handlers import impl
@@ -56,7 +56,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
         try:
             user = load_user(snapshot, name)
         except ConfigError as error:
-            findings.append(finding_of(error))
+            findings.append(Finding(error.file or user_file(name), error.pointer, ERROR, error.message))
             continue
         walk = UserWalk(snapshot, user)
         findings += walk.findings()

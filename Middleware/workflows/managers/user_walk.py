@@ -25,7 +25,7 @@ from Middleware.config.endpoints import (
 )
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer
 from Middleware.config.workflows import (
     WorkflowFile,
     load_routing,
@@ -199,7 +199,7 @@ class UserWalk:
         file = self._snapshot.find(paths.routing_file(user.routing_config)) or ""
         self.files_read.add(file)
         for category in categories:
-            yield _Wanted(category.workflow, file, f"/{category.name}/workflow")
+            yield _Wanted(category.workflow, file, json_pointer([category.name, "workflow"]))
 
     def _settings(self, key: str, name: str) -> Iterator[_Wanted]:
         """The names in a settings object."""

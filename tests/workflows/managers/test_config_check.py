@@ -1,0 +1,216 @@
+"""The whole tree is checked, and each fault is told with file, pointer, what was found and a way out."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from Middleware.common.errors import ConfigError
+from Middleware.config.loader import tree_of
+from Middleware.workflows.managers import config_check
+
+MEMORY = {"discussionIdMemoryFileWorkflowSettings": "Mem"}
+COMPACTOR = {"contextCompactorSettingsFile": "Com"}
+
+# id, file, its good content, the content with a typo, the line that tells of it. Errors keep the last good version.
+TYPOS = [
+    ("user", "Users/ana.json", None, {"customWorkflowOverride": True, "customWorkflow": ["Main"]},
+     'Users/ana.json#/customWorkflow: error: found a list, allowed: a text'),
+    ("pointer", "Users/_current-user.json", None, {"currentUsr": "ana"},
+     "Users/_current-user.json#: error: 'currentUser' is missing (is 'currentUsr' meant to be it?)"),
+    ("endpoint", "Endpoints/lan/small-model.json", None, {"endpoint": "http://h", "apiTypeConfigFileNam": "Api"},
+     "Endpoints/lan/small-model.json#: error: 'apiTypeConfigFileName' is missing (is 'apiTypeConfigFileNam' meant to be it?)"),
+    ("api-type", "ApiTypes/Api.json", None, {"type": "openAIChatCompletion", "samplerFieldMap": {"top_p": 5}},
+     "ApiTypes/Api.json#/samplerFieldMap/top_p: error: found 5, allowed: a text"),
+    ("preset", "Presets/T/cold.json", None, ["temperature", 0],
+     "Presets/T/cold.json#: error: found a list, allowed: an object"),
+    ("template", "PromptTemplates/plain.json", None, {"promptTemplateEndToken": 0},
+     "PromptTemplates/plain.json#/promptTemplateEndToken: error: found 0, allowed: a text"),
+    ("routing", "Routing/r.json", {"A": {"description": "d", "workflow": "Main"}}, {"A": {"description": "d", "workfow": "Main"}},
+     "Routing/r.json#/A: error: 'workflow' is missing (is 'workfow' meant to be it?)"),
+    ("mcp-server", "MCPServers/m.json", {"transport": "sse", "url": "u"}, {"transport": "see", "url": "u"},
+     "MCPServers/m.json#/transport: error: found \"see\", allowed: \"stdio\", \"sse\", \"streamable_http\" (did you mean 'sse'?)"),
+    ("structured-output", "StructuredOutputs/s.json", {"type": "object"}, "{\n\"type\": objct}",
+     "StructuredOutputs/s.json#: error: line 2, column 9: not JSON: Expecting value"),
+    ("workflow", "Workflows/ana/Main.json", None, [{"type": "Standard", "endpointNme": "small-model"}],
+     "Workflows/ana/Main.json#/0: error: 'endpointName' is missing (is 'endpointNme' meant to be it?)"),
+    ("workflow-shape", "Workflows/ana/Main.json", None, {"nodes": {"type": "Standard"}},
+     "Workflows/ana/Main.json#/nodes: error: found an object, allowed: a list of nodes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "good", "typo", "line"), [c[1:] for c in TYPOS], ids=[c[0] for c in TYPOS])
+def test_a_typo_in_each_kind_of_file(checked, caplog, file, good, typo, line):
+    """The checker tells it; requests go on with the last good version, and the log says so once."""
+    if good is not None:
+        checked.put(file, good)
+    assert [f for f in checked.findings() if f.level == "error"] == []
+    before = checked.tree.snapshot().read(file)
+    checked.put(file, typo)
+    assert line in checked.lines()
+    assert checked.tree.snapshot().read(file) == before
+    kept = [r for r in caplog.records if r.levelno == logging.ERROR and "last good version" in r.getMessage()]
+    assert len(kept) == 1
+
+
+def test_a_tree_without_faults_has_no_findings(checked):
+    assert checked.lines() == []
+
+
+# id, what is changed, the line that tells of it
+REFERENCES = [
+    ("custom-workflow", {"Users/ana.json": {"customWorkflow": "Mian"}},
+     'Users/ana.json#/customWorkflow: error: no workflow "Mian" (did you mean "Main"?); tried Workflows/ana/Mian.json'),
+    ("custom-workflow-empty", {"Users/ana.json": {"customWorkflow": ""}},
+     "Users/ana.json#/customWorkflow: error: is empty, but customWorkflowOverride is true"),
+    ("template-of-user", {"Users/ana.json": {"chatPromptTemplateName": "plian"}},
+     'Users/ana.json#/chatPromptTemplateName: error: no prompt template "plian" in PromptTemplates (did you mean "plain"?); '
+     "tried PromptTemplates/plian.json"),
+    ("no-default-workflow", {"Users/ana.json": {"customWorkflowOverride": False}},
+     'Users/ana.json#/customWorkflowOverride: error: no workflow "_DefaultWorkflow"; tried Workflows/ana/_DefaultWorkflow.json'),
+    ("routing-missing", {"Users/ana.json": {"customWorkflowOverride": False, "routingConfig": "r", "categorizationWorkflow": "Main"}},
+     'Users/ana.json#/routingConfig: error: no routing file "r"; tried Routing/r.json'),
+    ("no-default-beside-routing", {"Users/ana.json": {"customWorkflowOverride": False, "routingConfig": "r", "categorizationWorkflow": "Main"}},
+     'Users/ana.json#/routingConfig: warning: no workflow "_DefaultWorkflow"; tried Workflows/ana/_DefaultWorkflow.json'),
+    ("tool-workflow", {"Users/ana.json": {"recentMemoryToolWorkflow": "Mem"}},
+     'Users/ana.json#/recentMemoryToolWorkflow: error: no workflow "Mem"; tried Workflows/ana/Mem.json'),
+    ("settings-file", {"Users/ana.json": MEMORY},
+     'Users/ana.json#/discussionIdMemoryFileWorkflowSettings: error: no settings file "Mem"; tried Workflows/ana/Mem.json'),
+    ("api-type", {"Endpoints/lan/small-model.json": {"apiTypeConfigFileName": "Apii"}},
+     'Endpoints/lan/small-model.json#/apiTypeConfigFileName: error: no API type "Apii" in ApiTypes (did you mean "Api"?)'),
+    ("api-type-type", {"ApiTypes/Api.json": {"type": "openAIChatCompletions"}},
+     "(did you mean 'openAIChatCompletion'?)"),
+    ("template-of-endpoint", {"Endpoints/lan/small-model.json": {"promptTemplate": "x"}},
+     'Endpoints/lan/small-model.json#/promptTemplate: error: no prompt template "x"'),
+    ("appended-preset", {"Endpoints/lan/small-model.json": {"appendPresetName": "clod"}},
+     'Endpoints/lan/small-model.json#/appendPresetName: error: no preset "clod"'),
+    ("backup", {"Endpoints/lan/small-model.json": {"backupEndpointName": "big"}},
+     'Endpoints/lan/small-model.json#/backupEndpointName: error: no endpoint "big" in Endpoints/lan'),
+    ("backup-circle", {"Endpoints/lan/small-model.json": {"backupEndpointName": "small-model"}},
+     "Endpoints/lan/small-model.json#/backupEndpointName: warning: backups run in a circle: small-model > small-model"),
+    ("pointer-to-nobody", {"Users/_current-user.json": {"currentUser": "anna"}},
+     "Users/_current-user.json#/currentUser: error: no user 'anna'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "line"), [c[1:] for c in REFERENCES], ids=[c[0] for c in REFERENCES])
+def test_a_name_that_leads_nowhere(checked, changes, line):
+    """Told at the file that names it, with the nearest name that exists."""
+    for file, fields in changes.items():
+        checked.change(file, **fields)
+    assert any(line in told for told in checked.lines()), checked.lines()
+
+
+class TestSettingsFiles:
+    def test_they_are_checked_as_such(self, checked):
+        """An object that a user names as settings is no workflow."""
+        checked.change("Users/ana.json", **MEMORY, **COMPACTOR)
+        checked.put(
+            "Workflows/ana/Mem.json",
+            {"lookbackStartTrun": 3, "endpointName": "smal-model", "vectorMemoryWorkflowName": "V"},
+        )
+        checked.put("Workflows/ana/Com.json", {"wilmerContextEstimationLevel": "bold"})
+        lines = checked.lines()
+        assert any(told.startswith("Workflows/ana/Mem.json#/lookbackStartTrun: warning") for told in lines)
+        assert any(
+            told.startswith("Workflows/ana/Com.json#/wilmerContextEstimationLevel: warning") for told in lines
+        )
+        assert any(
+            told.startswith('Workflows/ana/Mem.json#/endpointName: error: no endpoint "smal-model"')
+            for told in lines
+        )
+        assert any(
+            told.startswith('Workflows/ana/Mem.json#/vectorMemoryWorkflowName: error: no workflow "V"')
+            for told in lines
+        )
+
+    def test_an_object_that_nobody_names_is_left_alone(self, checked):
+        checked.put("Workflows/ana/Old.json", {"endpoint": 5})
+        assert checked.lines() == []
+
+
+class TestReach:
+    def test_unnamed_workflows_are_a_note(self, checked):
+        checked.flow(name="Old")
+        assert checked.lines() == [
+            "Workflows/ana/Old.json#: note: no setting, route or node names this workflow"
+        ]
+
+    def test_shared_workflows_are_reached(self, checked):
+        checked.put("Workflows/_shared/pick/_DefaultWorkflow.json", [{"endpointName": "none"}])
+        (line,) = checked.lines()
+        assert line.startswith("Workflows/_shared/pick/_DefaultWorkflow.json#/0/endpointName: error")
+
+    def test_routes_are_followed(self, checked):
+        checked.change(
+            "Users/ana.json", customWorkflowOverride=False, routingConfig="r", categorizationWorkflow="Main"
+        )
+        checked.put(
+            "Routing/r.json",
+            {"A": {"description": "d", "workflow": "A"}, "B/C": {"description": "d", "workflow": "X"}},
+        )
+        checked.flow(name="A")
+        checked.flow(name="_DefaultWorkflow")
+        (line,) = checked.lines()
+        expected = 'Routing/r.json#/B~1C/workflow: error: no workflow "X"; tried Workflows/ana/X.json'
+        assert line == expected
+
+    def test_a_broken_user_file_is_told_once(self, checked):
+        checked.put("Users/bob.json", "{")
+        assert checked.lines() == [
+            "Users/bob.json#: error: line 1, column 2: not JSON: Expecting property name enclosed in double quotes"
+        ]
+
+    def test_a_broken_pointer_is_told_once(self, checked):
+        checked.put("Users/_current-user.json", "{")
+        assert [told.split(":")[0] for told in checked.lines()] == ["Users/_current-user.json#"]
+
+    def test_without_a_pointer_nothing_is_said(self, checked):
+        (checked.root / "Users/_current-user.json").unlink()
+        assert checked.lines() == []
+
+
+class TestServedUsers:
+    def check(self, checked, *names):
+        return [str(f) for f in config_check.check_users(checked.tree.snapshot(), names)]
+
+    def test_what_they_reach_is_checked(self, checked):
+        """And nothing else."""
+        checked.put("Endpoints/lan/other.json", {"endpoint": 5})
+        assert self.check(checked, "ana") == []
+        checked.change("Endpoints/lan/small-model.json", removeThinkng=True)
+        (line,) = self.check(checked, "ana")
+        assert line.startswith("Endpoints/lan/small-model.json#/removeThinkng: warning")
+
+    def test_faults_on_the_way_are_told(self, checked):
+        checked.change("Users/ana.json", **MEMORY)
+        checked.put("Workflows/ana/Mem.json", "[")
+        checked.put("Workflows/ana/Main.json", "[")
+        lines = self.check(checked, "ana", "nobody")
+        assert [told.split(":")[0] for told in lines] == [
+            "Users/nobody.json#",
+            "Workflows/ana/Main.json#",
+            "Workflows/ana/Mem.json#",
+        ]
+
+    def test_a_missing_api_type_is_told(self, checked):
+        checked.put("ApiTypes/Api.json", "[")
+        assert [told.split(":")[0] for told in self.check(checked, "ana")] == ["ApiTypes/Api.json#"]
+
+    def test_a_broken_routing_file_is_told(self, checked):
+        checked.change(
+            "Users/ana.json", customWorkflowOverride=False, routingConfig="r", categorizationWorkflow="Main"
+        )
+        checked.flow(name="_DefaultWorkflow")
+        checked.put("Routing/r.json", "[")
+        assert [told.split(":")[0] for told in self.check(checked, "ana")] == ["Routing/r.json#"]
+
+
+def test_the_processes_tree_checks_nodes(checked):
+    """What the loader refuses is what the checker calls an error."""
+    tree = config_check.checked_tree(checked.root)
+    assert tree is tree_of(checked.root)
+    checked.put("Workflows/ana/Main.json", [{"type": "Standard"}])
+    with pytest.raises(ConfigError, match="'endpointName' is missing"):
+        tree.snapshot().read("Workflows/ana/Main.json")

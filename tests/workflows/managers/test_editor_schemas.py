@@ -1,0 +1,47 @@
+"""The schemas that editors get."""
+
+from __future__ import annotations
+
+import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.managers.editor_schemas import FILE_KINDS, editor_schemas
+
+SCHEMAS = editor_schemas()
+
+
+def test_there_is_one_for_each_kind_of_file_and_node():
+    assert set(SCHEMAS) == {f"{kind}.json" for kind in FILE_KINDS} | {"workflow.json"} | {
+        f"node/{n}.json" for n in NODES
+    }
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_each_is_a_schema(name):
+    Draft202012Validator.check_schema(SCHEMAS[name])
+
+
+def valid(document) -> bool:
+    """Held against `workflow.json`, with its neighbours beside it."""
+    registry = Registry().with_resources(
+        (name, Resource.from_contents(schema)) for name, schema in SCHEMAS.items()
+    )
+    return Draft202012Validator(SCHEMAS["workflow.json"], registry=registry).is_valid(document)
+
+
+WORKFLOWS = [
+    ("list", [{"endpointName": "e"}], True),
+    ("object", {"nodes": [{"type": "Standard", "endpointName": "e"}], "x": 1}, True),
+    ("text", "x", False),
+    ("standard-without-endpoint", [{"prompt": "x"}], False),
+    ("flag-of-a-wrong-type", [{"endpointName": "e", "is_responder": "yes"}], False),
+    ("own-fields-of-a-type", [{"type": "StaticResponse", "content": 5}], False),
+    ("other-fields", [{"type": "StaticResponse", "content": "x", "colour": 1}], True),
+]
+
+
+@pytest.mark.parametrize(("document", "right"), [c[1:] for c in WORKFLOWS], ids=[c[0] for c in WORKFLOWS])
+def test_a_node_is_held_against_its_type(document, right):
+    assert valid(document) is right

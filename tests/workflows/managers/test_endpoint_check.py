@@ -1,0 +1,77 @@
+"""Where the names in endpoint files lead."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.workflows.managers.endpoint_check import is_remote
+
+BASE = {"endpoint": "http://127.0.0.1:1", "apiTypeConfigFileName": "Api"}
+
+HOSTS = [
+    ("http://127.0.0.1:1", False),
+    ("http://192.168.1.4", False),
+    ("http://[::1]:5", False),
+    ("http://gpu-box:8080", False),
+    ("http://gpu.lan", False),
+    ("http://localhost", False),
+    ("https://api.example.com/v1", True),
+    ("http://8.8.8.8", True),
+    ("http://[broken", False),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize(("url", "remote"), HOSTS, ids=[c[0] for c in HOSTS])
+def test_remote_hosts(url, remote):
+    """Only what is surely public."""
+    assert is_remote(url) is remote
+
+
+class TestBackups:
+    def lines(self, checked, **backup):
+        checked.change("Endpoints/lan/small-model.json", backupEndpointName="big")
+        checked.put("Endpoints/lan/big.json", BASE | backup)
+        return checked.lines()
+
+    def test_a_local_backup_is_fine(self, checked):
+        assert self.lines(checked) == []
+
+    def test_a_remote_one_needs_its_flag(self, checked):
+        (line,) = self.lines(checked, endpoint="https://api.example.com")
+        assert line == (
+            'Endpoints/lan/small-model.json#/backupEndpointName: warning: "big" is not on a local network, '
+            "and has no `allowRemoteBackup`: it will be refused"
+        )
+        assert self.lines(checked, endpoint="https://api.example.com", allowRemoteBackup=True) == []
+
+    def test_a_circle_is_told_at_each_of_its_members(self, checked):
+        lines = self.lines(checked, backupEndpointName="small-model")
+        assert [line.rpartition(": ")[2] for line in lines] == [
+            "big > small-model > big",
+            "small-model > big > small-model",
+        ]
+
+    def test_a_broken_backup_is_told_at_its_own_file(self, checked):
+        (line,) = self.lines(checked, endpoint=5)
+        assert line.startswith("Endpoints/lan/big.json#/endpoint: error")
+
+
+def test_endpoints_that_no_user_has_are_checked_too(checked):
+    """In the root and in nested folders."""
+    checked.put("Endpoints/top.json", BASE | {"promptTemplate": "none"})
+    checked.put("Endpoints/lan/deep/x.json", BASE | {"promptTemplate": "none"})
+    assert [line.split("#")[0] for line in checked.lines()] == [
+        "Endpoints/lan/deep/x.json",
+        "Endpoints/top.json",
+    ]
+
+
+def test_a_broken_api_type_is_told_at_its_own_file(checked):
+    checked.put("ApiTypes/Api.json", {"type": 5})
+    assert [line.split(": ")[0] for line in checked.lines()] == ["ApiTypes/Api.json#/type"]
+
+
+def test_embeddings_types_are_types(checked):
+    checked.put("ApiTypes/Emb.json", {"type": "ollamaEmbeddings"})
+    assert checked.lines() == []

@@ -1,0 +1,123 @@
+"""What a user reaches, and the names on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.workflows.managers.user_walk import known_text
+
+LLM = {"type": "Standard", "endpointName": "small-model", "prompt": "x"}
+
+
+def child(name, **more):
+    return {"type": "CustomWorkflow", "workflowName": name} | more
+
+
+def branch(**workflows):
+    return {
+        "type": "ConditionalCustomWorkflow",
+        "conditionalKey": "x",
+        "conditionalWorkflows": workflows,
+        "UseDefaultContentInsteadOfWorkflow": "",
+    }
+
+
+# id, fields of the only node, the line after the file
+NODES = [
+    ("endpoint", {"endpointName": "smal-model"},
+     '/nodes/0/endpointName: error: no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?); '
+     "tried Endpoints/lan/smal-model.json"),
+    ("endpoint-path-trick", {"endpointName": "../x"},
+     "/nodes/0/endpointName: error: '../x' cannot be the name of an endpoint: it would leave its folder, or is empty"),
+    ("endpoint-in-a-variable", {"endpointName": "{worker}"},
+     '/nodes/0/endpointName: error: no endpoint "wrong" in Endpoints/lan; tried Endpoints/lan/wrong.json'),
+    ("preset", {"preset": "clod"},
+     '/nodes/0/preset: error: no preset "clod" in Presets/T/ana (did you mean "cold"?); '
+     "tried Presets/T/ana/clod.json, Presets/T/clod.json"),
+    ("preset-name", {"presetName": "clod"},
+     '/nodes/0/presetName: error: no preset "clod" in Presets/T/ana (did you mean "cold"?); '
+     "tried Presets/T/ana/clod.json, Presets/T/clod.json"),
+    ("schema", {"structuredOutputFile": "s"},
+     '/nodes/0/structuredOutputFile: error: no structured output schema "s" in StructuredOutputs/ana; '
+     "tried StructuredOutputs/ana/s.json, StructuredOutputs/s.json"),
+    ("schema-not-flat", {"structuredOutputFile": "a/s"},
+     "/nodes/0/structuredOutputFile: error: structuredOutputFile 'a/s' must be a plain file name, without folders"),
+    ("embeddings", {"endpointName": "emb"},
+     '/nodes/0/endpointName: error: endpoint "emb" is for embeddings (ollamaEmbeddings) and cannot answer'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "line"), [c[1:] for c in NODES], ids=[c[0] for c in NODES])
+def test_names_in_a_node(checked, fields, line):
+    checked.put("ApiTypes/Emb.json", {"type": "ollamaEmbeddings"})
+    checked.put("Endpoints/lan/emb.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Emb"})
+    checked.flow({**LLM, **fields}, worker="wrong")
+    assert checked.lines() == [f"Workflows/ana/Main.json#{line}"]
+
+
+@pytest.mark.parametrize("name", ["{agent1Input}", "{unset}", "a{b}", "", None, 5], ids=str)
+def test_names_that_only_a_run_knows(name):
+    assert known_text(name, {"b": "x", "n": 5}) is None
+    assert known_text("{n}", {"n": 5}) is None
+
+
+def test_a_variable_that_holds_a_name():
+    assert known_text("{w}", {"w": "small"}) == "small"
+
+
+class TestChildren:
+    def test_a_missing_child_is_told_with_all_paths(self, checked):
+        checked.flow(child("Chld"))
+        checked.flow(LLM, name="Child")
+        (line, _) = checked.lines()
+        assert line == (
+            'Workflows/ana/Main.json#/nodes/0/workflowName: error: no workflow "Chld" (did you mean "Child"?); '
+            "tried Workflows/ana/Chld.json, Workflows/_common/Chld.json"
+        )
+
+    def test_children_are_found_as_they_will_be(self, checked):
+        """The caller's folder, `_common`, an override; branches too."""
+        checked.flow(
+            child("Other", workflowUserFolderOverride="team"), child("Shared"), branch(a="Deep"), LLM
+        )
+        checked.flow(child("Beside"), LLM, name="Other", folder="team")
+        checked.flow(LLM, name="Beside", folder="team")
+        checked.flow(LLM, name="Shared", folder="_common")
+        checked.flow(LLM, name="Deep")
+        assert checked.lines() == []
+
+    def test_a_path_out_of_the_tree_is_told(self, checked):
+        checked.flow(child("../../x"), LLM)
+        (line,) = checked.lines()
+        assert "would leave Workflows/" in line
+
+    def test_inputs_are_counted_over_all_callers(self, checked):
+        checked.flow(child("C", scoped_variables=["a"]), child("C", scoped_variables=["a", "b"]), LLM)
+        checked.flow(LLM | {"prompt": "{agent2Input}{agent3Input}"}, name="C")
+        (line,) = checked.lines()
+        assert line == (
+            "Workflows/ana/C.json#/nodes/0/prompt: warning: {agent3Input} is never passed: "
+            "callers give 2 scoped_variables"
+        )
+
+
+class TestCircles:
+    def test_a_circle_without_a_condition_is_a_warning(self, checked):
+        checked.flow(child("B"), LLM)
+        checked.flow(child("Main"), LLM, name="B")
+        (line,) = checked.lines()
+        assert line == (
+            "Workflows/ana/Main.json#: warning: calls itself without a condition: "
+            "Workflows/ana/Main.json > Workflows/ana/B.json > Workflows/ana/Main.json"
+        )
+
+    def test_one_with_a_condition_is_a_note(self, checked):
+        checked.flow(branch(a="Main"), LLM)
+        (line,) = checked.lines()
+        assert line.startswith("Workflows/ana/Main.json#: note: calls itself, under a condition")
+
+    def test_a_child_that_is_called_twice_is_no_circle(self, checked):
+        checked.flow(child("B"), child("C"), LLM)
+        checked.flow(child("C"), LLM, name="B")
+        checked.flow(LLM, name="C")
+        assert checked.lines() == []

@@ -1,0 +1,139 @@
+"""What one workflow file shows: its nodes' schemas, roles, groups and variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.workflows.handlers import impl
+from Middleware.workflows.managers import workflow_check
+from Middleware.workflows.managers.workflow_check import Reach, own_errors, own_findings, variable_findings
+
+assert impl
+LLM = {"type": "Standard", "endpointName": "e"}
+TEXT = {"type": "StaticResponse", "content": "x"}
+
+# id, nodes, lines
+OWN = [
+    ("nothing-to-say", [LLM], []),
+    ("no-nodes", [], []),
+    ("no-type-is-standard", [{"endpointName": "e"}], []),
+    ("null-is-absent", [{"type": None, "endpointName": "e", "preset": None}], []),
+    ("unknown-type", [LLM | {"type": "Standrad"}],
+     ["/0/type: warning: unknown node type 'Standrad', run as 'Standard' (did you mean 'Standard'?)"]),
+    ("missing-field", [{"type": "Standard"}], ["/0: error: 'endpointName' is missing"]),
+    ("wrong-type", [LLM | {"prompt": 5}], ["/0/prompt: error: found 5, allowed: a text"]),
+    ("no-number", [LLM | {"maxResponseSizeInTokens": "many"}],
+     ['/0/maxResponseSizeInTokens: error: found "many", allowed: a whole number, or a text with a {placeholder}']),
+    ("number-with-a-name", [LLM | {"maxResponseSizeInTokens": "{size}"}], []),
+    ("truthy-flag", [LLM | {"is_responder": "yes"}], ['/0/is_responder: warning: found "yes", allowed: true or false']),
+    ("unknown-field-near", [LLM | {"isResponder": True}],
+     ["/0/isResponder: warning: unknown field 'isResponder' (did you mean 'is_responder'?)"]),
+    ("unknown-field-far", [LLM | {"colour": "red"}], ["/0/colour: note: unknown field 'colour' is ignored"]),
+    ("advice", [{"type": "StaticResponse"}], ["/0: warning: 'content' is missing"]),
+    ("two-responders", [LLM | {"returnToUser": True}, LLM | {"is_responder": True}, LLM | {"returnToUser": True}],
+     ["/1/is_responder: warning: node 1 answers already; this flag does nothing",
+      "/2/returnToUser: warning: node 1 answers already; this flag does nothing"]),
+    ("hidden-flag", [LLM | {"is_responder": False, "returnToUser": True}, LLM], []),
+    ("tools-of-the-responder", [TEXT, LLM | {"allowTools": True}], []),
+    ("tools-of-another", [LLM | {"allowTools": True}, TEXT],
+     ["/0/allowTools: warning: this node does not answer, so a tool call of it is lost"]),
+    ("endpoint-without-a-model", [TEXT | {"endpointName": "e"}],
+     ["/0/endpointName: warning: this node type calls no model; the endpoint only cleans its text"]),
+    ("cleaning-of-a-childs-answer",
+     [{"type": "CustomWorkflow", "workflowName": "C", "removeCustomTextFromResponseStart": True}],
+     ["/0/removeCustomTextFromResponseStart: warning: does nothing to the answer of a child workflow; "
+      "put it on the node that makes the text"]),
+    ("cleaning-of-a-childs-output",
+     [{"type": "CustomWorkflow", "workflowName": "C", "removeCustomTextFromResponseStart": True}, LLM], []),
+    ("group", [LLM | {"parallelGroup": "g"}, LLM | {"parallelGroup": "g"}, LLM], []),
+    ("group-of-one", [LLM | {"parallelGroup": "g"}], []),
+    ("group-with-the-responder", [LLM | {"parallelGroup": "g"}, LLM | {"parallelGroup": "g"}],
+     ["/1/parallelGroup: warning: this node answers, so the group runs one node after the other"]),
+    ("group-that-needs-itself",
+     [LLM | {"parallelGroup": "g"}, LLM | {"parallelGroup": "g", "prompt": "{agent1Output}"}, LLM],
+     ["/1/parallelGroup: warning: this node uses the output of node 1 of its own group, "
+      "so the group runs one node after the other"]),
+    ("group-with-a-lock",
+     [LLM | {"parallelGroup": "g"}, {"type": "WorkflowLock", "workflowLockId": "l", "parallelGroup": "g"}, LLM],
+     ["/1/parallelGroup: warning: this node is of a type or has a setting that must run alone, "
+      "so the group runs one node after the other"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "lines"), [c[1:] for c in OWN], ids=[c[0] for c in OWN])
+def test_what_a_file_shows(nodes, lines):
+    """Told the same in both forms, but for the pointer."""
+    assert [str(f) for f in own_findings("W.json", nodes)] == [f"W.json#{line}" for line in lines]
+    as_object = own_findings("W.json", {"nodes": nodes, "other": 1})
+    assert [str(f) for f in as_object] == [f"W.json#/nodes{line}" for line in lines]
+
+
+@pytest.mark.parametrize("document", ["text", {"nodes": 5}, [5, "x"], {}], ids=str)
+def test_a_wrong_shape_is_told_elsewhere(document):
+    assert own_findings("W.json", document) == []
+
+
+def test_only_errors_concern_the_loader():
+    nodes = [LLM | {"prompt": 5, "isResponder": True, "is_responder": "yes"}]
+    assert [f.pointer for f in own_errors("W.json", nodes)] == ["/0/prompt"]
+
+
+ALONE = Reach(frozenset({"mine"}), 1)
+
+# id, fields of node 2, the text of the warning (None: nothing to say)
+NAMES = [
+    ("output", {"prompt": "{agent1Output}"}, None),
+    ("thinking", {"prompt": "{agent1Thinking}"}, None),
+    ("own-output", {"prompt": "{agent2Output}"}, "{agent2Output} is not known yet: this is node 2"),
+    ("later-output", {"systemPrompt": "{agent3Output}"}, "{agent3Output} is not known yet: this is node 2"),
+    ("node-zero", {"prompt": "{agent0Output}"}, "{agent0Output}: nodes are numbered from 1"),
+    ("input", {"prompt": "{agent1Input}"}, None),
+    ("input-nobody-passes", {"prompt": "{agent2Input}"}, "{agent2Input} is never passed: callers give 1 scoped_variables"),
+    ("date", {"prompt": "{todays_date_iso}"}, None),
+    ("conversation", {"prompt": "{chat_user_prompt_last_one}{messages[0][content]}"}, None),
+    ("workflow-variable", {"prompt": "{tone}"}, None),
+    ("user-variable", {"prompt": "{mine}"}, None),
+    ("category", {"prompt": "{categoriesSeparatedByOr}"}, "unknown variable {categoriesSeparatedByOr} stays as text"),
+    ("near", {"prompt": "{chat_user_promt_last_one}"},
+     "unknown variable {chat_user_promt_last_one} stays as text (did you mean {chat_user_prompt_last_one}?)"),
+    ("json", {"prompt": '{"k": 1}'}, None),
+    ("doubled", {"prompt": "{{unknown}}"}, None),
+    ("jinja", {"prompt": "{unknown}", "jinja2": True}, None),
+    ("literal-field", {"title": "{unknown}"}, None),
+    ("unknown-field", {"remark": "{unknown}"}, None),
+    ("for-the-child", {"promptOverride": "{agent7Output}"}, None),
+    ("list", {"scoped_variables": ["x", "{unknwon}"]}, "unknown variable {unknwon} stays as text"),
+    ("early-variable", {"endpointName": "{tone}"}, None),
+    ("early-input", {"endpointName": "{agent1Input}"}, None),
+    ("early-output", {"endpointName": "{agent1Output}"},
+     "{agent1Output} is not known here: only workflow variables and {agentNInput} are"),
+    ("early-date", {"preset": "{todays_date_iso}"}, "unknown variable {todays_date_iso} stays as text"),
+    ("number", {"maxResponseSizeInTokens": "{agent1Output}"}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "message"), [c[1:] for c in NAMES], ids=[c[0] for c in NAMES])
+def test_variables(fields, message):
+    document = {"tone": "dry", "nodes": [LLM, {**LLM, **fields}]}
+    found = list(variable_findings("W.json", document, ALONE))
+    assert [f.message for f in found] == ([message] if message else [])
+    assert all(f.level == "warning" and f.pointer.startswith("/nodes/1/") for f in found)
+
+
+def test_pointers_lead_into_lists():
+    (finding,) = variable_findings("W.json", [LLM | {"scoped_variables": ["x", "{unknwon}"]}], ALONE)
+    assert finding.pointer == "/0/scoped_variables/1"
+
+
+def test_the_categorisation_workflow_knows_the_categories():
+    document = [LLM | {"prompt": "{categoriesSeparatedByOr}"}]
+    assert not list(variable_findings("W.json", document, Reach(frozenset(), 0, categorises=True)))
+
+
+def test_inputs_that_nobody_can_count_are_believed():
+    document = [LLM | {"prompt": "{agent9Input}"}]
+    assert not list(variable_findings("W.json", document, Reach(frozenset(), None)))
+
+
+def test_the_schemas_of_a_type_are_made_once():
+    assert workflow_check.schemas_of("Standard") is workflow_check.schemas_of("Standard")
