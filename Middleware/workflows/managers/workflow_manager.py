@@ -84,7 +84,11 @@ class WorkflowManager:
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guarded`."""
-        return WorkflowProcessor(run, self.run_child).execute()
+        return self.processor(run).execute()
+
+    def processor(self, run: Run) -> WorkflowProcessor:
+        """What walks a run's nodes."""
+        return WorkflowProcessor(run, self.run_child)
 
     def run_internal(
         self,
@@ -104,7 +108,7 @@ class WorkflowManager:
             chain=(file.name,),
             categories=categories,
         )
-        return _value_of(WorkflowProcessor(run, self.run_child))
+        return _value_of(self.processor(run))
 
     def run_child(
         self, parent: Run, context: ExecutionContext, call: ChildCall, source: VariableSource
@@ -135,7 +139,7 @@ class WorkflowManager:
             tool_choice=parent.tool_choice if call.with_tools else None,
             chain=chain,
         )
-        processor = WorkflowProcessor(run, self.run_child)
+        processor = self.processor(run)
         if run.internal:
             return _value_of(processor)
         return NodeStream(processor.execute(), cleaned=True, value=lambda: processor.value)

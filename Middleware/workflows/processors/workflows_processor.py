@@ -97,7 +97,7 @@ class WorkflowProcessor:
             context = engine.prepared(node, messages, is_responder=index == self._responder)
             context = self._with_stamps(context)
             self._note_model(record, context)
-            result = node_handler(node.get("type")).handle(context)
+            result = self._handled(context)
             if isinstance(result, NodeStream):
                 result = joined(record.endpoint, result.batches)
             result, thoughts = cleaned_result(result, context)
@@ -120,7 +120,7 @@ class WorkflowProcessor:
             context = engine.prepared(node, self.run.messages, is_responder=True)
             context = self._with_stamps(context)
             self._note_model(record, context)
-            result = node_handler(node.get("type")).handle(context)
+            result = self._handled(context)
             self._stop_if_cancelled()
             if isinstance(result, NodeStream) and result.cleaned:
                 batches = self._passed_on(index, context, result)
@@ -187,6 +187,9 @@ class WorkflowProcessor:
 
     def _engine(self, index: int) -> NodeEngine:
         return NodeEngine(self.run, index, self._run_child, self._inputs, self._outputs, self._thoughts)
+
+    def _handled(self, context: ExecutionContext) -> NodeResult:
+        return node_handler(context.config.get("type")).handle(context)
 
     def _first_prompt(self) -> int:
         """The node that gets the parent's prompts: the first one that has a prompt field."""
@@ -273,9 +276,13 @@ class WorkflowProcessor:
         if not stamps or self.run.internal or not context.config.get("addDiscussionIdTimestampsForLLM"):
             return context
         if context.is_responder:
-            stamps.begin_answer()
+            self._begin_answer()
         relative = bool(context.config.get("useRelativeTimestamps"))
         return replace(context, messages=stamps.write(context.messages, relative=relative))
+
+    def _begin_answer(self) -> None:
+        if stamps := self._stamps():
+            stamps.begin_answer()
 
     def _stamp_answer(self, context: ExecutionContext, text: str) -> None:
         config, stamps = context.config, self._stamps()

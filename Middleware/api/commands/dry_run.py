@@ -1,0 +1,109 @@
+"""`--dry-run NAME` and `--explain NAME#N`: what a workflow would send and write, without a model. Prints,
+never serves.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from Middleware.api.chat_messages import check_messages, internal_messages
+from Middleware.common.errors import MiddlewareError, RequestCancelled
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.config.loader import tree_of
+from Middleware.config.users import load_user, pointer_user
+from Middleware.workflows.managers.dry_run import DryNode, DryRun
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def run(arguments: Namespace) -> int:
+    """Exit status 0; 1 when a node fails or there is no such node; 2 for a usage error."""
+    facts = launch_facts()
+    if len(facts.users) > 1:
+        print("--dry-run and --explain need one --User", file=sys.stderr)
+        return 2
+    try:
+        body = _request_body(arguments.messages)
+    except (OSError, ValueError, MiddlewareError) as error:
+        print(f"--messages: {error}", file=sys.stderr)
+        return 2
+    wanted = arguments.explain or arguments.dry_run
+    try:
+        return _walk(wanted, body, arguments, explain=bool(arguments.explain))
+    except MiddlewareError as error:
+        print(f"error: {error}")
+        return 1
+
+
+def _request_body(file: str | None) -> dict[str, Any]:
+    """A request body: from a file that holds one, or only its messages. Raises ValueError for anything
+    else.
+    """
+    if file is None:
+        return {"messages": HELLO}
+    document = json.loads(Path(file).expanduser().read_text("utf-8-sig"))
+    if isinstance(document, list):
+        document = {"messages": document}
+    if not isinstance(document, dict) or not isinstance(document.get("messages"), list):
+        raise ValueError(f"{file}: found neither a list of messages nor an object with `messages`")
+    return {**document, "messages": check_messages(document["messages"])}
+
+
+def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: bool) -> int:
+    facts = launch_facts()
+    snapshot = tree_of(facts.config_directory).snapshot()
+    user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
+    request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)
+    name, _, number = wanted.partition("#") if explain else (wanted, "", "")
+    if explain and "#" in wanted and not number.isdigit():
+        print(f"--explain: {wanted!r}: after # stands the number of a node", file=sys.stderr)
+        return 2
+    walk = DryRun(user, request, arguments.stub_output)
+    batches = walk.open_run(
+        name,
+        internal_messages(body["messages"], user),
+        stream=body.get("stream") is True,
+        tools=body.get("tools") or None,
+        tool_choice=body.get("tool_choice"),
+    )
+    failure: MiddlewareError | None = None
+    with entered(request):
+        try:
+            for _ in batches:
+                continue
+        except RequestCancelled:
+            raise
+        except MiddlewareError as error:
+            failure = error
+    if explain:
+        return _explained(walk.nodes, name, int(number) if number else None, failure)
+    _print_all(walk.nodes)
+    if failure is not None:
+        print(f"error: {failure}")
+    return 1 if failure is not None else 0
+
+
+def _print_all(nodes: list[DryNode]) -> None:
+    workflow = None
+    for node in nodes:
+        if node.workflow != workflow:
+            workflow = node.workflow
+            print(f"{'    ' * node.depth}{workflow}")
+        print("\n".join(node.lines()))
+
+
+def _explained(nodes: list[DryNode], name: str, number: int | None, failure: MiddlewareError | None) -> int:
+    """Print what one node sends: the one with that number, or the first that calls a model."""
+    own = [node for node in nodes if node.depth == 0 and node.number == number]
+    found = own[:1] if number is not None else [node for node in nodes if node.sent][:1]
+    if not found or not found[0].sent:
+        which = f"node {number}" if number is not None else "a node"
+        print(f"error: {failure or f'{name} has not {which} that calls a model in this walk'}")
+        return 1
+    print("\n\n".join(sent.text() for sent in found[0].sent))
+    return 0

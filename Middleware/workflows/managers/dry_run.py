@@ -1,0 +1,191 @@
+"""A workflow walked with a stub model: what each node would send and write, without sending or writing.
+
+The same loop as in earnest, with two things replaced: an LLM call stops before the backend, and a node that
+would write or leave the process is not run. Files are read, never written. Source: spec workflows.md 16.13.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import JsonObject
+from Middleware.config.users import UserSettings
+from Middleware.llmapis.llm_api import ServiceCall
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
+from Middleware.workflows.handlers.registry import known_type, node_handler
+from Middleware.workflows.managers.workflow_manager import WorkflowManager
+from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
+from Middleware.workflows.models.node_result import NodeResult, NodeStream, result_text
+from Middleware.workflows.processors.node_engine import NodeEngine
+from Middleware.workflows.processors.run import Run, title_of
+from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
+from Middleware.workflows.streaming.response_handler import whole_chunk
+
+SECRET_HEADERS = ("authorization", "x-api-key", "api-key", "cookie", "proxy-authorization")
+MASK = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One call of a backend that would have been made; keys are masked."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: JsonObject
+
+    def text(self) -> str:
+        headers = "".join(f"\n{name}: {value}" for name, value in self.headers.items())
+        return f"POST {self.url}{headers}\n\n{json.dumps(self.body, indent=2, ensure_ascii=False)}"
+
+
+@dataclass(slots=True)
+class DryNode:
+    """One node of the walk. `fields`: with variables filled. `answers`: its text is what the user gets."""
+
+    workflow: str
+    number: int
+    type: str
+    title: str
+    depth: int
+    answers: bool
+    fields: JsonObject = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    output: str = ""
+
+    def lines(self) -> list[str]:
+        """For people, indented by depth."""
+        named = f' "{self.title}"' if self.title else ""
+        lines = [f"node {self.number}{named} ({self.type})" + (", answers the user" if self.answers else "")]
+        lines += [f"  {name}: {_shown(value)}" for name, value in self.fields.items()]
+        for sent in self.sent:
+            lines += [f"  {line}" for line in sent.text().splitlines()]
+        lines += [f"  {note}" for note in self.notes]
+        lines.append(f"  output: {_shown(self.output)}")
+        return [f"{'    ' * self.depth}{line}".rstrip() for line in lines]
+
+
+class DryRun(WorkflowManager):
+    """Runs of one request without effect. `nodes`: what was walked, in order of the nodes' start."""
+
+    def __init__(self, user: UserSettings, request: RequestContext, stub_output: str | None = None) -> None:
+        super().__init__(user, request)
+        self.stub_output = stub_output
+        self.nodes: list[DryNode] = []
+
+    def processor(self, run: Run) -> WorkflowProcessor:
+        return _DryProcessor(run, self)
+
+
+class _DryProcessor(WorkflowProcessor):
+    """The loop, without effects: one node after the other, no timestamps, nothing written."""
+
+    def __init__(self, run: Run, walk: DryRun) -> None:
+        super().__init__(run, walk.run_child)
+        self._walk = walk
+
+    def _engine(self, index: int) -> NodeEngine:
+        return _DryEngine(self._walk, super()._engine(index), self._shared())
+
+    def _shared(self) -> tuple[Any, ...]:
+        return (self._run_child, self._inputs, self._outputs, self._thoughts)
+
+    def _handled(self, context: ExecutionContext) -> NodeResult:
+        handler = node_handler(context.config.get("type"))
+        node = DryNode(
+            workflow=self.run.file.file,
+            number=context.node_number,
+            type=known_type(context.config.get("type")),
+            title=title_of(context.config),
+            depth=len(self.run.chain) - 1,
+            answers=context.is_responder and not self.run.internal,
+            fields=_filled_fields(context),
+        )
+        self._walk.nodes.append(node)
+        engine = context.engine
+        assert isinstance(engine, _DryEngine)
+        engine.node = node
+        node.notes = handler.dry_notes(context)
+        result = handler.handle(context) if handler.RUNS_DRY else engine.stub()
+        node.output = (
+            "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
+        )
+        return result
+
+    def _group_end(self, index: int) -> int:
+        return index + 1
+
+    def _track_times(self) -> None:
+        """Tracking writes."""
+
+    def _begin_answer(self) -> None:
+        """The placeholder would be written."""
+
+    def _stamp_answer(self, context: ExecutionContext, text: str) -> None:
+        """The answer's time would be written."""
+
+
+class _DryEngine(NodeEngine):
+    """A node's engine whose LLM calls end before the backend."""
+
+    def __init__(self, walk: DryRun, engine: NodeEngine, shared: tuple[Any, ...]) -> None:
+        super().__init__(engine.run, engine.index, *shared)
+        self._walk = walk
+        self.node: DryNode | None = None
+
+    def stub(self) -> str:
+        """What takes the place of an output that only a model, a script or a service could give."""
+        stub = self._walk.stub_output
+        return f"[output of node {self.index + 1}]" if stub is None else stub
+
+    def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult:
+        prepared = LLMDispatchService.prepare(context, call)
+        if self.node is not None:
+            self.node.sent.append(_sent(prepared))
+        self.prompt_tokens = prepared.prompt.tokens
+        answer = LlmText(self.stub(), finish_reason="stop")
+        return NodeStream(iter([[whole_chunk(answer)]])) if prepared.stream else answer
+
+    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
+        return True
+
+
+def _sent(prepared: Prepared) -> Sent:
+    """The request that the node's backend would get."""
+    service = prepared.handler.llm
+    call = ServiceCall(**prepared.arguments).arguments(service, is_backup=False)
+    handler = service.handler_for(prepared.stream or service.endpoint.raw.get("backendStream") == "always")
+    body = handler._prepare_payload(
+        call.conversation,
+        call.system_prompt,
+        call.prompt,
+        tools=call.tools,
+        tool_choice=call.tool_choice,
+        schema=call.schema,
+    )
+    headers = {
+        name: MASK if name.lower() in SECRET_HEADERS else value
+        for name, value in handler.request_headers().items()
+    }
+    return Sent(handler._get_api_endpoint_url(), headers, body)
+
+
+def _filled_fields(context: ExecutionContext) -> JsonObject:
+    """The node's fields, variables filled; what has shown itself in the heading is left out."""
+    left_out = ("type", "title", "agentName")
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [filled(item) for item in value]
+        return context.fill(value) if isinstance(value, str) else value
+
+    return {name: filled(value) for name, value in context.config.items() if name not in left_out}
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,90 @@
+"""A walk without effect: what would be sent and written, and which node answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from Middleware.workflows.managers.dry_run import MASK, DryRun
+
+
+def ask(endpoint: str = "chat", **fields: Any) -> dict[str, Any]:
+    return {"type": "Standard", "endpointName": endpoint, **fields}
+
+
+@pytest.fixture
+def walked(house):
+    """Walks workflow `Main` of these nodes; gives the walk and the answer's text."""
+
+    def walk(
+        *nodes: Any, stub: str | None = None, say: str = "hi", stream: bool = False
+    ) -> tuple[DryRun, str]:
+        house.workflow("Main", *nodes)
+        manager = house.manager()
+        dry = DryRun(manager.user, manager.request, stub)
+        batches = list(dry.open_run("Main", [{"role": "user", "content": say}], stream=stream))
+        return dry, "".join(chunk["token"] for batch in batches for chunk in batch)
+
+    return walk
+
+
+class TestWalk:
+    def test_no_model_is_called(self, walked, house):
+        """Its output is a stub that names the node."""
+        dry, answer = walked(ask(prompt="p"), ask(prompt="[{agent1Output}]"))
+        assert house.model.calls == []
+        assert answer == "[output of node 2]"
+        assert [node.answers for node in dry.nodes] == [False, True]
+        assert dry.nodes[1].fields["prompt"] == "[[output of node 1]]"
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_the_stub_can_be_given(self, walked, stream):
+        """One text for every model."""
+        assert walked(ask(), stub="s", stream=stream)[1] == "s"
+
+    def test_what_would_be_sent_is_kept_without_keys(self, walked, house):
+        """URL, headers and body; keys are masked."""
+        house.endpoint("chat", apiKey="secret")
+        sent = walked(ask())[0].nodes[0].sent[0]
+        assert sent.url == "http://model.test"
+        assert sent.headers["Authorization"] == MASK
+        assert "secret" not in sent.text()
+
+    def test_nothing_is_written(self, walked, tmp_path):
+        """Neither files of nodes nor times of a discussion; the notes say what would be."""
+        file = tmp_path / "x.txt"
+        save = {"type": "SaveCustomFile", "filepath": str(file), "content": "c"}
+        stamped = ask(addDiscussionIdTimestampsForLLM=True, useGroupChatTimestampLogic=True)
+        dry, _ = walked(save, stamped, say="hi[DiscussionId]d1[/DiscussionId]")
+        assert not file.exists() and not (tmp_path / "DiscussionIds").exists()
+        assert str(file) in dry.nodes[0].notes[0]
+        assert dry.nodes[0].output == "[output of node 1]"
+
+    def test_locks_are_never_taken(self, walked, tmp_path):
+        """A lock lets the walk through."""
+        lock = {"type": "WorkflowLock", "workflowLockId": "l"}
+        assert walked(lock, lock, ask())[1] == "[output of node 3]"
+        assert not (tmp_path / "SqlLiteDBs").exists()
+
+    def test_children_are_walked(self, walked, house):
+        """One level deeper, also those of a group, one after the other."""
+        house.workflow("Child", ask(prompt="in child"))
+        call = {
+            "type": "CustomWorkflow",
+            "workflowName": "Child",
+            "parallelGroup": "g",
+            "scoped_variables": ["{v}"],
+        }
+        dry, answer = walked(call, call, {"type": "CustomWorkflow", "workflowName": "Child"})
+        assert [node.depth for node in dry.nodes] == [0, 1, 0, 1, 0, 1]
+        assert [node.answers for node in dry.nodes] == [False, False, False, False, True, True]
+        assert answer == "[output of node 1]"
+
+    def test_it_reads_well(self, walked):
+        """One heading a node, its fields, what it sends, what it gives."""
+        lines = walked(ask(title="T", prompt="p"))[0].nodes[0].lines()
+        assert lines[0] == 'node 1 "T" (Standard), answers the user'
+        assert '  prompt: "p"' in lines
+        assert "  POST http://model.test" in lines
+        assert lines[-1] == '  output: "[output of node 1]"'
