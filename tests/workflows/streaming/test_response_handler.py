@@ -1,0 +1,459 @@
+"""An answer on its way to the client: text, thoughts, tool calls, its end; streamed and whole alike."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.workflows.streaming.response_handler import (
+    StreamingResponseHandler,
+    clean_whole,
+    whole_chunk,
+)
+
+THINK = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
+INLINE = {**THINK, "reasoningOutput": "inline"}
+FIELD = {**THINK, "reasoningOutput": "field"}
+REQUEST = RequestContext("r-1", "anna", "openaichatcompletion")
+CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "Find_It", "arguments": "{}"}}
+
+
+def text(token):
+    return {"token": token, "finish_reason": None}
+
+
+def thought(thinking, token=""):
+    return {"token": token, "finish_reason": None, "thinking": thinking}
+
+
+def call(*calls, token=""):
+    return {"token": token, "finish_reason": None, "tool_calls": list(calls)}
+
+
+def end(reason="stop", **facts):
+    return {"token": "", "finish_reason": reason, **facts}
+
+
+def short(chunk):
+    """A chunk as one small value: a text, `("thinking", t)`, `("calls", n)`, `("end", reason)`."""
+    if chunk["finish_reason"] is not None:
+        return ("end", chunk["finish_reason"])
+    if "thinking" in chunk:
+        return ("thinking", chunk["thinking"])
+    if "tool_calls" in chunk:
+        return ("calls", len(chunk["tool_calls"]))
+    return chunk["token"]
+
+
+def cleaned(handler, *batches):
+    """What comes out for each batch, in short."""
+    return [[short(chunk) for chunk in batch] for batch in handler.clean(iter(batches))]
+
+
+class TestText:
+    def test_the_text_of_a_batch_is_one_chunk(self):
+        handler = StreamingResponseHandler({}, {})
+
+        assert cleaned(handler, [text(" a"), text("b"), text("")], [text("c")], [end()]) == [
+            ["ab"],
+            ["c"],
+            [("end", "stop")],
+        ]
+        assert handler.full_response_text == "abc"
+
+    def test_a_tick_passes_through(self):
+        assert cleaned(StreamingResponseHandler({}, {}), [], [text("a")], []) == [
+            [],
+            ["a"],
+            [],
+            [("end", "stop")],
+        ]
+
+    def test_what_is_held_is_delivered_before_the_end(self):
+        handler = StreamingResponseHandler(THINK, {})
+
+        assert cleaned(handler, [text("a<th")], [end()]) == [["a"], ["<th", ("end", "stop")]]
+
+    def test_a_batch_may_bring_the_whole_answer(self):
+        assert cleaned(
+            StreamingResponseHandler(THINK, {}), [text("<think>x</think>a"), text("b"), end()]
+        ) == [["ab", ("end", "stop")]]
+
+    def test_group_chat(self):
+        assert cleaned(StreamingResponseHandler({}, {}, "Bo:"), [text("Hi"), end()]) == [
+            ["Bo: Hi", ("end", "stop")]
+        ]
+
+    def test_the_upstream_is_closed(self):
+        closed = []
+
+        def upstream():
+            try:
+                yield [text("a")]
+                yield [text("b")]
+            finally:
+                closed.append(True)
+
+        stream = StreamingResponseHandler({}, {}).clean(upstream())
+        next(stream)
+        stream.close()
+
+        assert closed == [True]
+
+
+class TestEnd:
+    def finish(self, *chunks, **node):
+        handler = StreamingResponseHandler({}, node)
+        return [batch for batch in handler.clean(iter([list(chunks)]))][-1][-1], handler
+
+    @pytest.mark.parametrize(
+        ("reason", "expected", "native"),
+        [
+            ("stop", "stop", None),
+            ("length", "length", None),
+            ("content_filter", "content_filter", None),
+            ("eos_token", "stop", "eos_token"),
+        ],
+    )
+    def test_the_reason_is_one_that_clients_know(self, reason, expected, native):
+        chunk, handler = self.finish(text("a"), end(reason))
+
+        assert (chunk["finish_reason"], chunk.get("native_finish_reason")) == (expected, native)
+        assert handler.finish_reason == expected
+
+    def test_the_backends_own_word_is_kept(self):
+        assert self.finish(end("stop", native_finish_reason="eos"))[0]["native_finish_reason"] == "eos"
+
+    def test_facts_of_any_chunk_stand_in_the_finish_chunk(self):
+        usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+        chunk, handler = self.finish(
+            {**text("a"), "model": "m", "refusal": True}, {**text(""), "usage": usage}, end()
+        )
+
+        assert chunk == {"token": "", "finish_reason": "stop", "model": "m", "refusal": True, "usage": usage}
+        assert handler.usage == usage
+
+    def test_a_stream_that_just_stops_ends_too(self):
+        assert cleaned(StreamingResponseHandler({}, {}), [text("a")]) == [["a"], [("end", "stop")]]
+        assert cleaned(StreamingResponseHandler({}, {})) == [[("end", "stop")]]
+
+    def test_nothing_but_ticks_after_the_end(self):
+        handler = StreamingResponseHandler({}, {})
+        late = {**text(""), "usage": {"total_tokens": 3}}
+
+        assert cleaned(handler, [end()], [text("late"), late], []) == [[("end", "stop")], [], []]
+        assert handler.usage == {"total_tokens": 3}
+        assert handler.full_response_text == ""
+
+    def test_an_error_comes_after_what_was_there(self):
+        error = {"kind": "connection_lost", "message": "m", "status": None, "native": None}
+        handler = StreamingResponseHandler(THINK, {})
+        broken = {"token": "b<", "finish_reason": "error", "error": error}
+
+        batches = list(
+            handler.clean(iter([[text("a"), text("<th")], [broken, text("late")], [text("later")]]))
+        )
+
+        assert batches == [
+            [text("a")],
+            [text("<thb"), text("<"), {**broken, "token": ""}],
+            [],
+        ]
+        assert handler.finish_reason == "error"
+
+    def test_an_error_is_no_answer_of_a_speaker(self):
+        handler = StreamingResponseHandler({}, {}, "Bo:")
+        assert cleaned(handler, [{**end("error"), "error": {"message": "m"}}]) == [[("end", "error")]]
+
+
+class TestToolCalls:
+    def test_a_call_decides_nothing(self):
+        """Decided text goes before it, undecided text stays held, cleaning goes on behind it."""
+        handler = StreamingResponseHandler(THINK, {})
+
+        out = cleaned(handler, [text("a<th"), call(CALL)], [text("ink>x</think>b")], [end()])
+
+        assert out == [["a", ("calls", 1)], ["b"], [("end", "tool_calls")]]
+
+    def test_a_chunk_with_both_gives_its_text_first(self):
+        assert cleaned(StreamingResponseHandler({}, {}), [call(CALL, token="a"), end("stop")]) == [
+            ["a", ("calls", 1), ("end", "tool_calls")]
+        ]
+
+    def test_an_empty_list_is_ordinary_text(self):
+        assert cleaned(StreamingResponseHandler({}, {}), [call(token="a"), end("tool_calls")]) == [
+            ["a", ("end", "stop")]
+        ]
+
+    @pytest.mark.parametrize(("lowers", "name"), [(True, "find_it"), (False, "Find_It")])
+    def test_names_in_lower_case(self, lowers, name):
+        handler = StreamingResponseHandler({}, {"lowercaseToolCallFunctionNames": lowers})
+        more = {"index": 0, "function": {"arguments": "A"}}
+
+        first, second = next(handler.clean(iter([[call(CALL), call(more, {"index": 1})]])))
+
+        assert first["tool_calls"][0]["function"] == {"name": name, "arguments": "{}"}
+        assert second["tool_calls"] == [more, {"index": 1}]
+        assert CALL["function"]["name"] == "Find_It"
+
+    @pytest.mark.parametrize("said", ["", "\n", "<think>x</think>"])
+    def test_a_call_without_text_stays_without_a_speaker(self, said):
+        handler = StreamingResponseHandler(THINK, {}, "Bo:")
+        assert cleaned(handler, [text(said), call(CALL), end()]) == [[("calls", 1), ("end", "tool_calls")]]
+
+    def test_text_beside_a_call_is_an_answer(self):
+        handler = StreamingResponseHandler({}, {}, "Bo:")
+        assert cleaned(handler, [text("Hi"), call(CALL), end()]) == [
+            [("calls", 1), "Bo: Hi", ("end", "tool_calls")]
+        ]
+
+
+class TestThoughts:
+    STREAM = ([thought("p")], [text("<think>q")], [text("r</th")], [text("ink>s")], [text("t"), end()])
+
+    @pytest.mark.parametrize(
+        ("mode", "expected"),
+        [
+            ("drop", [[], [], [], ["s"], ["t", ("end", "stop")]]),
+            (
+                "field",
+                [
+                    [("thinking", "p")],
+                    [("thinking", "q")],
+                    [("thinking", "r")],
+                    ["s"],
+                    ["t", ("end", "stop")],
+                ],
+            ),
+            ("inline", [["<think>p"], ["q"], ["r"], ["</think>s"], ["t", ("end", "stop")]]),
+        ],
+    )
+    def test_go_where_the_endpoint_says_as_they_arrive(self, mode, expected):
+        handler = StreamingResponseHandler({**THINK, "reasoningOutput": mode}, {})
+
+        assert cleaned(handler, *self.STREAM) == expected
+        assert (handler.full_response_text, handler.thoughts) == ("st", ["p", "qr"])
+
+    def test_the_node_decides_before_the_endpoint(self):
+        assert cleaned(StreamingResponseHandler(FIELD, {"reasoningOutput": "drop"}), [thought("p")])[0] == []
+
+    def test_a_request_may_want_none(self):
+        with entered(replace(REQUEST, suppress_reasoning=True)):
+            handler = StreamingResponseHandler(FIELD, {"reasoningOutput": "inline"})
+        assert cleaned(handler, [thought("p", "a")])[0] == ["a"]
+
+    def test_a_chunk_with_both_gives_its_thought_first(self):
+        assert cleaned(StreamingResponseHandler(FIELD, {}), [text("a"), thought("p", "b")])[0] == [
+            "a",
+            ("thinking", "p"),
+            "b",
+        ]
+
+    def test_inline_closes_its_tag_at_the_end(self):
+        handler = StreamingResponseHandler({"reasoningOutput": "inline"}, {})
+        assert cleaned(handler, [thought("p"), call(CALL), thought("q"), end()]) == [
+            ["<think>\np", ("calls", 1), "q", "\n</think>\n\n", ("end", "tool_calls")]
+        ]
+
+    @pytest.mark.parametrize(
+        "batches", [["a<think>x</think>b"], list("a<think>x</think>b")], ids=["whole", "characters"]
+    )
+    def test_inline_drops_what_comes_after_the_text_has_begun(self, batches):
+        handler = StreamingResponseHandler(INLINE, {})
+
+        out = cleaned(handler, *[[text(token)] for token in batches])
+
+        assert "".join(part for batch in out for part in batch if isinstance(part, str)) == "ab"
+        assert handler.thoughts == ["x"]
+
+    def test_inline_text_that_is_still_held_has_not_begun(self):
+        node = {"removeCustomTextFromResponseStart": True, "responseStartTextToRemove": "Sure!"}
+        handler = StreamingResponseHandler(INLINE, node)
+
+        assert cleaned(handler, [text("Su<think>x</think>re! a")])[0] == ["<think>x", "</think>a"]
+
+    def test_an_unclosed_block_that_went_out_counts_as_a_thought(self):
+        handler = StreamingResponseHandler(FIELD, {})
+
+        assert cleaned(handler, [text("<think>a</thi")]) == [
+            [("thinking", "a")],
+            [("thinking", "</thi"), ("end", "stop")],
+        ]
+        assert (handler.full_response_text, handler.thoughts) == ("", ["a</thi"])
+
+
+class TestLogging:
+    NODE = {"endpointName": "Big"}  # noqa: RUF012
+
+    @pytest.mark.parametrize(
+        ("batch", "rule"),
+        [([text("<think>a</think>")], "removeThinking"), ([thought("a")], "reasoning in a field of its own")],
+    )
+    def test_an_answer_that_was_all_thought(self, caplog, batch, rule):
+        cleaned(StreamingResponseHandler(THINK, self.NODE), batch)
+        assert (
+            f"endpoint 'Big': the answer is empty after cleaning, all of it was thought (rule: {rule})"
+            in caplog.text
+        )
+
+    def test_a_tool_call_needs_no_text(self, caplog):
+        cleaned(StreamingResponseHandler(THINK, self.NODE), [thought("a"), call(CALL)])
+        assert "empty" not in caplog.text
+
+    @pytest.mark.parametrize(("privacy", "logged"), [(False, True), (True, False)])
+    def test_thoughts_are_for_debugging_and_never_private_ones(self, caplog, privacy, logged):
+        caplog.set_level(logging.DEBUG)
+        with entered(replace(REQUEST, privacy=privacy)):
+            handler = StreamingResponseHandler(THINK, self.NODE)
+
+        cleaned(handler, [text("<think>SECRET</think>a")])
+
+        assert ("SECRET" in caplog.text) is logged
+
+
+class TestFraming:
+    @pytest.mark.parametrize(
+        "api_type", ["openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"]
+    )
+    def test_units_of_the_requests_protocol(self, api_type):
+        with entered(replace(REQUEST, api_type=api_type)):
+            stream = StreamingResponseHandler(THINK, {}, request_id="r-9").process_stream(
+                iter([text("<think>x</think>Hel"), text("lo"), end("length"), text("late")])
+            )
+        units = list(stream)
+
+        texts = [json.loads(unit.removeprefix("data: ")) for unit in units if "[DONE]" not in unit]
+        assert "late" not in "".join(units)
+        assert "length" in units[-1 if api_type.startswith("ollama") else -2]
+        assert (units[-1] == "data: [DONE]\n\n") is api_type.startswith("openai")
+        assert "".join(_text_of(unit) for unit in texts) == "Hello"
+
+    def test_a_failure_ends_the_stream_with_its_own_unit(self):
+        with entered(REQUEST):
+            handler = StreamingResponseHandler({}, {})
+            units = list(
+                handler.process_stream([text("a"), {**end("error"), "error": {"message": "broken"}}])
+            )
+
+        assert json.loads(units[-2].removeprefix("data: "))["error"]["message"] == "broken"
+        assert units[-1] == "data: [DONE]\n\n"
+
+    def test_without_a_protocol_nothing_can_be_framed(self):
+        """Said before the first chunk is read."""
+        with pytest.raises(ValueError, match="API type 'openai' has no stream"):
+            StreamingResponseHandler({}, {}).process_stream(iter([]))
+
+    def test_the_chunks_are_closed(self):
+        closed = []
+
+        def chunks():
+            try:
+                yield text("a")
+                yield text("b")
+            finally:
+                closed.append(True)
+
+        with entered(REQUEST):
+            stream = StreamingResponseHandler({}, {}).process_stream(chunks())
+        next(stream)
+        stream.close()
+
+        assert closed == [True]
+
+
+def _text_of(unit):
+    if "choices" in unit:
+        return unit["choices"][0].get("text") or unit["choices"][0].get("delta", {}).get("content") or ""
+    return unit.get("response") or unit.get("message", {}).get("content") or ""
+
+
+class TestWhole:
+    def test_a_text(self):
+        answer = clean_whole("<think>x</think> a", FIELD, {})
+
+        assert (answer.output, answer.thoughts) == ("a", ("x",))
+        assert [short(chunk) for chunk in answer.batch] == [("thinking", "x"), "a", ("end", "stop")]
+
+    def test_a_text_that_knows_more(self):
+        usage = {"total_tokens": 1}
+        said = LlmText("a", finish_reason="length", thinking="p", usage=usage, model="m")
+        answer = clean_whole(said, {"reasoningOutput": "inline"}, {})
+
+        assert type(answer.output) is str
+        assert (answer.output, answer.thoughts) == ("a", ("p",))
+        assert answer.batch[-1] == {"token": "", "finish_reason": "length", "usage": usage, "model": "m"}
+        assert "".join(chunk["token"] for chunk in answer.batch) == "<think>\np\n</think>\n\na"
+
+    @pytest.mark.parametrize(
+        ("content", "expected"), [("", ""), (None, ""), (" a", "Bo: a")], ids=["empty", "null", "text"]
+    )
+    def test_a_tool_call(self, content, expected):
+        """Without text it stays so, in a group chat too."""
+        result = {
+            "content": content,
+            "tool_calls": [{"id": "c1", "function": {"name": "F"}}],
+            "finish_reason": "stop",
+        }
+        answer = clean_whole(result, {}, {"lowercaseToolCallFunctionNames": True}, "Bo:")
+
+        assert answer.output == {
+            "content": expected,
+            "tool_calls": [{"index": 0, "id": "c1", "function": {"name": "f"}}],
+            "finish_reason": "tool_calls",
+        }
+
+    def test_a_node_that_does_not_answer_routes_nothing(self):
+        result = {"content": "<think>x", "tool_calls": [CALL], "finish_reason": "tool_calls"}
+        answer = clean_whole(result, FIELD, {"lowercaseToolCallFunctionNames": True}, responder=False)
+
+        assert answer.output == {"content": "<think>x", "tool_calls": [CALL], "finish_reason": "tool_calls"}
+
+    def test_a_dict_without_calls(self):
+        assert clean_whole({"content": " a"}, {}, {}).output == {"content": "a", "finish_reason": "stop"}
+
+    def test_whole_chunk(self):
+        assert whole_chunk("a") == {"token": "a", "finish_reason": "stop"}
+
+
+MORSELS = st.sampled_from(["<think>", "</think>", "<th", " ", "a", "Bo", ":", "Sure!", "\n", "x" * 14])
+ENDPOINTS = st.sampled_from(
+    [{}, THINK, FIELD, INLINE, {**INLINE, "thinkTagNames": ["think"]}, {**INLINE, "stripInlineXmlTags": True}]
+)
+NODE = {"removeCustomTextFromResponseStart": True, "responseStartTextToRemove": ["Sure!"]}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    ENDPOINTS,
+    st.lists(MORSELS, max_size=10).map("".join),
+    st.lists(st.integers(0, 99), max_size=6),
+    st.booleans(),
+)
+def test_stream_and_whole_agree(endpoint, answer, places, groups):
+    """What the client is sent, text and thoughts, does not depend on how the answer came."""
+
+    def told(batches):
+        handler = StreamingResponseHandler(endpoint, NODE, "Bo:" if groups else None)
+        chunks = [chunk for batch in handler.clean(iter(batches)) for chunk in batch]
+        sent = (
+            "".join(chunk["token"] for chunk in chunks),
+            "".join(chunk.get("thinking", "") for chunk in chunks),
+        )
+        return sent, handler.full_response_text, handler.thoughts
+
+    edges = sorted(place % (len(answer) + 1) for place in [*places, 0])
+    pieces = [[text(answer[a:b])] for a, b in pairwise([*edges, len(answer)])]
+
+    assert (
+        told([[text(answer), end()]])
+        == told([*pieces, [end()]])
+        == told([[text(letter) for letter in answer]])
+    )
