@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from Middleware.common.constants import TICK_S
 from Middleware.common.instance_global_variables import launch_facts
@@ -96,7 +97,8 @@ class LlmApiService:
         ensure_generates(self.endpoint)
         self.presetname, self.max_tokens, self.stream = presetname, max_tokens, stream
         self._pinned = pinned
-        self._running: set[object] = set()
+        self._calls: set[ServiceCall] = set()
+        self._streams: WeakSet[ServiceStream] = WeakSet()
         self._class = backend(self.endpoint.type)
         self._samplers = self._resolved_samplers()
         self._handlers: dict[bool, LlmApiHandler] = {}
@@ -153,11 +155,11 @@ class LlmApiService:
         )
         if self.stream:
             return self._one_by_one(call)
-        self._running.add(call)
+        self._calls.add(call)
         try:
             return whole_answer(self, call)
         finally:
-            self._running.discard(call)
+            self._calls.discard(call)
 
     def stream_batches(
         self,
@@ -190,14 +192,13 @@ class LlmApiService:
 
     def is_busy(self) -> bool:
         """Whether a call is running."""
-        return bool(self._running)
+        return bool(self._calls) or len(self._streams) > 0
 
     def close(self) -> None:
         """End the streams that are open. Connections belong to the process's pool, so nothing else is
         held."""
-        for running in list(self._running):
-            if isinstance(running, ServiceStream):
-                running.close()
+        for stream in list(self._streams):
+            stream.close()
 
     def backup(self, pinned: tuple[str, ...]) -> LlmApiService:
         """The service of the backup endpoint, with its own configs, the same limit and way of answering."""
@@ -213,8 +214,8 @@ class LlmApiService:
         )
 
     def _opened(self, call: ServiceCall) -> ServiceStream:
-        stream = ServiceStream(self, call, self._running.discard)
-        self._running.add(stream)
+        stream = ServiceStream(self, call, self._streams.discard)
+        self._streams.add(stream)
         return stream
 
     def _one_by_one(self, call: ServiceCall) -> Iterator[Chunk]:
@@ -268,14 +269,8 @@ def _own(conversation: Messages | None, *, with_images: bool) -> Messages | None
 def timeouts(endpoint: EndpointConfig, user: UserSettings, read_s: float) -> tuple[float, float]:
     """`(connect, read)` in seconds: the endpoint's, else the user's for the first and `read_s` for the
     second."""
-    connect = _seconds(endpoint.raw.get("connectTimeoutInSeconds"), user.connect_timeout_in_seconds)
-    return max(connect, MIN_CONNECT_TIMEOUT_S), _seconds(endpoint.raw.get("readTimeoutInSeconds"), read_s)
-
-
-def _seconds(value: object, default: float) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-        return float(value)
-    return float(default)
+    connect = endpoint.raw.get("connectTimeoutInSeconds") or user.connect_timeout_in_seconds
+    return max(float(connect), MIN_CONNECT_TIMEOUT_S), float(endpoint.raw.get("readTimeoutInSeconds") or read_s)
 
 
 def current_id() -> str | None:

@@ -50,9 +50,7 @@ def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_proces
 
 def _endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
     limit = endpoint.raw.get("maxConcurrentRequests")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        return None
-    return _gate(endpoint.file or endpoint.name, endpoint.url, limit)
+    return _gate(endpoint.file, endpoint.url, limit) if limit else None
 
 
 @lru_cache(maxsize=1024)

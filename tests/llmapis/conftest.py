@@ -30,7 +30,7 @@ class Peer:
         if not line:
             return None
         headers = {}
-        while (head := self._file.readline().decode().rstrip("\r\n")):
+        while head := self._file.readline().decode().rstrip("\r\n"):
             name, _, value = head.partition(":")
             headers[name.lower()] = value.strip()
         body = self._file.read(int(headers.get("content-length", 0)))
@@ -195,7 +195,12 @@ class Configs:
 class Rig:
     """What tests of this floor say in one word each; a fixture, because test modules import nothing of each other."""
 
-    head, chunked, token, json_answer = staticmethod(head), staticmethod(chunked), staticmethod(token), staticmethod(json_answer)
+    head, chunked, token, json_answer = (
+        staticmethod(head),
+        staticmethod(chunked),
+        staticmethod(token),
+        staticmethod(json_answer),
+    )
     SSE_HEAD, DONE = SSE_HEAD, DONE
 
 

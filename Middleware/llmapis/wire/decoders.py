@@ -175,7 +175,7 @@ class NdjsonDecoder:
         self._lines = _Lines(limit)
 
     def feed(self, data: bytes) -> list[Event]:
-        whole = self._lines.feed(data)
+        whole = data if data[-1:] == b"\n" and self._lines.empty else self._lines.feed(data)
         return _line_events(whole) if whole else []
 
     def finish(self) -> list[Event]:
@@ -184,7 +184,13 @@ class NdjsonDecoder:
 
 def _line_events(whole: bytes) -> list[Event]:
     text = whole.decode("utf-8", "replace")
-    lines = text.split("\n") if "\r" not in text else _LINE_END.split(text)
+    if "\r" in text:
+        lines = _LINE_END.split(text)
+    else:
+        lines = text.split("\n")
+        if text[:1] == "{" and not lines[-1] and text.count("\n{") == len(lines) - 2:
+            lines.pop()
+            return [("message", line) for line in lines]
     return [("message", line) for raw in lines if (line := _bare(raw))]
 
 

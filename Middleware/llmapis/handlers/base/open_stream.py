@@ -6,6 +6,7 @@ backends.md 15.4."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batch, Batches
@@ -29,68 +30,77 @@ class OpenStream(Iterator[Batch]):
         log: CallLog,
         closed: Callable[[], None],
     ) -> None:
-        self._answer, self._reader, self._handle, self._log, self._closed = (
-            answer,
-            reader,
-            handle,
-            log,
-            closed,
-        )
-        self._over = False
-        self._batches = self._pull()
+        self._ending = _Ending(answer, reader, handle, log, closed)
+        # The generator knows the ending but not this object, so that dropping this object ends the call at
+        # once.
+        self._batches = _pull(answer, reader, handle, log, self._ending)
 
     def __next__(self) -> Batch:
         return next(self._batches)
 
     def close(self) -> None:
         """Stop. Before the finishing dict this is a cancellation: the backend is told to stop as well."""
-        self._end("closed", CLOSE_DRAIN_S)
+        self._ending.end("closed", CLOSE_DRAIN_S)
         self._batches.close()
 
     def __del__(self) -> None:
-        self._end("dropped", 0.0)
+        self._ending.end("dropped", 0.0)
 
-    def _pull(self) -> Generator[Batch, None, None]:
-        reader, log, outcome = self._reader, self._log, "cancelled"
-        try:
-            for data in self._answer.reads():
-                self._handle.check()
-                if data:
-                    batch = reader.feed(data)
-                    if reader.ended:
-                        batch += reader.finish()
-                    if batch:
-                        log.saw(batch)
-                elif reader.finishing:
-                    break
-                else:
-                    batch = []
-                yield batch
-                if reader.ended:
-                    break
-            if batch := reader.finish():
-                log.saw(batch)
-                yield batch
-            outcome = str(reader.finish_reason)
-        except RequestCancelled:
-            return
-        except BackendError as error:
-            outcome = error.kind
-            yield reader.broken(error)
-        finally:
-            self._end(outcome, DRAIN_S)
 
-    def _end(self, outcome: str, drain_s: float) -> None:
-        if self._over:
+@dataclass(slots=True)
+class _Ending:
+    """What is done once, at the end of a stream, whichever way it ends."""
+
+    answer: Answer
+    reader: StreamReader
+    handle: AbortHandle
+    log: CallLog
+    closed: Callable[[], None]
+    over: bool = False
+
+    def end(self, outcome: str, drain_s: float) -> None:
+        if self.over:
             return
-        self._over = True
-        finish = self._reader.finish_reason
+        self.over = True
+        finish = self.reader.finish_reason
         if outcome in ("closed", "dropped") and finish is None:
-            self._handle.abort()
-        self._answer.close(drain_s=drain_s if self._reader.ended else 0.0)
-        self._log.usage = self._reader.state.usage or None
-        self._log.write(finish or outcome)
-        self._closed()
+            self.handle.abort()
+        self.answer.close(drain_s=drain_s if self.reader.ended else 0.0)
+        self.log.usage = self.reader.state.usage or None
+        self.log.write(finish or outcome)
+        self.closed()
+
+
+def _pull(
+    answer: Answer, reader: StreamReader, handle: AbortHandle, log: CallLog, ending: _Ending
+) -> Generator[Batch, None, None]:
+    outcome = "cancelled"
+    try:
+        for data in answer.reads():
+            handle.check()
+            batch: Batch = []
+            if data:
+                batch = reader.feed(data)
+                if reader.ended:
+                    batch += reader.finish()
+                if batch:
+                    log.saw(batch)
+            elif reader.finishing:
+                break
+            yield batch
+            if reader.ended:
+                break
+        if batch := reader.finish():
+            log.saw(batch)
+            yield batch
+        outcome = str(reader.finish_reason)
+    except RequestCancelled:
+        return
+    except BackendError as error:
+        outcome = error.kind
+        yield reader.broken(error)
+    finally:
+        ending.end(outcome, DRAIN_S)
 
 
 def close_batches(batches: Batches) -> None:

@@ -109,7 +109,7 @@ class StreamReader:
             raise self._fault(f"the body is longer than {MAX_LINE_BYTES} bytes")
         if self._handler._iterate_by_lines:
             return False
-        if bytes(kept[:64]).lstrip()[:1] in (b"{", b""):
+        if bytes(kept[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b""):
             return True
         # Events after all, whatever the header says.
         self._kept = None
