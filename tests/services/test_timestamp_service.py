@@ -71,7 +71,9 @@ class TestStampText:
         assert format_stamp(NOW) == STAMP
         assert parse_stamp(STAMP) == NOW
 
-    @pytest.mark.parametrize("stamp", [None, 3, "", "(Thursday, 2026-13-05 19:09:41)", "2026-03-05", STAMP + "x"])
+    @pytest.mark.parametrize(
+        "stamp", [None, 3, "", "(Thursday, 2026-13-05 19:09:41)", "2026-03-05", STAMP + "x"]
+    )
     def test_anything_else_is_no_stamp(self, stamp):
         assert parse_stamp(stamp) is None
 
@@ -236,7 +238,9 @@ class TestSummary:
 
     def test_one_moment(self, store, stamps):
         stamps.put(a=at(-3600))
-        assert time_context_summary(store, clock=clock) == "[Time Context: The conversation started 1 hour ago.]"
+        assert (
+            time_context_summary(store, clock=clock) == "[Time Context: The conversation started 1 hour ago.]"
+        )
 
     def test_two_moments(self, store, stamps):
         stamps.put(a=at(-60), b=at(-86400), c=at(-300), **{PLACEHOLDER: at(-999999)})
