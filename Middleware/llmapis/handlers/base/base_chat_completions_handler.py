@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 from Middleware.common.types import JsonObject, Messages
@@ -57,9 +58,9 @@ class BaseChatCompletionsHandler(LlmApiHandler):
         payload.update(self._generation_fields())
         return payload
 
+    @abstractmethod
     def _convert_messages(self, messages: Messages) -> Messages:
         """The backend's own form of tool turns and images."""
-        raise NotImplementedError
 
     def _add_tools(self, payload: JsonObject, tools: list[JsonObject] | None, tool_choice: Any) -> None:
         if tools:

@@ -195,6 +195,11 @@ class TestDeltas:
         """The id is what counts."""
         assert self.added([{"index": 0, "id": "a", "function": None}])[0]["function"] == {"arguments": ""}
 
+    def test_a_fragment_may_say_nothing(self):
+        """Its call goes on."""
+        first = call("", name="f", index=0, id="a")
+        assert self.added([first], [{"index": 0}])[1] == {"index": 0, "function": {}}
+
     def test_seen(self):
         """Whether any came."""
         deltas = ToolCallDeltas()

@@ -10,6 +10,7 @@ from Middleware.llmapis.handlers.base.image_injection import (
     UNREADABLE_NOTE,
     bare_base64,
     bare_images,
+    base64_format,
     claude_image,
     content_parts,
     image_format,
@@ -56,6 +57,10 @@ class TestOpenAi:
     def test_used(self, source, url):
         """As an `image_url` part."""
         assert openai_image(source) == {"type": "image_url", "image_url": {"url": url}}
+
+    def test_what_is_no_base64_has_no_format(self):
+        """Also when somebody asks."""
+        assert base64_format("!!!!") is None
 
     @pytest.mark.parametrize(
         "source",

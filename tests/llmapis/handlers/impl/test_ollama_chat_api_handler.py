@@ -25,6 +25,11 @@ def payload(make_handler):
     return build
 
 
+def test_url(handler):
+    """Its own path."""
+    assert handler._get_api_endpoint_url() == "http://h:1/api/chat"
+
+
 class TestPayload:
     @pytest.mark.parametrize("stream", [True, False])
     def test_samplers_are_options_and_the_flag_is_not(self, payload, stream):
