@@ -20,5 +20,5 @@ def run(arguments: Namespace) -> int:
     for finding in findings:
         print(finding)
     count = Counter(finding.level for finding in findings)
-    print(f"{root}: {count[ERROR]} errors, {count[WARNING]} warnings, {count[NOTE]} notes")
+    print(f"{root}: errors {count[ERROR]}, warnings {count[WARNING]}, notes {count[NOTE]}")
     return 1 if count[ERROR] else 0

@@ -43,7 +43,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
     findings += _pointer_findings(snapshot)
-    findings += _unnamed(snapshot, {file for walk in walks for file in walk.reached} | settings.keys())
+    findings += _unnamed(snapshot, {file for walk in walks for file in walk.files_read} | settings.keys())
     return _sorted(findings)
 
 

@@ -96,11 +96,7 @@ class UserWalk:
         self._reached: dict[str, _Reached] = {}
         self._findings: list[Finding] = []
         self.files_read = {self._file}
-
-    @property
-    def reached(self) -> set[str]:
-        """The workflow files that the user reaches."""
-        return set(self._walked)
+        """Every file that the user reaches, faulty ones too; complete after `findings`."""
 
     def findings(self) -> list[Finding]:
         """Names that lead nowhere, variables that nobody sets, cycles."""

@@ -1,0 +1,49 @@
+"""`--validate` prints each finding and exits 0 without errors."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+
+import pytest
+
+from Middleware.api.commands import validate
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+
+
+@pytest.fixture
+def root(tmp_path):
+    before = launch_facts()
+    set_launch_facts(LaunchFacts(config_directory=tmp_path / "Configs"))
+    yield tmp_path / "Configs"
+    set_launch_facts(before)
+
+
+def put(root, file, document):
+    path = root / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_errors_are_printed_and_make_it_fail(root, capsys):
+    put(root, "Users/ana.json", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+    put(root, "Workflows/ana/Main.json", [{"type": "StaticResponse", "content": 5, "isResponder": True}])
+    assert validate.run(Namespace()) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "Workflows/ana/Main.json#/0/content: error: found 5, allowed: a text",
+        "Workflows/ana/Main.json#/0/isResponder: warning: unknown field 'isResponder' (did you mean 'is_responder'?)",
+        f"{root}: errors 1, warnings 1, notes 0",
+    ]
+
+
+def test_warnings_do_not(root, capsys):
+    put(root, "Users/ana.json", {"customWorkflowOverride": True, "customWorkflow": "Main", "prot": 1})
+    put(root, "Workflows/ana/Main.json", [{"type": "StaticResponse", "content": "x"}])
+    assert validate.run(Namespace()) == 0
+    assert "warnings 1" in capsys.readouterr().out
+
+
+def test_a_missing_folder_is_an_error(root, capsys):
+    assert validate.run(Namespace()) == 1
+    assert "no such folder" in capsys.readouterr().out

@@ -1,0 +1,181 @@
+"""The configs that we ship: right in every file, complete, and easy to point at a real server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.config.endpoints import load_endpoint, load_samplers
+from Middleware.config.loader import ConfigTree
+from Middleware.config.users import load_user, pointer_user, user_names
+from Middleware.config.validation import schema
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.workflows.managers.config_check import check_tree, check_users
+from Middleware.workflows.managers.workflow_check import own_errors
+
+ROOT = INSTALL_DIRECTORY / "Public" / "Configs"
+TREE = ConfigTree(ROOT, own_errors)
+USERS = user_names(TREE.snapshot())
+API_TYPES = [
+    "Open-AI-API",
+    "LlamaCppServer",
+    "Text-Generation-WebUI",
+    "mlx-lm",
+    "OpenAI-Compatible-Completions",
+    "OllamaApiChat",
+    "OllamaApiGenerate",
+    "KoboldCpp",
+    "Claude",
+    "OpenAI-Embeddings",
+    "Ollama-Embeddings",
+    "vLLM",
+    "OpenRouter",
+    "DeepSeek",
+    "Mistral",
+    "OpenAI-Reasoning",
+    "BuiltInDemo",
+]
+TEMPLATES = [
+    "chatml",
+    "llama2",
+    "llama3",
+    "llama4",
+    "alpaca",
+    "vicuna",
+    "vicuna-1.1",
+    "mistral",
+    "mistral-small-2501",
+    "gemma",
+    "phi-medium",
+    "phi-4",
+    "command-r",
+    "deepseek-chat-v2",
+    "deepseek_r1",
+    "deepseek-coder-33b",
+    "glm-4",
+    "openchat",
+    "zephyr",
+    "tulu",
+    "exaone",
+    "granite",
+    "gpt-oss",
+    "kimi-k2",
+    "solar",
+    "guanaco",
+    "metharme",
+    "codellama-70b",
+    "phind-codellama-34b-v2-official",
+    "userassistant",
+    "systemuserassistant",
+    "_chatonly",
+    "wilmerai",
+    "cerebrum",
+    "chatml-variant",
+    "codefuse-deepseek-33b",
+    "codegeex",
+    "codestral",
+    "deepseek-coder-lite-v2",
+    "deepseek-lite-v2",
+    "deepseek-llm-67b",
+    "gemma-27b",
+    "midnight-miqu-user-assistant",
+    "phind-codellama-34b-v2-recommended",
+    "userassistantwizard",
+]
+
+
+def test_the_whole_tree_has_no_errors_and_no_warnings():
+    assert [str(f) for f in check_tree(TREE.snapshot()) if f.level != "note"] == []
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_each_example_user_reaches_only_what_is_right(user):
+    assert [str(f) for f in check_users(TREE.snapshot(), [user]) if f.level != "note"] == []
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_each_example_user_is_described(user):
+    """In its file and on a page of its own."""
+    assert load_user(TREE.snapshot(), user).raw["description"]
+    page = INSTALL_DIRECTORY / "docs" / "examples" / f"{user}.md"
+    assert page.read_text(encoding="utf-8").startswith(f"# {user}\n")
+
+
+def test_the_demo_answers_first():
+    """Without arguments the built-in model is served."""
+    snapshot = TREE.snapshot()
+    assert pointer_user(snapshot) == "demo"
+    endpoint = load_endpoint(snapshot, load_user(snapshot, "demo"), "Demo")
+    assert endpoint.type == "builtInDemo"
+    assert endpoint.raw["removeThinking"] is True
+    assert endpoint.raw["responseStartTextToRemoveEndpointWide"] == ["Assistant:"]
+
+
+@pytest.mark.parametrize("api_type", [name for name in API_TYPES if "Embeddings" not in name])
+def test_three_fields_point_the_demo_at_a_real_server(tmp_path, api_type):
+    """One file: address, API type, model; nothing else has to change for any backend."""
+    copy = tmp_path / "Configs"
+    for path in ROOT.rglob("*.json"):
+        target = copy / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    file = copy / "Endpoints" / "demo" / "Demo.json"
+    changed = json.loads(file.read_text(encoding="utf-8")) | {
+        "endpoint": "http://127.0.0.1:1",
+        "apiTypeConfigFileName": api_type,
+        "modelNameToSendToAPI": "m",
+    }
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    assert [str(f) for f in check_users(ConfigTree(copy, own_errors).snapshot(), ["demo"])] == []
+
+
+@pytest.mark.parametrize("name", API_TYPES)
+def test_every_api_type_is_there(name):
+    document = json.loads((ROOT / "ApiTypes" / f"{name}.json").read_text(encoding="utf-8"))
+    assert document["type"] in BACKENDS or document["type"].endswith("Embeddings")
+    if "presetType" in document:
+        assert document["streamPropertyName"] == "stream"
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_prompt_template_is_there(name):
+    """All nine texts; notes in the middle of a conversation carry no begin-of-text token."""
+    document = json.loads((ROOT / "PromptTemplates" / f"{name}.json").read_text(encoding="utf-8"))
+    assert len(document) == 9
+    begin = ("<bos>", "<BOS_TOKEN>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "[gMASK]")
+    assert not document["promptTemplateSystemmesPrefix"].startswith(begin)
+    assert document["promptTemplateSystemPrefix"].endswith(document["promptTemplateSystemmesPrefix"])
+
+
+def test_no_other_template_ships():
+    assert {p.stem for p in (ROOT / "PromptTemplates").iterdir()} == set(TEMPLATES)
+
+
+@pytest.mark.parametrize("preset", ["Cold", "Default", "Warm"])
+@pytest.mark.parametrize(
+    "endpoint", [p.stem for p in sorted((ROOT / "Endpoints/examples").iterdir()) if p.stem != "Embeddings"]
+)
+def test_every_example_endpoint_has_the_three_presets(endpoint, preset):
+    """So an example user can be moved to another backend by its endpoint alone."""
+    snapshot = TREE.snapshot()
+    user = load_user(snapshot, "chat")
+    assert load_samplers(snapshot, user, load_endpoint(snapshot, user, endpoint), preset).block
+
+
+def test_no_key_ships():
+    """Keys come from the environment."""
+    for path in Path(ROOT, "Endpoints").rglob("*.json"):
+        assert not json.loads(path.read_text(encoding="utf-8")).get("apiKey")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["user", "endpoint", "apitype", "prompttemplate", "mcpserver", "memorysettings", "compactorsettings"],
+)
+def test_every_field_is_on_the_configuration_page(kind):
+    """With its name, as the schema spells it."""
+    page = (INSTALL_DIRECTORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert [name for name in schema(kind)["properties"] if f"`{name}`" not in page] == []
