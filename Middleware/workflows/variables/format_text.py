@@ -130,6 +130,7 @@ class _Filling:
         self._names = names
         self.unknown: set[str] = set()
         self.complete = True
+        self._left_braces = False  # of values that were resolved: the second pass of the peer sees them
 
     def strict(self, text: str, inserts: Sequence[Piece], within: frozenset[str]) -> list[Piece] | None:
         """The filled text, or None when it is not well-formed or a name is not known."""
@@ -165,7 +166,8 @@ class _Filling:
         """The second pass, over braces that the authored text doubled; `pieces` itself if that does not work
         out.
         """
-        if not any(piece.origin is Origin.AUTHORED and "{" in piece.text for piece in pieces):
+        authored = (piece.text for piece in pieces if piece.origin is Origin.AUTHORED)
+        if not self._left_braces and not any("{" in text for text in authored):
             return pieces
         skeleton, inserts = _skeleton(pieces, literal=(Origin.STATIC, Origin.RUN))
         filled = self.strict(skeleton, inserts, frozenset())
@@ -199,6 +201,7 @@ class _Filling:
                 value = value[key]
             if not (found.live and isinstance(value, str) and "{" in value and len(within) < MAX_DEPTH):
                 return [Piece(self._formatted(value, field, found.live, within), found.origin)]
+            self._left_braces = True
             pieces = self._resolved(value, within | {field.name})
             if field.conversion is None and not field.spec:
                 return pieces

@@ -39,6 +39,8 @@ BRACES = {  # workflows.md 7.3: text -> result
     "an-empty-placeholder": ("{}", "{}"),
     "an-open-pair": ("{{", "{"),
     "a-closing-pair": ("a}}b", "a}b"),
+    "closing-pairs-alone": ("}}}}", "}}"),
+    "closing-pairs-beside-a-resolved-variable": ("}}}} {persona}", "} I am OUT{}"),
     "a-lone-closing-brace": ("a}b {n}", "a}b 7"),
     "a-number": ("{0} {n}", "{0} 7"),
     "a-doubled-word-beside-a-lone-brace": ("{{n}} {", "{n} {"),
