@@ -1,0 +1,166 @@
+"""Facts, numbers and tool calls of an answer (frontend-api.md 10)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.services.answers import (
+    AnswerCollector,
+    AnswerFacts,
+    Pace,
+    ToolCallCollector,
+    client_finish_reason,
+    ollama_calls,
+    ollama_done_reason,
+    usage_numbers,
+    whole_openai_calls,
+)
+
+
+def chunk(token="", finish=None, **more):
+    return {"token": token, "finish_reason": finish, **more}
+
+
+class TestCollector:
+    def test_what_comes_up_to_the_finish_counts(self):
+        """Ticks, text, thoughts and numbers; nothing behind the finish chunk."""
+        collector = AnswerCollector()
+        assert not collector.add([])
+        assert not collector.add([chunk("He", thinking="hm")])
+        assert collector.add([chunk("y"), chunk("", "length", usage={"prompt_tokens": 3}), chunk("lost")])
+        answer = collector.answer()
+        assert (answer.text, answer.thinking, answer.finish_reason) == ("Hey", "hm", "length")
+        assert answer.usage == {"prompt_tokens": 3}
+
+    def test_an_error_is_kept(self):
+        """The edge makes an HTTP status of it."""
+        collector = AnswerCollector()
+        assert collector.add([chunk("", "error", error={"kind": "timeout"})])
+        assert collector.error == {"kind": "timeout"}
+
+    def test_a_run_without_a_finish_is_a_stop(self):
+        """An answer always has a reason that clients know."""
+        assert AnswerCollector().answer().finish_reason == "stop"
+
+
+class TestToolCalls:
+    def test_fragments_are_joined_by_index(self):
+        """A name overwrites, text is appended, an object replaces."""
+        calls = ToolCallCollector()
+        calls.add([{"index": 0, "id": "a", "function": {"name": "t", "arguments": '{"p":'}}])
+        calls.add([{"index": 1, "id": "b", "function": {"name": "u", "arguments": {"q": 1}}}])
+        calls.add([{"index": 0, "function": {"arguments": "2}"}}, "nonsense", {"function": None}])
+        made = calls.complete()
+        assert [call["function"] for call in made[:2]] == [
+            {"name": "t", "arguments": '{"p":2}'},
+            {"name": "u", "arguments": '{"q":1}'},
+        ]
+        assert [call["id"] for call in made[:2]] == ["a", "b"]
+
+    def test_a_missing_id_is_made(self):
+        """`call_` and 24 hex digits."""
+        [call] = whole_openai_calls([{"index": 4, "function": {"name": "t"}}])
+        assert call["id"].startswith("call_") and len(call["id"]) == 29
+        assert call["function"] == {"name": "t", "arguments": ""}
+        assert "index" not in call
+
+    def test_openai_shape_is_idempotent(self):
+        """Shaping twice changes nothing."""
+        once = whole_openai_calls([{"id": "x", "function": {"name": "t", "arguments": {"a": 1}}}, 7])
+        assert whole_openai_calls(once) == once
+
+    @pytest.mark.parametrize(
+        ("arguments", "expected", "warns"),
+        [
+            ('{"a": 1}', {"a": 1}, False),
+            ({"a": 1}, {"a": 1}, False),
+            ("", {}, True),
+            ("{oops", {}, True),
+            ("[1]", {}, True),
+            (None, {}, True),
+        ],
+        ids=["text", "object", "empty", "broken", "list", "none"],
+    )
+    def test_ollama_arguments_are_objects(self, arguments, expected, warns, caplog):
+        """What is none becomes an empty one, with a warning."""
+        with caplog.at_level(logging.WARNING):
+            [call] = ollama_calls([{"id": "c", "function": {"name": "t", "arguments": arguments}}, "skipped"])
+        assert call == {"id": "c", "function": {"index": 0, "name": "t", "arguments": expected}}
+        assert bool(caplog.records) is warns
+
+    def test_ollama_shape_is_idempotent(self):
+        """Also without an id, and for a call that holds nothing."""
+        once = ollama_calls([{"function": {"name": "t", "arguments": {}}}, {"function": 3}])
+        assert ollama_calls(once) == once
+
+
+class TestReasons:
+    @pytest.mark.parametrize(
+        ("given", "has_calls", "expected"),
+        [
+            ("stop", False, "stop"),
+            ("length", False, "length"),
+            ("content_filter", False, "content_filter"),
+            ("tool_calls", False, "stop"),
+            ("eos_token", False, "stop"),
+            (None, False, "stop"),
+            ("stop", True, "tool_calls"),
+        ],
+    )
+    def test_clients_see_four_reasons(self, given, has_calls, expected):
+        """Tool calls that were sent decide; a word that clients do not know is a stop."""
+        assert client_finish_reason(given, has_calls) == expected
+
+    def test_ollama_knows_two(self):
+        """A token limit, and everything else."""
+        assert [ollama_done_reason(r) for r in ("length", "stop", "tool_calls")] == ["length", "stop", "stop"]
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("usage", "expected"),
+        [
+            ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 99}, (5, 2, 7)),
+            ({"prompt_tokens": 5}, (5, 3, 8)),
+            (None, (0, 3, 3)),
+            ({"prompt_tokens": True, "completion_tokens": "2"}, (0, 3, 3)),
+        ],
+        ids=["reported", "half", "none", "odd"],
+    )
+    def test_usage_is_never_absent(self, usage, expected):
+        """Reported numbers first, an estimate of the text for the rest."""
+        assert tuple(usage_numbers(usage, "Hello world").values()) == expected
+
+    def test_durations_are_at_least_one(self):
+        """Clients divide by them; the first output may not have come."""
+        metrics = Pace().metrics(AnswerFacts("r", "m"), usage_numbers(None, ""))
+        assert all(metrics[name] >= 1 for name in metrics if name.endswith("duration"))
+
+    def test_an_answer_without_a_model_has_no_numbers(self):
+        """All six are 0."""
+        metrics = Pace().metrics(AnswerFacts("r", "m", unmeasured=True), usage_numbers(None, "x"))
+        assert set(metrics.values()) == {0} and len(metrics) == 6
+
+    def test_output_is_marked(self):
+        """The first mark stays, the last moves."""
+        pace = Pace()
+        pace.mark()
+        first = pace.first
+        pace.mark()
+        assert pace.first == first and pace.last >= first
+
+
+class TestCurrentFacts:
+    def test_inside_a_request(self):
+        """Its id and model name."""
+        with entered(RequestContext("r", "mira", "openaichatcompletion", workflow_folder="novel")):
+            facts = AnswerFacts.current()
+        assert (facts.request_id, facts.model) == ("r", "mira:novel")
+
+    def test_outside_a_request(self):
+        """An id is made, the model has no name."""
+        facts = AnswerFacts.current()
+        assert facts.request_id and facts.model == ""

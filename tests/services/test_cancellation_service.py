@@ -1,0 +1,133 @@
+"""Marks, callbacks and running ids of requests (frontend-api.md 13)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from Middleware.services.cancellation_service import MARK_LIFETIME_S, CancellationService
+
+
+@pytest.fixture
+def clock():
+    return [0.0]
+
+
+@pytest.fixture
+def service(clock):
+    return CancellationService(clock=lambda: clock[0])
+
+
+class TestMarks:
+    def test_a_request_is_cancelled_from_the_mark_on(self, service):
+        """Nothing else makes an id cancelled."""
+        assert not service.is_cancelled("a")
+        service.request_cancellation("a")
+        assert service.is_cancelled("a")
+        assert service.get_all_cancelled_requests() == {"a"}
+
+    def test_an_empty_id_is_never_cancelled(self, service):
+        """It belongs to no request."""
+        service.request_cancellation("")
+        assert not service.is_cancelled("")
+        assert service.get_all_cancelled_requests() == set()
+
+    def test_the_marked_ids_are_a_copy(self, service):
+        """Changing it changes no mark."""
+        service.get_all_cancelled_requests().add("x")
+        assert not service.is_cancelled("x")
+
+    def test_old_marks_are_pruned_at_the_next_cancellation(self, service, clock):
+        """A mark whose request has gone without a word does not stay for ever."""
+        service.request_cancellation("old")
+        clock[0] = MARK_LIFETIME_S + 1
+        service.request_cancellation("new")
+        assert service.get_all_cancelled_requests() == {"new"}
+
+    def test_the_mark_of_a_running_request_is_not_pruned(self, service, clock):
+        """It ends with the request."""
+        service.begin("old")
+        service.request_cancellation("old")
+        clock[0] = MARK_LIFETIME_S + 1
+        service.request_cancellation("new")
+        assert service.is_cancelled("old")
+
+
+class TestCallbacks:
+    def test_callbacks_run_once(self, service):
+        """Later cancellations of the id do nothing."""
+        ran = []
+        service.register_abort_callback("a", lambda: ran.append(1))
+        service.request_cancellation("a")
+        service.request_cancellation("a")
+        assert ran == [1]
+
+    def test_a_callback_for_a_cancelled_id_runs_at_once(self, service):
+        """It is not kept."""
+        ran = []
+        service.request_cancellation("a")
+        service.register_abort_callback("a", lambda: ran.append(1))
+        assert ran == [1]
+
+    def test_callbacks_run_outside_the_lock(self, service):
+        """A callback may use the service."""
+        seen = []
+        service.register_abort_callback("a", lambda: seen.append(service.get_all_cancelled_requests()))
+        service.request_cancellation("a")
+        assert seen == [{"a"}]
+
+    def test_a_callback_that_raises_is_logged(self, service, caplog):
+        """The others run."""
+        ran = []
+
+        def fail():
+            raise OSError("no")
+
+        service.register_abort_callback("a", fail)
+        service.register_abort_callback("a", lambda: ran.append(1))
+        with caplog.at_level(logging.ERROR):
+            service.request_cancellation("a")
+        assert ran == [1]
+        assert "abort callback of request a failed" in caplog.text
+
+    @pytest.mark.parametrize("away", ["one", "all", "acknowledge"])
+    def test_callbacks_that_were_taken_back_do_not_run(self, service, away):
+        """One by one, all of a request, or with the request's end."""
+        ran = []
+
+        def callback():
+            ran.append(1)
+
+        service.register_abort_callback("a", callback)
+        {
+            "one": lambda: service.unregister_abort_callback("a", callback),
+            "all": lambda: service.unregister_abort_callbacks("a"),
+            "acknowledge": lambda: service.acknowledge_cancellation("a"),
+        }[away]()
+        service.request_cancellation("a")
+        assert ran == []
+
+    def test_taking_back_one_leaves_the_others(self, service):
+        """Two calls of one request are two callbacks."""
+        ran = []
+        service.register_abort_callback("a", lambda: ran.append(1))
+        service.unregister_abort_callback("a", lambda: None)
+        service.request_cancellation("a")
+        assert ran == [1]
+
+    def test_no_callback_is_kept_for_an_empty_id(self, service):
+        """Nobody could ever call it."""
+        service.register_abort_callback("", lambda: None)
+        service.unregister_abort_callback("", lambda: None)
+
+
+class TestRunning:
+    def test_a_request_runs_until_it_is_acknowledged(self, service):
+        """Then nothing of it is left."""
+        service.begin("a")
+        service.request_cancellation("a")
+        assert service.is_running("a") and service.running_requests() == ["a"]
+        service.acknowledge_cancellation("a")
+        assert not service.is_running("a")
+        assert not service.is_cancelled("a")
