@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -18,6 +18,7 @@ from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.workflows.handlers.registry import NODES, known_type, node_handler, node_schema
+from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.variables.format_text import placeholder_names
 from Middleware.workflows.variables.providers import VARIABLES, Layer
 
@@ -85,8 +86,15 @@ def own_errors(file: str, document: Any) -> list[Finding]:
 
 
 def _breaches(place: NodePlace) -> list[Finding]:
+    """Breaches of SCHEMA. A text in a numeric field that has a default is a warning: the default is used."""
     must, _ = schemas_of(known_type(place.config.get("type")))
-    return validation.check(place.config, must, place.file, pointer=place.pointer, level=ERROR)
+    found = validation.check(place.config, must, place.file, pointer=place.pointer, level=ERROR)
+    return [replace(f, level=WARNING) if _has_default(place, f) else f for f in found]
+
+
+def _has_default(place: NodePlace, finding: Finding) -> bool:
+    field = finding.pointer.removeprefix(f"{place.pointer}/")
+    return NUMBERS.get(field) is not None and isinstance(place.config.get(field), str)
 
 
 def own_findings(file: str, document: Any) -> list[Finding]:

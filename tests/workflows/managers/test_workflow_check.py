@@ -23,7 +23,10 @@ OWN = [
     ("missing-field", [{"type": "Standard"}], ["/0: error: 'endpointName' is missing"]),
     ("wrong-type", [LLM | {"prompt": 5}], ["/0/prompt: error: found 5, allowed: a text"]),
     ("no-number", [LLM | {"maxResponseSizeInTokens": "many"}],
-     ['/0/maxResponseSizeInTokens: error: found "many", allowed: a whole number, or a text with a {placeholder}']),
+     ['/0/maxResponseSizeInTokens: warning: found "many", allowed: a whole number, or a text with a {placeholder}']),
+    ("no-number-and-no-default", [LLM | {"lastMessagesToSendInsteadOfPromptMaxTokenSize": "many"}],
+     ['/0/lastMessagesToSendInsteadOfPromptMaxTokenSize: error: found "many", allowed: a whole number, '
+      "or a text with a {placeholder}"]),
     ("number-with-a-name", [LLM | {"maxResponseSizeInTokens": "{size}"}], []),
     ("truthy-flag", [LLM | {"is_responder": "yes"}], ['/0/is_responder: warning: found "yes", allowed: true or false']),
     ("unknown-field-near", [LLM | {"isResponder": True}],
