@@ -5,11 +5,17 @@ body:
 
     @BACKENDS.register("fooChat")
     class FooHandler(LlmApiHandler):
-        def _get_api_endpoint_url(self): return f"{self.base_url}/chat" def _prepare_payload(self,
-        conversation, system_prompt, prompt, *, tools=None, tool_choice=None, schema=None):
+        def _get_api_endpoint_url(self):
+            return f"{self.base_url}/chat"
+
+        def _prepare_payload(self, conversation, system_prompt, prompt, **tools):
             return {"messages": conversation, **self._generation_fields()}
-        def _map_event(self, event, data, state): return {"token": data.get("text") or "", "finish_reason":
-        None} def _parse_non_stream_response(self, body): return LlmText(body["text"], finish_reason="stop")
+
+        def _map_event(self, event, data, state):
+            return {"token": data.get("text") or "", "finish_reason": None}
+
+        def _parse_non_stream_response(self, body):
+            return LlmText(body["text"], finish_reason="stop")
 
 Transport, cancellation, retries, decoding, errors and the end of a stream are done here, once. Never cleans
 text."""
