@@ -1,0 +1,123 @@
+"""What every backend has in common, apart from the network."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import BackendError
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.registry import BACKENDS, backend, takes_messages
+
+_ = impl
+API_TYPE = {"streamPropertyName": "stream", "truncateLengthPropertyName": "ctx", "maxNewTokensPropertyName": "max"}
+
+
+def handler(kind="openAIChatCompletion", endpoint=None, **settings):
+    config = EndpointConfig("E", {"endpoint": "http://h", **(endpoint or {})}, "t", {"type": kind, **API_TYPE})
+    return BACKENDS[kind](HandlerSettings(config, "http://h", **settings))
+
+
+class TestGenerationFields:
+    def test_structural_fields_and_nulls(self):
+        """Set last, then nulls are left out."""
+        made = handler(endpoint={"maxContextTokenSize": 10}, samplers={"a": None, "max": None}, max_tokens=5, stream=True)
+        assert made._generation_fields() == {"stream": True, "ctx": 10}
+
+    def test_no_window(self):
+        """Then a value of the preset stays."""
+        assert handler(samplers={"ctx": 7}, max_tokens=5)._generation_fields() == {"ctx": 7, "stream": False, "max": 5}
+
+
+class TestHeaders:
+    @pytest.mark.parametrize(
+        ("kind", "stream", "accept", "coding"),
+        [
+            ("openAIChatCompletion", True, "text/event-stream", "identity"),
+            ("ollamaApiChat", True, "application/x-ndjson", "identity"),
+            ("ollamaApiChat", False, "application/json", "gzip, deflate"),
+        ],
+    )
+    def test_accept(self, kind, stream, accept, coding):
+        """What will be read; a stream is not asked for in compressed form."""
+        headers = handler(kind, stream=stream).request_headers()
+        assert (headers["Accept"], headers["Accept-Encoding"]) == (accept, coding)
+
+    def test_no_key_no_header(self):
+        """Never `Bearer ` with nothing behind it."""
+        assert "Authorization" not in handler().request_headers()
+
+    def test_extra_headers_replace_in_any_case(self):
+        """One header of a name."""
+        headers = handler(api_key="k", headers={"AUTHORIZATION": "Basic x"}).request_headers()
+        assert [value for name, value in headers.items() if name.lower() == "authorization"] == ["Basic x"]
+
+
+class TestOneEvent:
+    EVENTS = [
+        ('{"choices":[{"delta":{"content":"a"}}]}', {"token": "a", "finish_reason": None}),
+        ('{"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]}', {"token": "a", "finish_reason": "length"}),
+        ("{}", {"token": "", "finish_reason": None}),
+        ('{"choices":[]}', None),
+        ("[DONE]", None),
+        ("nope", None),
+        ("[1]", None),
+    ]
+
+    @pytest.mark.parametrize(("data", "chunk"), EVENTS)
+    def test_the_stateless_face(self, data, chunk):
+        """One event's text to one standard dict."""
+        assert handler()._process_stream_data(data) == chunk
+
+    def test_an_error(self):
+        """Is a dict too."""
+        chunk = handler(api_key="sk-1234")._process_stream_data('{"error":"no sk-1234"}')
+        assert chunk["finish_reason"] == "error"
+        assert chunk["error"]["message"] == "no ***"
+
+
+class TestWholeBodies:
+    def test_not_understood_without_a_backup(self, caplog):
+        """Keys are named, values are not."""
+        assert handler().read_whole({"secret": "text"}) == ""
+        assert "secret" in caplog.text
+        assert "text" not in caplog.text
+        assert handler()._unrecognised([1]) == ""
+
+    def test_not_understood_with_a_backup(self):
+        """So that it is called."""
+        with pytest.raises(BackendError) as caught:
+            handler(suppress_retries=True).read_whole({})
+        assert caught.value.kind == "protocol_error"
+
+    def test_reasoning_in_a_tool_call_answer(self):
+        """Split as in a text."""
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        for content, expected in (("<think>hm</think>a", {"content": "a", "thinking": "hm"}), ("a", {"content": "a"})):
+            body = {"choices": [{"message": {"content": content, "tool_calls": [call]}}]}
+            answer = handler(endpoint={"reasoningParser": "think"}).read_whole(body)
+            assert {key: answer[key] for key in answer if key in ("content", "thinking")} == expected
+
+
+class TestTable:
+    def test_shapes(self):
+        """Chat types take messages, flat ones do not."""
+        assert (takes_messages("ollamaApiChat"), takes_messages("ollamaApiGenerate")) == (True, False)
+
+    def test_an_unknown_type_is_answered_with_the_known_ones(self):
+        """Case counts."""
+        with pytest.raises(ValueError, match=r"Unsupported LLM type: OllamaApiChat\. Known: .*ollamaApiChat"):
+            backend("OllamaApiChat")
+
+
+def test_one_dict_at_a_time(serve, rig):
+    """`handle_streaming` opens the backend at the first `next` and closes it with the generator."""
+    server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD, rig.chunked(rig.token("a"), rig.token("b"), end=False)), peer.closed()))
+    config = EndpointConfig("E", {"endpoint": server.url}, "t", {"type": "openAIChatCompletion", **API_TYPE})
+    made = BACKENDS["openAIChatCompletion"](HandlerSettings(config, server.url, stream=True))
+    chunks = made.handle_streaming(CallArguments(conversation=[{"role": "user", "content": "x"}]))
+    assert server.requests == []
+    assert next(chunks)["token"] == "a"
+    chunks.close()

@@ -1,0 +1,103 @@
+"""From a status and a body to a kind and a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.llmapis.backend_errors import error_message, in_band_error, native_body, retry_after, status_error
+
+MESSAGES = [
+    ({"error": {"message": "a", "type": "t"}, "message": "b"}, "a"),
+    ({"error": " a "}, "a"),
+    ({"error": {"code": 1}, "detail": {"msg": "d"}}, "d"),
+    ({"detail": {"msg": "d", "type": "t"}}, "d"),
+    ({"detail": [{"msg": "d1"}, {"msg": "d2"}]}, "d1"),
+    ({"detail": "d"}, "d"),
+    ({"message": "m"}, "m"),
+    ({"x": 1}, '{"x": 1}'),
+    ("<html>" + "x" * 500, "<html>" + "x" * 294),
+    ([1], "[1]"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), MESSAGES, ids=range(len(MESSAGES)))
+def test_the_message(body, message):
+    """The first of the places where servers put it."""
+    assert error_message(body) == message
+
+
+KINDS = [
+    (400, b'{"error":"the request exceeds the available context size"}', "context_overflow", False),
+    (500, b'{"error":"Maximum Context reached"}', "context_overflow", False),
+    (404, b'{"error":"context window"}', "not_found", False),
+    (500, b'{"error":"Loading model"}', "overloaded", True),
+    (500, b"boom", "server_error", True),
+    (501, b"", "server_error", False),
+    (418, b"", "bad_request", False),
+    (302, b"moved", "bad_url", False),
+    (204, b"", "protocol_error", False),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "kind", "retryable"), KINDS, ids=[f"{k[0]}-{k[2]}" for k in KINDS])
+def test_the_kind(status, body, kind, retryable):
+    """What the text says comes before what the status says."""
+    error = status_error("E", status, {}, body)
+    assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
+
+
+def test_an_empty_body_still_has_a_text():
+    """Never an empty message."""
+    assert status_error("E", 401, {}, b"").message == "status 401 without a text"
+
+
+def test_the_key_is_nowhere():
+    """Neither in the message nor in the native body."""
+    error = status_error("E", 401, {}, b'{"error":{"message":"key sk-123456 is bad"}}', secret="sk-123456")
+    assert error.message == "key *** is bad"
+    assert error.native == {"error": {"message": "key *** is bad"}}
+
+
+def test_a_very_short_key_is_not_looked_for():
+    """It would cut words to pieces."""
+    assert status_error("E", 401, {}, b"bad", secret="a").message == "bad"
+
+
+@pytest.mark.parametrize("body", [{"a": "é" * 5000}, "é" * 5000], ids=["object", "text"])
+def test_a_long_native_body_is_cut(body):
+    """4 KiB, never in the middle of a character."""
+    cut = native_body(body)
+    assert isinstance(cut, str)
+    assert 4090 < len(cut.encode()) <= 4096
+
+
+def test_a_text_body_is_kept():
+    """Not everything is JSON."""
+    assert (native_body("no"), native_body("no sk-123456", "sk-123456")) == ("no", "no ***")
+
+
+RETRY = [
+    ("7", 7.0),
+    ("0.5", 0.5),
+    ("-3", 0.0),
+    ("Thu, 01 Jan 1970 00:01:40 GMT", 40.0),
+    ("Thu, 01 Jan 1970 00:00:10 GMT", 0.0),
+    ("soon", None),
+    ("", None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("value", "seconds"), RETRY)
+def test_retry_after(value, seconds):
+    """Seconds, or a date."""
+    assert retry_after(value, now=60.0) == seconds
+
+
+def test_errors_in_band():
+    """The type that Anthropic gives, else the text, else a stream error."""
+    kinds = [
+        in_band_error("E", {"error": error}).kind
+        for error in ({"type": "overloaded_error"}, {"type": "rate_limit_error"}, "prompt is too long", "x")
+    ]
+    assert kinds == ["overloaded", "rate_limited", "context_overflow", "stream_error"]

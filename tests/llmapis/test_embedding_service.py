@@ -1,0 +1,131 @@
+"""Texts to vectors, over real sockets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import threading
+
+import pytest
+
+from Middleware.common.errors import BackendError, ConfigError
+from Middleware.llmapis.embedding_service import EmbeddingService
+from Middleware.llmapis.handlers.base import outgoing_call
+from Middleware.llmapis.wire import http
+from Middleware.services.cancellation_service import cancellation_service
+
+
+@pytest.fixture(autouse=True)
+def own_transport(monkeypatch):
+    made = http.Transport(pause=lambda handle, seconds: None)
+    monkeypatch.setattr(outgoing_call, "default_transport", lambda: made)
+    yield
+    made.close()
+
+
+@pytest.fixture
+def service(configs):
+    return lambda: EmbeddingService("E", **configs.given())
+
+
+def counting(rig, size=2):
+    """Vectors whose first number is the text itself."""
+
+    def script(peer):
+        while request := peer.request():
+            texts = json.loads(request["body"])["input"]
+            data = [{"index": i, "embedding": [float(text)] * size} for i, text in enumerate(texts)]
+            peer.send(rig.json_answer({"data": data[::-1]}))
+
+    return script
+
+
+def test_the_vectors_of_the_spec(serve, rig, configs, service):
+    """In the order of the texts, whatever the order of the answer."""
+    server = serve(counting(rig, size=1))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings", modelNameToSendToAPI="nomic", apiKey="k")
+    assert service().get_embeddings(["2", "1"]) == [[2.0], [1.0]]
+    request = server.requests[0]
+    assert request["line"].startswith("POST /v1/embeddings ")
+    assert json.loads(request["body"]) == {"input": ["2", "1"], "model": "nomic"}
+    assert request["headers"]["authorization"] == "Bearer k"
+
+
+def test_no_texts_no_call(configs, service):
+    """Nothing to ask."""
+    configs.endpoint("E", "http://127.0.0.1:9", "OpenAI-Embeddings")
+    assert service().get_embeddings([]) == []
+
+
+def test_many_texts_go_in_batches(serve, rig, configs, service):
+    """Of at most 64."""
+    server = serve(counting(rig))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings")
+    vectors = service().get_embeddings([str(n) for n in range(130)])
+    assert [vector[0] for vector in vectors] == list(range(130))
+    assert [len(json.loads(r["body"])["input"]) for r in server.requests] == [64, 64, 2]
+
+
+def test_one_attempt(serve, rig, configs, service):
+    """No retries."""
+    server = serve(lambda peer: (peer.request(), peer.send(rig.json_answer({}, "503 X"))))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings")
+    with pytest.raises(BackendError):
+        service().get_embeddings(["1"])
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("body", [b"nope", b"[1]"])
+def test_a_body_that_is_no_object(serve, rig, configs, service, body):
+    """A ValueError, as for every unusable answer."""
+    server = serve(lambda peer: (peer.request(), peer.send(rig.head(content_length=str(len(body))) + body)))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings")
+    with pytest.raises(ValueError, match="no JSON object"):
+        service().get_embeddings(["1"])
+
+
+def test_batches_must_agree_on_the_length(serve, rig, configs, service):
+    """A server that changes its model in between."""
+    sizes = iter([2, 3])
+
+    def script(peer):
+        while request := peer.request():
+            vector = [1.0] * next(sizes)
+            peer.send(rig.json_answer({"data": [{"embedding": vector} for _ in json.loads(request["body"])["input"]]}))
+
+    configs.endpoint("E", serve(script).url, "OpenAI-Embeddings")
+    with pytest.raises(ValueError, match="one length"):
+        service().get_embeddings(["1"] * 65)
+
+
+def test_cancelled(serve, rig, configs, service):
+    """None, in the call and in the queue before it."""
+    asked = threading.Event()
+    server = serve(lambda peer: (peer.request(), asked.set(), peer.closed()))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings", maxConcurrentRequests=1)
+    made, results = service(), []
+    threads = [threading.Thread(target=lambda: results.append(made.get_embeddings(["1"], "emb"))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert asked.wait(5)
+    cancellation_service.request_cancellation("emb")
+    for thread in threads:
+        thread.join(5)
+    cancellation_service.acknowledge_cancellation("emb")
+    assert results == [None, None]
+
+
+def test_an_endpoint_that_generates(configs, service):
+    """Is not for embeddings."""
+    configs.endpoint("E", "http://h")
+    with pytest.raises(ConfigError, match="not for embeddings"):
+        service()
+
+
+def test_base64_vectors(serve, rig, configs, service):
+    """As some servers send them."""
+    packed = base64.b64encode(struct.pack("<2f", 0.5, -1)).decode()
+    server = serve(lambda peer: (peer.request(), peer.send(rig.json_answer({"data": [{"embedding": packed}]}))))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings")
+    assert service().get_embeddings(["1"]) == [[0.5, -1.0]]

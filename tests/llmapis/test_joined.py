@@ -1,0 +1,40 @@
+"""A stream as a whole answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import BackendError
+from Middleware.llmapis.joined import joined
+
+
+def chunk(token="", finish=None, **more):
+    return {"token": token, "finish_reason": finish, **more}
+
+
+def test_text_and_facts():
+    """All that the dicts say."""
+    usage = {"prompt_tokens": 1}
+    answer = joined("E", [[chunk("a", thinking="t", model="m")], [], [chunk("b", refusal=True), chunk("c", "length", usage=usage)]])
+    assert (answer, answer.thinking, answer.model, answer.usage) == ("abc", "t", "m", usage)
+    assert (answer.finish_reason, answer.refusal) == ("length", True)
+
+
+def test_tool_calls():
+    """Fragments become calls."""
+    first = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
+    rest = {"index": 0, "function": {"arguments": "}"}}
+    answer = joined("E", [[chunk(tool_calls=[first])], [chunk(tool_calls=[rest], thinking="t"), chunk("", "tool_calls")]])
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    assert answer == {"content": "", "tool_calls": [call], "finish_reason": "tool_calls", "thinking": "t"}
+
+
+def test_without_an_end_it_was_cancelled():
+    """The empty text."""
+    assert joined("E", [[chunk("a")]]) == ""
+
+
+def test_an_error_is_raised():
+    """Half an answer is none."""
+    with pytest.raises(BackendError, match="endpoint 'E' answered 200: m"):
+        joined("E", [[chunk("a"), chunk("", "error", error={"kind": "stream_error", "message": "m", "status": 200})]])
