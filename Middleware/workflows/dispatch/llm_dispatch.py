@@ -14,6 +14,8 @@ from typing import Any
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.endpoints import load_prompt_template, load_structured_schema
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
 from Middleware.llmapis.handlers.base.message_building import structured_output_block
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_api import LlmApiService
@@ -160,12 +162,13 @@ def target_of(handler: LlmHandler) -> Target:
     )
 
 
-def template_of(context: ExecutionContext, endpoint: Mapping[str, Any]) -> Mapping[str, str]:
+def template_of(
+    snapshot: ConfigSnapshot, user: UserSettings, endpoint: Mapping[str, Any]
+) -> Mapping[str, str]:
     """The prompt template of an endpoint, else the user's, else nothing. Raises ConfigMissing for an unknown
     name.
     """
-    name = endpoint.get("promptTemplate") or context.user.chat_prompt_template_name
-    return load_prompt_template(context.snapshot, name) if name else {}
+    return load_prompt_template(snapshot, endpoint.get("promptTemplate") or user.chat_prompt_template_name)
 
 
 def _rebuild(context: ExecutionContext, parts: Parts) -> Callable[[LlmApiService], JsonObject]:
@@ -173,7 +176,7 @@ def _rebuild(context: ExecutionContext, parts: Parts) -> Callable[[LlmApiService
 
     def rebuild(service: LlmApiService) -> JsonObject:
         raw = service.endpoint.raw
-        template = {} if service.takes_messages else template_of(context, raw)
+        template = {} if service.takes_messages else template_of(context.snapshot, context.user, raw)
         target = Target(raw, service.takes_messages, template, raw.get("addGenerationPrompt") is True)
         return assemble(parts, target).arguments()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import asdict
@@ -34,6 +35,9 @@ from Middleware.workflows.variables.source import VariableSource
 
 logger = logging.getLogger(__name__)
 
+FRAMES_OF_A_RUN = 12
+"""Calls on the stack for one level of nesting, with some room."""
+
 _KEYS_OF_A_MESSAGE_WITHOUT_TEXT = ("tool_calls", "tool_call_id", "images")
 
 
@@ -50,6 +54,7 @@ class WorkflowManager:
         snapshot = request.snapshot if isinstance(request.snapshot, ConfigSnapshot) else default_snapshot()
         self.user, self.request, self.snapshot = user, request, snapshot
         self.state = RequestState(request, user, snapshot, process_services())
+        _make_room_for(user.max_workflow_depth)
 
     def open_run(
         self,
@@ -189,10 +194,17 @@ def prepare(messages: Messages) -> str | None:
     for message in messages:
         if "[DiscussionId]" in message["content"]:
             message = {**message, "content": without_discussion_tags(message["content"])}
-        if message["content"].strip() or any(key in message for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
+        if message["content"].strip() or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
             kept.append(message)
     messages[:] = kept
     return found
+
+
+def _make_room_for(depth: int) -> None:
+    """Let Python's own limit allow as many nested runs as the user does."""
+    needed = 400 + depth * FRAMES_OF_A_RUN
+    if sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
 
 
 def _filled(override: str | None, source: VariableSource) -> str | None:

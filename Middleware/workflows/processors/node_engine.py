@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from Middleware.common.types import JsonObject, Messages, NodeConfig
-from Middleware.config.endpoints import load_prompt_template
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.locking_service import lock_database
-from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream
 from Middleware.workflows.processors.node_numbers import with_numbers
@@ -117,9 +116,7 @@ class NodeEngine:
         raw = llm.endpoint.raw
         template: Mapping[str, str] = {}
         if not llm.takes_messages:
-            template = load_prompt_template(
-                snapshot, raw.get("promptTemplate") or user.chat_prompt_template_name
-            )
+            template = template_of(snapshot, user, raw)
         return LlmHandler(
             llm, template, raw.get("addGenerationPrompt") is True, llm.endpoint.type, llm.takes_messages
         )

@@ -39,7 +39,7 @@ class NodeRecord:
     endpoint: str = ""
     url: str = ""
     seconds: float = 0.0
-    output: str = ""
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from Middleware.common.errors import EarlyTermination, RequestCancelled
+from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
 from Middleware.common.types import Batch, Messages, NodeConfig
 from Middleware.llmapis.joined import joined
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.text_utils import estimate_tokens
-from Middleware.workflows.handlers.registry import known_type, node_handler
+from Middleware.workflows.handlers.registry import DEFAULT_TYPE, NODES, known_type, node_handler
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     NodeResult,
@@ -189,7 +189,10 @@ class WorkflowProcessor:
         return NodeEngine(self.run, index, self._run_child, self._inputs, self._outputs, self._thoughts)
 
     def _handled(self, context: ExecutionContext) -> NodeResult:
-        return node_handler(context.config.get("type")).handle(context)
+        node_type = context.config.get("type")
+        if node_type is not None and node_type not in NODES:
+            context.warn(f"unknown node type {node_type!r}, run as {DEFAULT_TYPE}")
+        return node_handler(node_type).handle(context)
 
     def _first_prompt(self) -> int:
         """The node that gets the parent's prompts: the first one that has a prompt field."""
@@ -213,7 +216,10 @@ class WorkflowProcessor:
         if node.get("onNodeError") != "continue":
             raise failure from error
         logger.warning("%s; the run goes on (onNodeError)", failure)
-        return engine.error_text(node, self.run.messages)
+        try:
+            return engine.error_text(node, self.run.messages)
+        except ConfigError as wrong_text:
+            raise self.run.failure(index, wrong_text) from error
 
     def _keep(
         self,
@@ -291,7 +297,10 @@ class WorkflowProcessor:
             and config.get("addDiscussionIdTimestampsForLLM")
             and config.get("useGroupChatTimestampLogic")
         ):
-            stamps.finish_answer(text)
+            try:
+                stamps.finish_answer(text)
+            except (OSError, MiddlewareError) as error:  # the answer is worth more than its time
+                logger.warning("the time of an answer was not kept: %s", error)
 
     def _record(self, index: int) -> NodeRecord:
         node = self._nodes[index]
@@ -316,8 +325,9 @@ class WorkflowProcessor:
         lines = [f"{self.run.file.file}: {len(self._records)} of {len(self._nodes)} nodes ran"]
         for record in self._records:
             output = result_text(self._outputs.get(f"agent{record.number}Output"))
+            record.tokens = estimate_tokens(output)
             lines.append(
                 f"  {record.number} {record.type} '{record.title}' {record.endpoint} {record.url} "
-                f"{record.seconds:.3f} s, {estimate_tokens(output)} tokens"
+                f"{record.seconds:.3f} s, {record.tokens} tokens"
             )
         logger.info("%s", "\n".join(lines))

@@ -98,6 +98,12 @@ class TestChildren:
         with pytest.raises(WorkflowError, match="deeper than 64"):
             house.ask(child("Main"), stream=stream)
 
+    def test_a_higher_limit_is_reached_too(self, house, stream):
+        """Python's own limit is not in the way."""
+        house.user["maxWorkflowDepth"] = 150
+        with pytest.raises(WorkflowError, match="deeper than 150"):
+            house.ask(child("Main"), stream=stream)
+
     def test_a_shared_workflow_finds_its_neighbours(self, house, stream):
         """User's folder first, then the caller's, then `_common`."""
         house.workflow("Near", say("near"), folder="_shared/tool")
@@ -190,6 +196,23 @@ class TestTimes:
         house.ask(child(**node), stream=stream, say=self.TAGGED)
         assert len(self.read(tmp_path)) == 2
         assert "PLACEHOLDER_TIMESTAMP_HASH_0000" not in self.read(tmp_path)
+
+    def test_a_time_that_cannot_be_kept_costs_no_answer(self, house, monkeypatch, caplog):
+        """The answer is worth more."""
+        node = ask(**self.STAMPED, useGroupChatTimestampLogic=True)
+
+        def full_disk(*_: Any) -> None:
+            raise OSError("disk full")
+
+        def reply(_: Any) -> str:
+            monkeypatch.setattr(
+                "Middleware.services.timestamp_service.RequestStamps.finish_answer", full_disk
+            )
+            return "hello"
+
+        house.model.replies = [reply]
+        assert house.ask(node, say=self.TAGGED).text == "hello"
+        assert "disk full" in caplog.text
 
     def test_internal_runs_see_no_times(self, house):
         """Only what answers the user is stamped."""

@@ -84,6 +84,11 @@ class TestRuns:
         answer = house.ask(ask(), say("{agent1Thinking}|{agent2Thinking}", jinja2=False), stream=stream)
         assert answer.text == "beside\ninside|{agent2Thinking}"
 
+    def test_an_unknown_type_is_told(self, house, stream, caplog):
+        """It runs as Standard, with a warning."""
+        house.ask({"type": "Standrad", "endpointName": "chat"}, stream=stream)
+        assert "unknown node type 'Standrad'" in caplog.text
+
     def test_workflow_variables_choose_the_endpoint(self, house, stream):
         """Early fields know workflow variables; numbers know outputs that exist."""
         house.workflow(
@@ -170,17 +175,24 @@ class TestFailures:
         assert house.ask(ask(returnToUser=True), ask(), say("x"), stream=stream).text == "hello"
         assert "a node after the answer failed" in caplog.text
 
-    def test_an_error_chunk_is_a_failure(self, house, stream):
-        """A backend that fails in band fails its node."""
-        bad = {"token": "", "finish_reason": "error", "error": {"kind": "overloaded", "message": "busy"}}
-        house.model.replies = [lambda _: [[bad]]]
-        if not stream:
-            pytest.skip("whole answers have no chunks")
-        with pytest.raises(WorkflowError, match="busy"):
-            house.ask(ask(), stream=stream)
+    def test_an_error_text_that_fails_is_the_failure(self, house, stream):
+        """A template that cannot be filled."""
+        node = ask("nowhere", onNodeError="continue", errorText="{{ 1 +", jinja2=True)
+        with pytest.raises(WorkflowError, match="errorText"):
+            house.ask(node, stream=stream)
 
 
 class TestFailuresWithinAStream:
+    def test_an_error_chunk_is_a_failure(self, house):
+        """A backend that fails in band fails its node; what came before it is delivered."""
+        bad = {"token": "", "finish_reason": "error", "error": {"kind": "overloaded", "message": "busy"}}
+        house.model.replies = [[[{"token": "hel", "finish_reason": None}, bad]]]
+        house.workflow("Main", ask())
+        batches = house.open(stream=True)
+        assert next(batches) == [{"token": "hel", "finish_reason": None}]
+        with pytest.raises(WorkflowError, match="busy"):
+            list(batches)
+
     def test_before_the_first_chunk_error_text_answers(self, house, failure):
         """Nothing has left yet: the node may still be replaced."""
         house.model.replies = [[failure()]]

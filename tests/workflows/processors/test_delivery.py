@@ -1,0 +1,107 @@
+"""A result on its way out: pieces of a static text, whole chunks, results of any type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from Middleware.workflows.processors.delivery import close_batches, merged, static_batches
+
+
+def texts(batches: Any) -> list[str]:
+    return [chunk["token"] for batch in batches for chunk in batch]
+
+
+class TestStaticText:
+    def test_at_once(self):
+        """One piece, then the end."""
+        batches = list(static_batches("a b"))
+        assert texts(batches) == ["a b", ""] and batches[-1][0]["finish_reason"] == "stop"
+
+    def test_words_are_delayed_for_five_seconds(self):
+        """Each word, no white space; then the rest comes at once."""
+        slept: list[float] = []
+        assert "".join(texts(static_batches(" a b c d", 2.0, slept.append))) == " a b c d"
+        assert slept == [2.0, 2.0, 2.0]
+
+
+def test_merged():
+    """Texts, thoughts and calls in a row; the last of everything else."""
+    chunks: list[Any] = [
+        {"token": "a", "finish_reason": None, "thinking": "t"},
+        {"token": "b", "finish_reason": None, "tool_calls": [1], "model": "m"},
+        {"token": "", "finish_reason": "stop", "tool_calls": [2], "thinking": "u"},
+    ]
+    assert merged(chunks) == {
+        "token": "ab",
+        "finish_reason": "stop",
+        "tool_calls": [1, 2],
+        "thinking": "tu",
+        "model": "m",
+    }
+
+
+def test_a_list_needs_no_closing():
+    """Only iterators that can be closed are."""
+    close_batches(iter([]))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+class TestEveryType:
+    @pytest.fixture
+    def script(self, house, tmp_path):
+        """A node whose script gives `value`."""
+
+        def node(value: str, **fields: Any) -> dict[str, Any]:
+            path = tmp_path / "script.py"
+            path.write_text(f"def Invoke(*args, **kwargs):\n    return {value}\n")
+            return {"type": "PythonModule", "module_path": str(path), "args": [], "kwargs": {}, **fields}
+
+        return node
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [("5", "5"), ("None", ""), ("['a']", "['a']"), ("'t'", "t"), ("{'a': 1}", "{'a': 1}")],
+    )
+    def test_a_value_is_an_answer(self, house, script, stream, value, text):
+        """Sent as one text."""
+        assert house.ask(script(value), stream=stream).text == text
+
+    def test_a_tool_call_is_an_answer(self, house, script, stream):
+        """Also without an endpoint; names lowered if the node says so."""
+        call = "{'id': 'c', 'type': 'function', 'function': {'name': 'Go', 'arguments': '{}'}}"
+        value = (
+            "{'content': 'x', 'tool_calls': ["
+            + call
+            + ", {'function': None}], 'finish_reason': 'tool_calls'}"
+        )
+        answer = house.ask(script(value, lowercaseToolCallFunctionNames=True), stream=stream)
+        assert (answer.text, answer.finish_reason) == ("x", "tool_calls")
+        assert answer.tool_calls[0]["function"]["name"] == "go"
+
+    def test_an_internal_call_is_lowered_too(self, house, script, stream):
+        """The responder of a child that does not answer."""
+        call = "{'id': 'c', 'type': 'function', 'function': {'name': 'Go', 'arguments': '{}'}}"
+        value = "{'content': ' x', 'tool_calls': [" + call + "], 'finish_reason': 'tool_calls'}"
+        house.workflow("Child", script(value, lowercaseToolCallFunctionNames=True, endpointName="chat"))
+        show = {
+            "type": "StaticResponse",
+            "content": "{agent1Output[tool_calls][0][function][name]}{agent1Output[content]}",
+        }
+        nodes = [{"type": "CustomWorkflow", "workflowName": "Child"}, show]
+        assert house.ask(*nodes, stream=stream).text == "gox"
+
+
+class TestReasoning:
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    @pytest.mark.parametrize(("suppressed", "thinking"), [(False, "hm"), (True, "")])
+    def test_thoughts_go_beside_the_text(self, house, stream, suppressed, thinking):
+        """Unless the client wants none."""
+        house.endpoint(
+            "chat", removeThinking=True, startThinkTag="<t>", endThinkTag="</t>", reasoningOutput="field"
+        )
+        house.request["suppress_reasoning"] = suppressed
+        house.model.replies = ["<t>hm</t>yes"]
+        answer = house.ask({"endpointName": "chat"}, stream=stream)
+        assert (answer.text, answer.thinking) == ("yes", thinking)

@@ -1,0 +1,47 @@
+"""Numeric fields become numbers before a node runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.workflows.processors.node_numbers import with_numbers
+
+CASES = [
+    ("an-int-stays", {"limit": 7}, {"limit": 7}),
+    ("a-number-is-truncated", {"limit": 7.9}, {"limit": 7}),
+    ("a-text-is-parsed", {"limit": " 7 "}, {"limit": 7}),
+    ("decimals-are-no-int", {"limit": "7.5"}, {"limit": 5}),
+    ("a-placeholder-is-filled-first", {"limit": "{n}"}, {"limit": 9}),
+    (
+        "an-unknown-placeholder-is-the-default",
+        {"maxResponseSizeInTokens": "{x}"},
+        {"maxResponseSizeInTokens": 400},
+    ),
+    ("without-a-default-it-stays", {"maxTurnsToPull": "many"}, {"maxTurnsToPull": "many"}),
+    ("a-share-is-a-float", {"percentile": "0.25"}, {"percentile": 0.25}),
+    ("a-whole-share-too", {"percentile": 1}, {"percentile": 1.0}),
+    (
+        "others-are-untouched",
+        {"limit": None, "num_results": [1], "lookbackStart": True, "count": "3"},
+        {"limit": None, "num_results": [1], "lookbackStart": True, "count": "3"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("node", "numbers"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_numbers(node, numbers):
+    """The node as it runs."""
+    assert with_numbers(node, lambda text: text.replace("{n}", "9"), lambda: "here") == numbers
+
+
+def test_nothing_to_do_gives_the_same_object():
+    """Node objects are copied only when they must be."""
+    node = {"limit": 7, "prompt": "p"}
+    assert with_numbers(node, str, str) is node
+
+
+def test_a_text_that_is_no_number_is_told(caplog):
+    """With its place."""
+    with_numbers({"limit": "x", "maxTurnsToPull": "y"}, str, lambda: "Main.json, node 1")
+    assert "Main.json, node 1: limit: 'x' is no number; 5 is used" in caplog.text
+    assert "maxTurnsToPull: 'y' is no number" in caplog.text

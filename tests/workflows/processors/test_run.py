@@ -1,0 +1,75 @@
+"""Where a user's runtime files are kept, and which node answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+from Middleware.common.request_context import RequestContext
+from Middleware.config.users import UserSettings
+from Middleware.workflows.processors.run import (
+    ProcessServices,
+    RequestState,
+    discussions_root,
+    lock_folder,
+    responder_index,
+)
+
+
+@pytest.fixture
+def facts():
+    before = launch_facts()
+    yield lambda **more: set_launch_facts(LaunchFacts(public_directory=Path("/p"), **more))
+    set_launch_facts(before)
+
+
+@pytest.mark.parametrize(
+    ("launch", "user", "root"),
+    [
+        ({}, {}, "/p/DiscussionIds"),
+        ({}, {"discussion_directory": "/u"}, "/u"),
+        ({"discussion_directory": Path("/l")}, {"discussion_directory": "/u"}, "/l"),
+    ],
+    ids=["public", "user", "launch"],
+)
+def test_discussions(facts, launch, user, root):
+    """The launch argument, else the user's folder, else the public one."""
+    facts(**launch)
+    assert discussions_root(UserSettings("ana", **user)) == Path(root)
+
+
+@pytest.mark.parametrize(
+    ("launch", "user", "root"),
+    [
+        ({}, {}, "/p/SqlLiteDBs"),
+        ({}, {"sql_lite_directory": "~/x"}, str(Path("~/x").expanduser())),
+        ({"sqlite_directory": Path("/l")}, {}, "/l"),
+    ],
+    ids=["public", "user", "launch"],
+)
+def test_locks(facts, launch, user, root):
+    """The same for the lock database."""
+    facts(**launch)
+    assert lock_folder(UserSettings("ana", **user)) == Path(root)
+
+
+def test_an_encrypted_discussion_has_a_key(facts):
+    """When the user wants it and the client sent a key."""
+
+    def key(encrypt: bool, api_key: str | None) -> bytes | None:
+        request = RequestContext("r", "ana", "openaichatcompletion", api_key=api_key)
+        user = UserSettings("ana", encrypt_using_api_key=encrypt)
+        return RequestState(request, user, None, ProcessServices()).encryption_key  # type: ignore[arg-type]
+
+    assert [bool(key(True, "k")), key(False, "k"), key(True, None)] == [True, None, None]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "index"),
+    [([], -1), ([{}], 0), ([{"is_responder": None}, {"returnToUser": 1}, {}], 1)],
+)
+def test_the_responder(nodes, index):
+    """The first with a truthy flag, else the last."""
+    assert responder_index(tuple(nodes)) == index
