@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from Middleware.common.errors import ConfigError
@@ -36,12 +37,17 @@ def is_flat_name(value: object) -> bool:
 
 def nested(value: object, what: str) -> str:
     r"""A name that may reach a nested folder with `/` but stays where it is: no part empty, `.` or `..`."""
-    parts = value.split("/") if isinstance(value, str) else []
-    if parts and all(is_flat_name(part) for part in parts):
-        return "/".join(parts)
+    if isinstance(value, str) and _stays(value):
+        return value
     raise ConfigError(f"{value!r} cannot be the name of {what}: it would leave its folder, or is empty")
 
 
+@lru_cache(maxsize=4096)
+def _stays(value: str) -> bool:
+    return all(is_flat_name(part) for part in value.split("/"))
+
+
+@lru_cache(maxsize=4096)
 def _folder(value: str, what: str) -> str:
     """`<value>/`, or nothing for an empty value. White space and slashes at the end are forgiven."""
     value = value.rstrip("/")
@@ -101,6 +107,7 @@ def workflow_folder(user: UserSettings) -> str:
     return (user.workflow_configs_sub_directory_override or user.name).rstrip("/")
 
 
+@lru_cache(maxsize=4096)
 def workflow_file(folder: str, name: str) -> str:
     """`Workflows/<folder>/<name>.json`. Either may hold `/`; a path that leaves `Workflows/` is refused."""
     path = posixpath.normpath(f"{WORKFLOWS}/{folder}/{name}.json")
