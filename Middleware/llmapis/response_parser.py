@@ -21,8 +21,9 @@ from Middleware.llmapis.reasoning_parser import has_reasoning_marks, reasoning_s
 class ParsedDelta:
     """What one delta brought.
 
-    `thinking`, `text`: all of that kind **so far**, `""` when this delta added nothing;
-    `thinking_delta`, `text_delta`: what it added. `tool_calls`: OpenAI deltas. `is_complete`: the answer has ended.
+    `thinking`, `text`: all of that kind **so far**, `""` when this delta added nothing to it.
+    `thinking_delta`, `text_delta`: what it added. `tool_calls`: OpenAI deltas. `is_complete`: the answer has
+    ended.
     """
 
     thinking: str = ""
