@@ -117,16 +117,16 @@ class StreamingResponseHandler:
         out: Batch = []
         run: list[str] = []
         for chunk in batch:
-            if len(chunk) == 2 and chunk["finish_reason"] is None:  # nothing but text
-                run.append(chunk["token"])
+            if len(chunk) == 2 and chunk.get("finish_reason", "") is None:  # nothing but text
+                if token := chunk["token"]:
+                    run.append(token)
             elif self._ended:
                 self._facts["usage"] = chunk.get("usage") or self.usage
             else:
                 self._mixed(chunk, run, out)
         if self._ended:
             return out
-        if run:
-            self._flush(run, out)
+        self._flush(run, out)
         if self._finishing:
             self._finish(out)
         return out
@@ -155,10 +155,10 @@ class StreamingResponseHandler:
 
     def _flush(self, run: list[str], out: Batch) -> None:
         """Clean the text that has gathered in `run`."""
+        if not run:
+            return
         text = run[0] if len(run) == 1 else "".join(run)
         run.clear()
-        if not text:
-            return
         if self._beside:
             self._close_beside()
         cleaner = self._cleaner
