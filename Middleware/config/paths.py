@@ -8,17 +8,32 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from Middleware.common.errors import ConfigError
-
-if TYPE_CHECKING:
-    from Middleware.config.users import UserSettings
 
 USER_POINTER = "Users/_current-user.json"
 WORKFLOWS = "Workflows"
 COMMON_FOLDER = "_common"
 DEFAULT_WORKFLOW = "_DefaultWorkflow"
+
+
+class UserFolders(Protocol):
+    """What a `UserSettings` says of folders."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def endpoint_configs_sub_directory(self) -> str: ...
+    @property
+    def preset_configs_sub_directory_override(self) -> str: ...
+    @property
+    def structured_output_configs_sub_directory(self) -> str: ...
+    @property
+    def workflow_configs_sub_directory_override(self) -> str: ...
+    @property
+    def shared_workflows_sub_directory_override(self) -> str: ...
+
 
 _FORBIDDEN = re.compile(r"[\\:\x00]")
 
@@ -59,12 +74,12 @@ def user_file(name: str) -> str:
     return f"Users/{nested(name.lower(), 'a user')}.json"
 
 
-def endpoint_folder(user: UserSettings) -> str:
+def endpoint_folder(user: UserFolders) -> str:
     """`Endpoints/[<endpointConfigsSubDirectory>/]`."""
     return f"Endpoints/{_folder(user.endpoint_configs_sub_directory, 'an endpoint folder')}"
 
 
-def endpoint_file(user: UserSettings, name: str) -> str:
+def endpoint_file(user: UserFolders, name: str) -> str:
     return f"{endpoint_folder(user)}{nested(name, 'an endpoint')}.json"
 
 
@@ -72,7 +87,7 @@ def api_type_file(name: str) -> str:
     return f"ApiTypes/{nested(name, 'an API type')}.json"
 
 
-def preset_files(user: UserSettings, preset_type: str, name: str) -> tuple[str, str]:
+def preset_files(user: UserFolders, preset_type: str, name: str) -> tuple[str, str]:
     """The user's own folder first, then the folder of the preset type."""
     base = f"Presets/{_folder(preset_type, 'a preset type')}"
     name = nested(name, "a preset")
@@ -94,7 +109,7 @@ def mcp_server_file(name: str) -> str:
     return f"MCPServers/{name}.json"
 
 
-def structured_output_files(user: UserSettings, name: str) -> tuple[str, str]:
+def structured_output_files(user: UserFolders, name: str) -> tuple[str, str]:
     """The user's own folder first. `structuredOutputFile` must be a plain file name."""
     if not is_flat_name(name):
         raise ConfigError(f"structuredOutputFile {name!r} must be a plain file name, without folders")
@@ -102,7 +117,7 @@ def structured_output_files(user: UserSettings, name: str) -> tuple[str, str]:
     return f"StructuredOutputs/{own}{name}.json", f"StructuredOutputs/{name}.json"
 
 
-def workflow_folder(user: UserSettings) -> str:
+def workflow_folder(user: UserFolders) -> str:
     """The user's own workflow folder, below `Workflows/`."""
     return (user.workflow_configs_sub_directory_override or user.name).rstrip("/")
 
@@ -117,7 +132,7 @@ def workflow_file(folder: str, name: str) -> str:
     return path
 
 
-def shared_folder(user: UserSettings) -> str:
+def shared_folder(user: UserFolders) -> str:
     """`Workflows/<sharedWorkflowsSubDirectoryOverride or "_shared">`: its sub-folders can be picked as
     models.
     """
@@ -126,6 +141,6 @@ def shared_folder(user: UserSettings) -> str:
     )
 
 
-def shared_workflow_folder(user: UserSettings, picked: str) -> str:
+def shared_workflow_folder(user: UserFolders, picked: str) -> str:
     """Folder value (below `Workflows/`) of a workflow that the model field picked."""
     return f"{shared_folder(user)}/{picked}".removeprefix(f"{WORKFLOWS}/")
