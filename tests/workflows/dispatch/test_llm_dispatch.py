@@ -35,6 +35,19 @@ def structured(house):
     return house
 
 
+GENERATION = [
+    ({}, False, ""),
+    ({"forceGenerationPromptIfEndpointAllows": True}, False, "<assistant>"),
+    ({"addUserTurnTemplate": True, "blockGenerationPrompt": True}, False, ""),
+    ({}, True, "<assistant>"),
+    ({"blockGenerationPrompt": True}, True, ""),
+]
+
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
+RESULT = {"role": "tool", "content": "r", "tool_call_id": "c"}
+TALK = ({"role": "user", "content": "hi"}, CALL, RESULT)
+
+
 class TestPrompts:
     def test_an_authored_prompt(self, house):
         """System and user turn, filled."""
@@ -61,14 +74,6 @@ class TestPrompts:
             "<user>hi</user>",
             None,
         )
-
-    GENERATION = [
-        ({}, False, ""),
-        ({"forceGenerationPromptIfEndpointAllows": True}, False, "<assistant>"),
-        ({"addUserTurnTemplate": True, "blockGenerationPrompt": True}, False, ""),
-        ({}, True, "<assistant>"),
-        ({"blockGenerationPrompt": True}, True, ""),
-    ]
 
     @pytest.mark.parametrize(("fields", "internal", "end"), GENERATION)
     def test_the_generation_prompt(self, house, fields, internal, end):
@@ -102,12 +107,8 @@ class TestPrompts:
 
 
 class TestExchange:
-    CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
-    RESULT = {"role": "tool", "content": "r", "tool_call_id": "c"}
-    TALK = ({"role": "user", "content": "hi"}, CALL, RESULT)
-
     def asked(self, house, *more: Any, **fields: Any) -> list[tuple[str, str]]:
-        house.ask(ask(prompt="<{chat_user_prompt_last_two}>", **fields), say=[*self.TALK, *more])
+        house.ask(ask(prompt="<{chat_user_prompt_last_two}>", **fields), say=[*TALK, *more])
         return said(house.model.calls[0])
 
     def test_the_trailing_exchange_follows_the_prompt(self, house):
@@ -132,12 +133,12 @@ class TestExchange:
 
     def test_results_without_a_call_are_no_exchange(self, house):
         """The message before must be the call."""
-        house.ask(ask(prompt="p", appendNativeToolExchange=True), say=[self.RESULT])
+        house.ask(ask(prompt="p", appendNativeToolExchange=True), say=[RESULT])
         assert len(said(house.model.calls[0])) == 1
 
     def test_flat_backends_have_none(self, house):
         """They know no tool turns."""
-        house.ask(ask("flat", prompt="p", appendNativeToolExchange=True), say=list(self.TALK))
+        house.ask(ask("flat", prompt="p", appendNativeToolExchange=True), say=list(TALK))
         assert house.model.calls[0].prompt == "p"
 
 

@@ -90,7 +90,7 @@ class TestChildren:
     def test_depth_is_limited(self, house, stream):
         """A workflow that calls itself for ever fails with its chain."""
         house.user["maxWorkflowDepth"] = 5
-        with pytest.raises(WorkflowError, match="deeper than 5.*Main > Main"):
+        with pytest.raises(WorkflowError, match=r"deeper than 5.*Main > Main"):
             house.ask(child("Main"), stream=stream)
 
     def test_the_usual_limit_is_reached_without_trouble(self, house, stream):
@@ -174,32 +174,33 @@ class TestPreparation:
             house.open("Nope")
 
 
-class TestTimes:
-    STAMPED = {"addDiscussionIdTimestampsForLLM": True}
-    TAGGED = "hi[DiscussionId]d1[/DiscussionId]"
+STAMPED = {"addDiscussionIdTimestampsForLLM": True}
+TAGGED = "hi[DiscussionId]d1[/DiscussionId]"
 
+
+class TestTimes:
     def read(self, tmp_path: Any) -> dict[str, str]:
         return json.loads((tmp_path / "DiscussionIds" / "d1" / "timestamps.json").read_text())
 
     @BOTH
     def test_a_stamped_node_sees_times(self, house, tmp_path, stream):
         """The sent messages carry them; the answer's time is kept for later."""
-        house.ask(ask(**self.STAMPED), stream=stream, say=self.TAGGED)
+        house.ask(ask(**STAMPED), stream=stream, say=TAGGED)
         assert house.model.calls[0].conversation[0]["content"].startswith("(")
         assert "PLACEHOLDER_TIMESTAMP_HASH_0000" in self.read(tmp_path)
 
     @BOTH
     def test_group_chat_stamps_the_answer_at_once(self, house, tmp_path, stream):
         """Once, by the innermost responder with the flag."""
-        node = {**self.STAMPED, "useGroupChatTimestampLogic": True}
+        node = {**STAMPED, "useGroupChatTimestampLogic": True}
         house.workflow("Child", ask(**node))
-        house.ask(child(**node), stream=stream, say=self.TAGGED)
+        house.ask(child(**node), stream=stream, say=TAGGED)
         assert len(self.read(tmp_path)) == 2
         assert "PLACEHOLDER_TIMESTAMP_HASH_0000" not in self.read(tmp_path)
 
     def test_a_time_that_cannot_be_kept_costs_no_answer(self, house, monkeypatch, caplog):
         """The answer is worth more."""
-        node = ask(**self.STAMPED, useGroupChatTimestampLogic=True)
+        node = ask(**STAMPED, useGroupChatTimestampLogic=True)
 
         def full_disk(*_: Any) -> None:
             raise OSError("disk full")
@@ -211,20 +212,20 @@ class TestTimes:
             return "hello"
 
         house.model.replies = [reply]
-        assert house.ask(node, say=self.TAGGED).text == "hello"
+        assert house.ask(node, say=TAGGED).text == "hello"
         assert "disk full" in caplog.text
 
     def test_internal_runs_see_no_times(self, house):
         """Only what answers the user is stamped."""
-        house.workflow("Child", ask(**self.STAMPED))
-        house.ask(child(), say("x"), say=self.TAGGED)
+        house.workflow("Child", ask(**STAMPED))
+        house.ask(child(), say("x"), say=TAGGED)
         assert house.model.calls[0].conversation[0]["content"] == "hi"
 
     def test_the_summary_is_a_variable(self, house):
         """Empty without a discussion."""
         assert house.ask(say("<{time_context_summary}>")).text == "<>"
-        house.ask(say("x", **self.STAMPED), say=self.TAGGED)
-        assert "[Time Context:" in house.ask(say("{time_context_summary}"), say=self.TAGGED).text
+        house.ask(say("x", **STAMPED), say=TAGGED)
+        assert "[Time Context:" in house.ask(say("{time_context_summary}"), say=TAGGED).text
 
 
 TEXTS = st.text(st.sampled_from("ab {}<>:\n"), max_size=12)

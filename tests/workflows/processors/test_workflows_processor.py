@@ -288,32 +288,34 @@ class TestCancellation:
         assert house.model.calls == []
 
 
-class TestLocks:
-    LOCK = {"type": "WorkflowLock", "workflowLockId": "one"}
+LOCK = {"type": "WorkflowLock", "workflowLockId": "one"}
 
+
+class TestLocks:
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
     @pytest.mark.parametrize("message", ["", "busy, {Discussion_Id}come back"])
     def test_a_lock_that_is_held_gives_a_well_formed_answer(self, house, stream, message):
         """Empty, or the text of `lockedMessage`, however deep the lock stands."""
-        locked = {**self.LOCK, "lockedMessage": message}
-        house.workflow("Child", self.LOCK, locked, say("never"))
+        locked = {**LOCK, "lockedMessage": message}
+        house.workflow("Child", LOCK, locked, say("never"))
         answer = house.ask({"type": "CustomWorkflow", "workflowName": "Child"}, say("never"), stream=stream)
         assert answer.text == message.replace("{Discussion_Id}", "")
 
     def test_locks_end_with_their_run(self, house):
         """The next run may take it again."""
-        nodes = [self.LOCK, say("free")]
+        nodes = [LOCK, say("free")]
         assert [house.ask(*nodes).text, house.ask(*nodes).text] == ["free", "free"]
 
     def test_after_the_answer_a_held_lock_is_silent(self, house):
         """Parents end too, the answer stays."""
-        assert house.ask(say("a", returnToUser=True), self.LOCK, self.LOCK, ask()).text == "a"
+        assert house.ask(say("a", returnToUser=True), LOCK, LOCK, ask()).text == "a"
         assert house.model.calls == []
 
 
-class TestLiveness:
-    CALL = {"toolName": "ping", "arguments": {"a": 1}}
+LIVENESS = {"toolName": "ping", "arguments": {"a": 1}}
 
+
+class TestLiveness:
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
     @pytest.mark.parametrize(
         ("node", "called"),
@@ -322,7 +324,7 @@ class TestLiveness:
     )
     def test_an_answer_gets_the_call(self, house, stream, node, called):
         """When the node asks for it, or the text is blank."""
-        house.user["livenessToolCall"] = self.CALL
+        house.user["livenessToolCall"] = LIVENESS
         answer = house.ask(node, stream=stream)
         assert (answer.finish_reason == "tool_calls") is called
         assert [c["function"] for c in answer.tool_calls] == [
@@ -331,6 +333,6 @@ class TestLiveness:
 
     def test_other_routes_get_none(self, house):
         """Text completions have no tool calls."""
-        house.user["livenessToolCall"] = self.CALL
+        house.user["livenessToolCall"] = LIVENESS
         house.request["api_type"] = "openaicompletion"
         assert house.ask(say("")).finish_reason == "stop"

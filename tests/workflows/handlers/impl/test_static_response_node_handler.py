@@ -1,0 +1,27 @@
+"""StaticResponse: a text from the workflow, filled."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from Middleware.workflows.handlers.registry import node_handler, node_schema
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [({"content": "a {x}"}, "a 1"), ({"content": None}, ""), ({}, ""), ({"content": ""}, "")],
+)
+def test_content(config, text):
+    """Null and absent are nothing."""
+    context: Any = SimpleNamespace(config=config, fill=lambda text: text.replace("{x}", "1"))
+    assert node_handler("StaticResponse").handle(context) == text
+
+
+def test_schema():
+    """A content that is no text is an error; none at all is hardly meant."""
+    must, should = node_schema("StaticResponse")
+    assert must["allOf"][1]["properties"]["content"] == {"type": "string"}
+    assert should["allOf"][1]["required"] == ["content"]
