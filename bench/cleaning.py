@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Middleware.cleaning import ResponseCleaner  # noqa: E402  (the path comes first)
-from Middleware.workflows.streaming.response_handler import StreamingResponseHandler  # noqa: E402
+from Middleware.cleaning import ResponseCleaner
+from Middleware.workflows.streaming.response_handler import StreamingResponseHandler
 
 LITERAL = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
 NAMES = {"removeThinking": True, "thinkTagNames": ["think", "thinking", "thought", "reasoning", "reflection"]}
