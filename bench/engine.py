@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import itertools
 import json
 import pstats
 import statistics
@@ -27,6 +28,9 @@ from Middleware.config.users import load_user
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
+
+TOKENS = [1]
+"""How many the scripted backend says."""
 
 MODEL_NODE = {
     "type": "Standard",
@@ -56,7 +60,9 @@ class BenchHandler(LlmApiHandler):
 
     def stream_batches(self, call: Any) -> Any:
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        return iter([[{"token": "ok", "finish_reason": "stop", "usage": usage}]])
+        end = {"token": "", "finish_reason": "stop", "usage": usage}
+        words = ([{"token": " word", "finish_reason": None}] for _ in range(TOKENS[0]))
+        return itertools.chain(words, [[end]])
 
 
 def house(root: Path) -> Path:
@@ -81,10 +87,11 @@ def house(root: Path) -> Path:
     return root
 
 
-def runner(root: Path, workflow: str, messages: list[dict[str, str]]) -> Callable[[], None]:
+def runner(root: Path, workflow: str, messages: list[dict[str, str]], tokens: int = 1) -> Callable[[], None]:
     tree = ConfigTree(root)
 
     def run() -> None:
+        TOKENS[0] = tokens
         snapshot = tree.snapshot()
         request = RequestContext("bench", "ana", "openaichatcompletion", snapshot=snapshot)
         manager = WorkflowManager(load_user(snapshot, "ana"), request)
@@ -102,10 +109,14 @@ def main() -> None:
     history = [{"role": ("user", "assistant")[i % 2], "content": "some words " * 20} for i in range(2001)]
     with tempfile.TemporaryDirectory() as folder:
         root = house(Path(folder))
+        child = [{"type": "CustomWorkflow", "workflowName": "Model"}]
+        (root / "Workflows/ana/Nested.json").write_text(json.dumps(child))
         cases = {
             "100 text nodes": runner(root, "Texts", history[:3]),
             "1 model node, 3 messages": runner(root, "Model", history[:3]),
             "1 model node, 2,001 messages": runner(root, "Model", history),
+            "20,000 tokens": runner(root, "Model", history[:3], tokens=20_000),
+            "20,000 tokens of a child": runner(root, "Nested", history[:3], tokens=20_000),
         }
         for name, run in cases.items():
             run()
