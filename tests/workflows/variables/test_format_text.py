@@ -36,10 +36,10 @@ def filled(text):
 
 
 def peer(text):
-    """Two passes of `str.format` over protected values; None where either does not succeed."""
-    values = {**{name: value.translate(MARKS) for name, value in LITERAL.items()}, **LIVE}
+    """Two passes of `str.format` over protected values; None where one fails, or leaves a live placeholder behind."""
+    values = {name: value.translate(MARKS) for name, value in LITERAL.items()}
     try:
-        first = text.format(**values)
+        first = text.format(**values, **LIVE)
         return (first.format(**values) if "{" in first else first).translate(UNMARK)
     except (KeyError, ValueError, IndexError, AttributeError):
         return None
