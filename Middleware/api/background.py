@@ -17,9 +17,10 @@ IDLE_S = 30.0
 
 
 class BackgroundThreads:
-    """Any number of daemon threads; one that is idle for `IDLE_S` seconds ends."""
+    """Any number of daemon threads; one that is idle for `idle_s` seconds ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle_s: float = IDLE_S) -> None:
+        self._idle_s = idle_s
         self._tasks: deque[Task] = deque()
         self._changed = threading.Condition()
         self._idle = 0
@@ -33,12 +34,17 @@ class BackgroundThreads:
                 return
         threading.Thread(target=self._work, name="answer", daemon=True).start()
 
+    @property
+    def idle(self) -> int:
+        """How many threads wait for a task."""
+        return self._idle
+
     def _work(self) -> None:
         while True:
             with self._changed:
                 if not self._tasks:
                     self._idle += 1
-                    self._changed.wait_for(lambda: bool(self._tasks), timeout=IDLE_S)
+                    self._changed.wait_for(lambda: bool(self._tasks), timeout=self._idle_s)
                     self._idle -= 1
                 if not self._tasks:
                     return

@@ -17,6 +17,8 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.05
+IDLE_S = 5.0
+"""The watcher's thread ends when there was nothing to watch for so long."""
 
 Probe = Callable[[], bool]
 
@@ -40,7 +42,8 @@ class ClientWatcher:
         self._period_s = period_s
         self._lock = threading.Lock()
         self._watches: list[Watch] = []
-        self._running = False
+        self.idle_s = IDLE_S
+        self.is_running = False
 
     def watch(self, environ: dict[str, Any], on_gone: Callable[[], object]) -> Watch | None:
         """None where the server gives no way to ask."""
@@ -50,8 +53,8 @@ class ClientWatcher:
         watch = Watch(probe, on_gone)
         with self._lock:
             self._watches.append(watch)
-            if not self._running:
-                self._running = True
+            if not self.is_running:
+                self.is_running = True
                 threading.Thread(target=self._run, name="client-watch", daemon=True).start()
         return watch
 
@@ -64,8 +67,8 @@ class ClientWatcher:
             with self._lock:
                 self._watches = [watch for watch in self._watches if watch.active]
                 idle = 0 if self._watches else idle + 1
-                if idle * self._period_s > 5:
-                    self._running = False
+                if idle * self._period_s > self.idle_s:
+                    self.is_running = False
                     return
 
     def look(self) -> None:

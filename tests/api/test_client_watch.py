@@ -1,0 +1,128 @@
+"""Has the client gone? (frontend-api.md 2.4)"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+
+import pytest
+
+from Middleware.api.client_watch import ClientWatcher, Watch, probe_of
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+class TestProbes:
+    def test_waitress_is_asked(self):
+        """It gives a function."""
+        assert probe_of({"waitress.client_disconnected": lambda: True})() is True
+
+    def test_elsewhere_there_is_no_way(self):
+        """Only the next write tells."""
+        assert probe_of({}) is None
+        assert ClientWatcher().watch({}, lambda: None) is None
+
+    def test_a_silent_client_is_there(self, pair):
+        """Nothing to read is not the end."""
+        assert probe_of({"gunicorn.socket": pair[0]})() is False
+
+    def test_data_is_not_the_end_and_stays(self, pair):
+        """It is the next request."""
+        pair[1].sendall(b"GET")
+        assert probe_of({"gunicorn.socket": pair[0]})() is False
+        assert pair[0].recv(3) == b"GET"
+
+    def test_a_closed_connection(self, pair):
+        """Also when only its writing half is closed."""
+        pair[1].shutdown(socket.SHUT_WR)
+        assert probe_of({"gunicorn.socket": pair[0]})() is True
+
+    def test_any_socket_error_means_gone(self, pair):
+        """A reset, or a socket that was closed on our side."""
+        probe = probe_of({"gunicorn.socket": pair[0]})
+        pair[0].close()
+        assert probe() is True
+
+    def test_the_socket_under_a_wrapper_is_asked(self, pair):
+        """gevent's own socket would wait for data."""
+
+        class Wrapper:
+            _sock = pair[0]
+
+        pair[1].close()
+        assert probe_of({"gunicorn.socket": Wrapper()})() is True
+
+    def test_tls_cannot_be_peeked_into(self):
+        """Then the client counts as there."""
+
+        class Tls:
+            def recv(self, size, flags):
+                raise ValueError("flags not allowed")
+
+        assert probe_of({"gunicorn.socket": Tls()})() is False
+
+
+class TestWatcher:
+    def test_a_client_that_goes_is_noticed_once(self):
+        """From the watcher's own thread, within a few periods."""
+        gone, seen = threading.Event(), threading.Semaphore(0)
+        ClientWatcher(0.005).watch({"waitress.client_disconnected": gone.is_set}, seen.release)
+        assert not seen.acquire(timeout=0.03)
+        gone.set()
+        assert seen.acquire(timeout=5)
+        assert not seen.acquire(timeout=0.03)
+
+    def test_a_stopped_watch_is_silent(self):
+        """The connection may serve the next request."""
+        watcher, seen = ClientWatcher(60), []
+        watch = watcher.watch({"waitress.client_disconnected": lambda: True}, lambda: seen.append(1))
+        watch.stop()
+        watcher.look()
+        assert seen == []
+
+    def test_a_watch_that_is_stopped_while_it_is_asked(self):
+        """The answer came in that moment."""
+        watcher, seen, watches = ClientWatcher(60), [], []
+
+        def probe():
+            watches[0].stop()
+            return True
+
+        watches.append(watcher.watch({"waitress.client_disconnected": probe}, lambda: seen.append(1)))
+        watcher.look()
+        assert seen == []
+
+    def test_an_abort_that_fails_is_logged(self, caplog):
+        """The watcher watches on."""
+
+        def fail():
+            raise OSError("no")
+
+        watcher = ClientWatcher(60)
+        watcher.watch({"waitress.client_disconnected": lambda: True}, fail)
+        with caplog.at_level(logging.ERROR):
+            watcher.look()
+        assert "failed" in caplog.text
+
+    def test_the_thread_ends_when_there_is_nothing_to_watch(self):
+        """And a new one begins with the next request."""
+        watcher = ClientWatcher(0.001)
+        watcher.idle_s = 0.01
+        for _ in range(2):
+            done = threading.Event()
+            watcher.watch({"waitress.client_disconnected": lambda: True}, done.set)
+            assert done.wait(5)
+            while watcher.is_running:
+                done.wait(0.001)
+                threading.Event().wait(0.001)
+
+    def test_watches_are_values(self):
+        """Active from the start."""
+        assert Watch(lambda: True, lambda: None).active

@@ -1,0 +1,135 @@
+"""The gate in front of the application (frontend-api.md 15)."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_generation
+from Middleware.api.request_life import LIFE, RequestLife
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.fair_gate import FairGate
+
+CHAT = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v1/chat/completions"}
+
+
+class Answer:
+    """What the server was told."""
+
+    def start(self, status, headers, exc_info=None):
+        self.status, self.headers = status, dict(headers)
+
+
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return [b"body"]
+
+
+@pytest.fixture
+def answer():
+    return Answer()
+
+
+@pytest.mark.parametrize(
+    ("environ", "gated"),
+    [
+        (CHAT, True),
+        ({"REQUEST_METHOD": "POST", "PATH_INFO": "/api/generate"}, True),
+        ({"PATH_INFO": "/completions"}, True),
+        ({}, True),
+        ({"REQUEST_METHOD": "POST", "PATH_INFO": "/api/show"}, False),
+        ({"REQUEST_METHOD": "GET", "PATH_INFO": "/v1/chat/completions"}, False),
+        ({"REQUEST_METHOD": "DELETE", "PATH_INFO": "/api/chat"}, False),
+    ],
+)
+def test_only_generation_is_gated(environ, gated):
+    """A request without a method counts as POST."""
+    assert is_generation(environ) is gated
+
+
+@pytest.mark.parametrize("semaphore", [threading.BoundedSemaphore(1), FairGate(1)], ids=["threading", "fair"])
+class TestSlots:
+    def test_the_slot_is_held_until_the_body_is_closed(self, semaphore, answer):
+        """Not only until the application returned."""
+        gate = ConcurrencyLimitMiddleware(app, semaphore)
+        body = gate(dict(CHAT), answer.start)
+        assert list(body) == [b"body"]
+        assert not semaphore.acquire(blocking=False)
+        body.close()
+        assert semaphore.acquire(blocking=False)
+        semaphore.release()
+
+    def test_a_failing_application_frees_the_slot(self, semaphore, answer):
+        """Exactly once."""
+
+        def failing(environ, start_response):
+            raise OSError("no")
+
+        with pytest.raises(OSError, match="no"):
+            ConcurrencyLimitMiddleware(failing, semaphore)(dict(CHAT), answer.start)
+        assert semaphore.acquire(blocking=False)
+        semaphore.release()
+
+    def test_other_requests_pass(self, semaphore, answer):
+        """Also while the slot is taken."""
+        with_slot = semaphore.acquire(blocking=False)
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/v1/models"}
+        assert with_slot and ConcurrencyLimitMiddleware(app, semaphore)(environ, answer.start) == [b"body"]
+        semaphore.release()
+
+    def test_no_slot_in_time_is_503(self, semaphore, answer):
+        """In the protocol of the path, with a time to come back."""
+        semaphore.acquire()
+        gate = ConcurrencyLimitMiddleware(app, semaphore, acquire_timeout=0.01)
+        [body] = gate({**CHAT, LIFE: RequestLife("R")}, answer.start)
+        semaphore.release()
+        assert answer.status.startswith("503 ") and answer.headers["Retry-After"] == "5"
+        assert json.loads(body)["error"] == {
+            "message": "server is busy: no free slot within 0.01 s (request R)",
+            "type": "server_error",
+            "param": None,
+            "code": 503,
+        }
+
+    def test_work_that_goes_on_keeps_the_slot(self, semaphore, answer):
+        """Whoever holds the request's life holds its slot."""
+        life = RequestLife("R")
+        life.hold()
+        gate = ConcurrencyLimitMiddleware(app, semaphore)
+        gate({**CHAT, LIFE: life}, answer.start)
+        life.release()
+        assert not semaphore.acquire(blocking=False)
+        life.release()
+        assert semaphore.acquire(blocking=False)
+        semaphore.release()
+
+
+def test_a_request_that_is_cancelled_while_it_waits(answer):
+    """499 in the protocol of the path; the queue is empty."""
+    gate = FairGate(1)
+    gate.acquire()
+    cancellation_service.begin("waiting")
+    threading.Timer(0.02, cancellation_service.request_cancellation, ("waiting",)).start()
+    middleware = ConcurrencyLimitMiddleware(app, gate, acquire_timeout=30)
+    [body] = middleware(
+        {"REQUEST_METHOD": "POST", "PATH_INFO": "/api/chat", LIFE: RequestLife("waiting")}, answer.start
+    )
+    cancellation_service.acknowledge_cancellation("waiting")
+    assert answer.status == "499 Client Closed Request" and gate.waiting == 0
+    assert json.loads(body) == {"error": "request was cancelled (request waiting)"}
+
+
+def test_a_full_queue_is_503(answer):
+    """At once."""
+    gate = FairGate(1, max_waiting=1)
+    gate.acquire()
+    waiter = threading.Thread(target=gate.acquire, kwargs={"timeout": 5})
+    waiter.start()
+    while not gate.waiting:
+        waiter.join(0.001)
+    ConcurrencyLimitMiddleware(app, gate)({**CHAT, LIFE: RequestLife("R")}, answer.start)
+    gate.release()
+    waiter.join(5)
+    assert answer.status.startswith("503 ")

@@ -1,0 +1,53 @@
+"""What Open WebUI asks for itself (frontend-api.md 16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.api.open_webui import TOOL_SENTENCE, is_tool_selection, task_of
+from Middleware.config.users import UserSettings
+
+ON = UserSettings("mira", intercept_open_web_ui_tool_requests=True)
+TASK = "### Task:\nGenerate a title.\n<chat_history>\nUSER: hi\n</chat_history>"
+
+
+def said(role, content):
+    return [{"role": "user", "content": "x"}, {"role": role, "content": content}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (said("system", f"Tools. {TOOL_SENTENCE}!"), True),
+        (said("System", [{"type": "text", "text": TOOL_SENTENCE}]), True),
+        (said("user", TOOL_SENTENCE), False),
+        (said("system", TOOL_SENTENCE.lower()), False),
+        (said("system", TOOL_SENTENCE[:40]), False),
+        (said("system", None), False),
+        ("nonsense", False),
+        ([3, {"role": 5}, {}], False),
+    ],
+    ids=["text", "list", "user", "case", "part", "null", "no-list", "odd"],
+)
+def test_tool_selection(messages, expected):
+    """The whole sentence in a system message, case counting."""
+    assert is_tool_selection(messages, ON) is expected
+    assert not is_tool_selection(messages, UserSettings("mira"))
+
+
+@pytest.mark.parametrize(
+    ("messages", "headers", "stream", "expected"),
+    [
+        (said("user", TASK), {}, False, "unknown"),
+        (said("user", TASK), {}, True, None),
+        (said("user", TASK), {"x-openwebui-task": "title_generation"}, True, "title_generation"),
+        (said("user", "hi"), {"x-openwebui-task": " "}, False, None),
+        (said("user", "### Task: no history"), {}, False, None),
+        (said("assistant", TASK), {}, False, None),
+        (None, {}, False, None),
+    ],
+    ids=["task", "streamed", "header", "blank-header", "no-history", "not-the-user", "no-messages"],
+)
+def test_background_tasks(messages, headers, stream, expected):
+    """By header, or by the shape of a non-streaming request's last user message."""
+    assert task_of(messages, headers, stream) == expected
