@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -33,7 +33,7 @@ from Middleware.config.workflows import (
     load_workflow,
 )
 from Middleware.workflows.handlers.registry import node_handler
-from Middleware.workflows.managers.endpoint_check import endpoint_findings, leads
+from Middleware.workflows.managers.endpoint_check import endpoint_findings
 from Middleware.workflows.managers.workflow_check import (
     NodePlace,
     Reach,
@@ -161,7 +161,7 @@ class UserWalk:
             yield from self._routes()
         if user.chat_prompt_template_name:
             template = user.chat_prompt_template_name
-            self._findings += leads(
+            self._leads(
                 self._file, "/chatPromptTemplateName", lambda: load_prompt_template(snapshot, template)
             )
         for key, attribute in _TOOL_WORKFLOWS:
@@ -245,7 +245,7 @@ class UserWalk:
                 self._note(place.file, pointer, ERROR, error.message)
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
-            self._findings += leads(
+            self._leads(
                 place.file,
                 f"{place.pointer}/structuredOutputFile",
                 lambda: load_structured_schema(self._snapshot, self._user, schema),
@@ -262,6 +262,8 @@ class UserWalk:
         """Follow an endpoint and a preset name; None when there is none, or none that can be known now."""
         name, preset = (known_text(holder.get(key), variables) for key in keys)
         if not name:
+            if holder.get(keys[0]):
+                self._preload(paths.endpoint_folder(self._user))
             return None
         place = f"{pointer}/{keys[0]}"
         try:
@@ -276,12 +278,28 @@ class UserWalk:
         self._findings += endpoint_findings(self._snapshot, self._user, name)
         self.files_read |= {endpoint.file, paths.api_type_file(endpoint.api_type_name)}
         if preset:
-            self._findings += leads(
+            self._leads(
                 file,
                 f"{pointer}/{keys[1]}",
                 lambda: load_samplers(self._snapshot, self._user, endpoint, preset),
             )
         return endpoint
+
+    def _leads(self, file: str, pointer: str, load: Callable[[], object]) -> None:
+        """Follow a name by loading what it names; a file with faults of its own is told of at that file."""
+        try:
+            load()
+        except ConfigError as error:
+            if error.file and not isinstance(error, ConfigMissing):
+                self.files_read.add(error.file)
+            else:
+                self._note(file, pointer, ERROR, error.message)
+
+    def _preload(self, folder: str) -> None:
+        """Read a whole folder: only a run will tell which of its files is meant."""
+        for name in self._snapshot.files(folder):
+            self.files_read.add(f"{folder}{name}.json")
+            self._snapshot.exists(f"{folder}{name}.json")
 
     def _note(self, file: str, pointer: str, level: str, message: str) -> None:
         self._findings.append(Finding(file, pointer, level, message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.workflows.managers import config_check
 from Middleware.workflows.managers.user_walk import known_text
 
 LLM = {"type": "Standard", "endpointName": "small-model", "prompt": "x"}
@@ -121,3 +122,32 @@ class TestCircles:
         checked.flow(child("C"), LLM, name="B")
         checked.flow(LLM, name="C")
         assert checked.lines() == []
+
+
+class TestGoodVersions:
+    """What a start reads is what a broken edit can fall back on."""
+
+    def test_files_on_the_way_are_read(self, checked):
+        checked.flow(LLM | {"preset": "cold"})
+        config_check.check_users(checked.tree.snapshot(), ["ana"])
+        for file in (
+            "Presets/T/cold.json",
+            "Endpoints/lan/small-model.json",
+            "ApiTypes/Api.json",
+            "Users/ana.json",
+        ):
+            good = checked.tree.snapshot().read(file)
+            checked.put(file, "[")
+            assert checked.tree.snapshot().read(file) == good
+
+    def test_a_name_with_a_placeholder_reads_the_whole_folder(self, checked):
+        checked.flow(LLM | {"endpointName": "{agent1Input}"})
+        checked.put("Endpoints/lan/other.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api"})
+        config_check.check_users(checked.tree.snapshot(), ["ana"])
+        checked.put("Endpoints/lan/other.json", "[")
+        assert checked.tree.snapshot().read("Endpoints/lan/other.json")["endpoint"] == "http://h"
+
+    def test_a_broken_preset_is_told(self, checked):
+        checked.put("Presets/T/cold.json", "[")
+        (finding,) = config_check.check_users(checked.tree.snapshot(), ["ana"])
+        assert (finding.file, finding.level) == ("Presets/T/cold.json", "error")
