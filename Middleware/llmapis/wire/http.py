@@ -1,4 +1,4 @@
-"""HTTP to the backends: one POST with pool, time-outs, retries and a socket to shut; foreign errors become
+"""HTTP to the backends: one request with pool, time-outs, retries and a socket to shut; foreign errors become
 BackendError.
 
 The only file of this floor that knows `requests`. Never follows a redirect, keeps no cookie, reads no
@@ -49,8 +49,8 @@ _BODY_FAULTS = (OSError, ValueError, AttributeError, HTTPError, http.client.HTTP
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """One POST. `endpoint`: its name, for messages. `tries`: 1 = no retries. `secret`: kept out of
-    messages."""
+    """One request; its method is POST but for a list of models. `endpoint`: its name, for messages. `tries`:
+    1 = no retries. `secret`: kept out of messages."""
 
     url: str
     body: bytes = field(repr=False)
@@ -60,6 +60,7 @@ class Post:
     read_timeout_s: float = 14400.0
     tries: int = TRIES
     secret: str = field(default="", repr=False)
+    method: str = "POST"
 
 
 class Answer:
@@ -222,7 +223,7 @@ def _prepared(post: Post) -> Any:
     try:
         if urlsplit(post.url).scheme.lower() not in ("http", "https"):
             raise ValueError("the URL must begin with http:// or https://")
-        return requests.Request("POST", post.url, data=post.body, headers=post.headers).prepare()
+        return requests.Request(post.method, post.url, data=post.body, headers=post.headers).prepare()
     except (requests.RequestException, ValueError) as error:
         raise BackendError(post.endpoint, "bad_url", str(error)) from error
 
@@ -259,7 +260,7 @@ def _failed_status(post: Post, answer: Answer) -> BackendError:
     return status_error(post.endpoint, answer.status, answer.headers, bytes(body), secret=post.secret)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes_of(error: BaseException) -> Iterator[BaseException]:
     """The error and all that stand behind it, outermost first."""
     seen: set[int] = set()
     pending: list[Any] = [error]
@@ -276,7 +277,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _open_error(post: Post, error: BaseException) -> BackendError:
     """A failure before the headers of the answer."""
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     place = _place(post.url)
     if isinstance(error, requests.ConnectTimeout):
         message = f"no connection to {place} within {post.connect_timeout_s:g} s"

@@ -297,7 +297,8 @@ class TestSaving:
         bench("SaveCustomFile", filepath="{f}", content="1")
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
-    def test_failures_are_told(self, bench, file):
+    def test_failures_are_told(self, bench, file, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
         file.write_bytes(b"\xff")
         assert (
             bench("SaveCustomFile", filepath="{f}", mode="trim") == "Error saving file: not a UTF-8 text file"
