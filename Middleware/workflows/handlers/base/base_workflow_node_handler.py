@@ -32,7 +32,9 @@ TEXT: Schema = {"type": "string"}
 """A field that takes variables (V)."""
 FLAG: Schema = {"type": "boolean"}
 INTEGER: Schema = {"type": ["integer", "number", "string"], "pattern": r"^\s*-?\d+\s*$|\{"}
-"""A number, or a text that holds one or a placeholder (int/E)."""
+"""A number, or a text that holds one or a placeholder (int/E): what such a field should be (ADVICE)."""
+NUMBERLIKE: Schema = {"type": ["integer", "number", "string", "boolean"]}
+"""What it must be (SCHEMA): a text that is no number runs with the default and a warning (workflows.md 6.6)."""
 TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
@@ -133,7 +135,8 @@ COMMON_SCHEMA: Schema = {
         **dict.fromkeys(_V_FIELDS, TEXT),
         **dict.fromkeys(_E_FIELDS, TEXT),
         **dict.fromkeys(_OVERRIDES, TEXT),
-        **dict.fromkeys(_NUMBERS, INTEGER),
+        **dict.fromkeys(_NUMBERS, NUMBERLIKE),
+        "lastMessagesToSendInsteadOfPromptMaxTokenSize": INTEGER,  # it has no default to fall back on
         "clampPromptToContextWindow": {"type": ["boolean", "string"]},
         "structuredOutputFile": TEXT,
         "scoped_variables": {"type": "array"},
@@ -151,6 +154,7 @@ COMMON_SCHEMA: Schema = {
 COMMON_ADVICE: Schema = {
     "properties": {
         **dict.fromkeys(_TEXT_FIELDS, TEXT),
+        **dict.fromkeys(_NUMBERS, INTEGER),
         **dict.fromkeys(_FLAGS, FLAG),
         "displayOnlyComment": {},
         "scoped_variables": TEXTS,

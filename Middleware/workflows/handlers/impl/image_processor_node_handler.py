@@ -18,6 +18,7 @@ from Middleware.utilities.hashing_utils import vision_key
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     INTEGER,
+    NUMBERLIKE,
     TEXT,
     Schema,
     WorkflowNodeHandler,
@@ -59,12 +60,13 @@ class ImageProcessorNode(WorkflowNodeHandler):
         "properties": {
             "endpointName": {"type": "string", "minLength": 1},
             "message": TEXT,
-            "visionScanMessageLimit": INTEGER,
+            "visionScanMessageLimit": NUMBERLIKE,
         },
         "required": ["endpointName"],
     }
     ADVICE: ClassVar[Schema] = {
         "properties": {
+            "visionScanMessageLimit": INTEGER,
             "addAsUserMessage": {"type": "boolean"},
             "saveVisionResponsesToDiscussionId": {"type": "boolean"},
         }
