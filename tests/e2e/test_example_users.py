@@ -1,0 +1,179 @@
+"""Every example user answers, whole and streamed the same, with the calls that its page tells of.
+
+One server process serves them all; the model behind them is a small fake of an Ollama server.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+
+pytestmark = pytest.mark.e2e
+
+CONFIGS = INSTALL_DIRECTORY / "Public" / "Configs"
+USERS = sorted(p.stem for p in (CONFIGS / "Users").glob("[!_]*.json") if p.stem != "local-model")
+PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+EVENT = {"what": "Boat", "when": "Friday", "where": "the mill", "people": "Ana, Tom"}
+
+
+def reply(body: dict[str, Any]) -> str:
+    """What the model says: the same for the same request."""
+    first = body["messages"][0]["content"]
+    if "sort messages" in first:
+        return "**Code**"
+    if "direct a conversation" in first:
+        return "Tom"
+    if body.get("format"):
+        return json.dumps(EVENT)
+    if any(message.get("images") for message in body["messages"]):
+        return "a red square"
+    return f"<think>hm</think>Said to {len(body['messages'])} messages."
+
+
+class FakeOllama(http.server.BaseHTTPRequestHandler):
+    calls: list[dict[str, Any]]
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on stderr."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.calls.append(body)
+        text = reply(body)
+        parts = [text[i : i + 3] for i in range(0, len(text), 3)] if body["stream"] else [text]
+        lines = [{"message": {"role": "assistant", "content": part}, "done": False} for part in parts[:-1]]
+        lines.append(
+            {"message": {"role": "assistant", "content": parts[-1]}, "done": True, "done_reason": "stop"}
+        )
+        data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-ndjson")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+class Server:
+    def __init__(self, port: int, calls: list[dict[str, Any]]) -> None:
+        self.port, self.calls = port, calls
+
+    def ask(self, user: str, content: Any, *, stream: bool) -> str:
+        """The answer's text."""
+        messages = [{"role": "system", "content": "SYS"}, {"role": "user", "content": content}]
+        body = json.dumps({"model": user, "stream": stream, "messages": messages}).encode()
+        url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as response:
+            text = response.read().decode()
+        if not stream:
+            return str(json.loads(text)["choices"][0]["message"]["content"])
+        events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+        return "".join(
+            event["choices"][0]["delta"].get("content") or "" for event in events if event["choices"]
+        )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    calls: list[dict[str, Any]] = []
+    handler = type("Handler", (FakeOllama,), {"calls": calls})
+    backend = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=backend.serve_forever, daemon=True).start()
+    public = tmp_path_factory.mktemp("public")
+    shutil.copytree(CONFIGS, public / "Configs")
+    for name in ("Main", "Reasoning", "Vision"):
+        _point(public / "Configs/Endpoints/examples" / f"{name}.json", backend.server_port)
+    process, port = _start(public)
+    yield Server(port, calls)
+    process.terminate()
+    process.wait(timeout=20)
+    backend.shutdown()
+    backend.server_close()
+
+
+def _point(file: Path, port: int) -> None:
+    endpoint = json.loads(file.read_text(encoding="utf-8")) | {"endpoint": f"http://127.0.0.1:{port}"}
+    file.write_text(json.dumps(endpoint), encoding="utf-8")
+
+
+def _start(public: Path) -> tuple[subprocess.Popen[bytes], int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [sys.executable, str(INSTALL_DIRECTORY / "server.py"), "--PublicDirectory", str(public)]
+    command += [
+        "--port",
+        str(port),
+        "--concurrency",
+        "0",
+        *(word for user in USERS for word in ("--User", user)),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5).close()
+            return process, port
+        except OSError:
+            time.sleep(0.1)
+    process.kill()
+    process.wait()
+    pytest.fail("the server did not start")
+
+
+PLAIN = "<think>hm</think>Said to 2 messages."
+PICTURE = [
+    {"type": "text", "text": "[DiscussionId]d1[/DiscussionId] What is it?"},
+    {"type": "image_url", "image_url": {"url": PIXEL}},
+]
+
+# user, what is said, the answer (None: any), calls of the whole and of the streamed request
+EXAMPLES = {
+    "demo": ("Hello", None, (0, 0)),
+    "chat": ("Hello", PLAIN, (1, 1)),
+    "draft-criticise-answer": ("Hello", PLAIN, (3, 3)),
+    "reasoning": ("Hello", "Said to 2 messages.", (1, 1)),
+    "router": ("Write a loop", PLAIN, (3, 3)),
+    "reviewers": ("A text.", PLAIN, (7, 7)),
+    "group-chat": ("Tom:", "Tom: <think>hm</think>Said to 2 messages.", (2, 2)),
+    "vision": (PICTURE, "<think>hm</think>Said to 3 messages.", (2, 1)),
+    "chain-of-thought": ("2 + 2?", PLAIN, (4, 4)),
+    "json-extraction": ("Boat", "**Boat**\n\n- when: Friday\n- where: the mill\n- who: Ana, Tom", (1, 1)),
+    "recursion": ("A poem", PLAIN, (4, 4)),
+}
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_an_example_answers(server: Server, user: str) -> None:
+    """A picture that was described once is not described again."""
+    said, expected, calls = EXAMPLES[user]
+    before = len(server.calls)
+    whole = server.ask(user, said, stream=False)
+    between = len(server.calls)
+    streamed = server.ask(user, said, stream=True)
+    assert whole == streamed
+    assert whole == (expected or whole)
+    assert (between - before, len(server.calls) - between) == calls
+
+
+def test_an_answer_of_the_demo_is_clean(server: Server) -> None:
+    """The demo model thinks aloud and names itself; neither is seen."""
+    text = server.ask("demo", "Hello", stream=True)
+    assert "<think>" not in text
+    assert not text.startswith("Assistant:")
