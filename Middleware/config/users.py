@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -158,9 +158,7 @@ def _typed(key: str, setting: Field[Any], value: Any) -> Any:
         return bool(value)
     if isinstance(default, int):
         return _whole(value, minimum=_MINIMUM.get(key))
-    if default is not MISSING and isinstance(default, str):
-        return value if isinstance(value, str) else None
-    return None
+    return value if isinstance(value, str) else None
 
 
 _MINIMUM = {
