@@ -41,7 +41,7 @@ class EmbeddingService:
             message = f"endpoint '{endpoint_name}' ({endpoint.type}) is not for embeddings"
             raise ConfigError(message, file=endpoint.file)
         connect_s, read_s = timeouts(endpoint, user, READ_TIMEOUT_S)
-        self._handler = handler_class(
+        self.handler = handler_class(
             HandlerSettings(
                 endpoint=endpoint,
                 url=endpoint.url,
@@ -77,6 +77,6 @@ class EmbeddingService:
         except RequestCancelled:
             return None
         try:
-            return self._handler.embed(texts, request_id)
+            return self.handler.embed(texts, request_id)
         finally:
             slots.release()

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.types import Batch, Batches, JsonObject
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.egress import place_of
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.open_stream import close_batches
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.slots import Slots, take_slots
 from Middleware.services.cancellation_service import cancellation_service
-
-if TYPE_CHECKING:
-    from Middleware.llmapis.llm_api import LlmApiService, ServiceCall
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,34 @@ HANDLER_FAULTS = (
 """Whatever a handler may raise, faults of payload building included."""
 
 
+class Service(Protocol):
+    """`LlmApiService`, as far as it is known here."""
+
+    endpoint: EndpointConfig
+
+    @property
+    def backup_name(self) -> str: ...
+
+    def backup(self, pinned: tuple[str, ...]) -> Service: ...
+
+    def create_api_handler(self) -> LlmApiHandler: ...
+
+    def handler_for(self, stream: bool) -> LlmApiHandler: ...
+
+
+class Question(Protocol):
+    """One question that may be put to several endpoints."""
+
+    @property
+    def request_id(self) -> str | None: ...
+
+    def arguments(self, service: Any, *, is_backup: bool) -> CallArguments: ...
+
+
 class _Chain:
     """The endpoints that one call has been put to."""
 
-    def __init__(self, service: LlmApiService, call: ServiceCall) -> None:
+    def __init__(self, service: Service, call: Question) -> None:
         self.service, self._call = service, call
         self._visited = [service.endpoint.name]
 
@@ -73,7 +97,7 @@ class _Chain:
         self._visited.append(name)
 
 
-def _guarded(service: LlmApiService, error: Exception) -> LlmApiService:
+def _guarded(service: Service, error: Exception) -> Service:
     """The backup's service, tied to the addresses that the egress guard has seen."""
     backup = service.backup(())
     place = place_of(backup.endpoint.url)
@@ -88,7 +112,7 @@ def _guarded(service: LlmApiService, error: Exception) -> LlmApiService:
     return service.backup(place.addresses) if place.addresses else backup
 
 
-def whole_answer(service: LlmApiService, call: ServiceCall) -> LlmText | JsonObject:
+def whole_answer(service: Service, call: Question) -> LlmText | JsonObject:
     """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
     chain = _Chain(service, call)
     while True:
@@ -109,7 +133,7 @@ def whole_answer(service: LlmApiService, call: ServiceCall) -> LlmText | JsonObj
             slots.release()
 
 
-def _asked(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
+def _asked(chain: _Chain, call: Question) -> LlmText | JsonObject:
     service = chain.service
     arguments = call.arguments(service, is_backup=chain.on_backup)
     handler = service.create_api_handler()
@@ -126,9 +150,7 @@ class ServiceStream(Iterator[Batch]):
     """The batches of one call, from the service's endpoint or a backup. Opened when made; `closed(self)` is
     called once, when it is over. Cancelled: it just ends."""
 
-    def __init__(
-        self, service: LlmApiService, call: ServiceCall, closed: Callable[[ServiceStream], None]
-    ) -> None:
+    def __init__(self, service: Service, call: Question, closed: Callable[[ServiceStream], None]) -> None:
         self._call, self._closed = call, closed
         self._chain = _Chain(service, call)
         self._slots = Slots([])

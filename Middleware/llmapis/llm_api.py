@@ -270,7 +270,9 @@ def timeouts(endpoint: EndpointConfig, user: UserSettings, read_s: float) -> tup
     """`(connect, read)` in seconds: the endpoint's, else the user's for the first and `read_s` for the
     second."""
     connect = endpoint.raw.get("connectTimeoutInSeconds") or user.connect_timeout_in_seconds
-    return max(float(connect), MIN_CONNECT_TIMEOUT_S), float(endpoint.raw.get("readTimeoutInSeconds") or read_s)
+    return max(float(connect), MIN_CONNECT_TIMEOUT_S), float(
+        endpoint.raw.get("readTimeoutInSeconds") or read_s
+    )
 
 
 def current_id() -> str | None:

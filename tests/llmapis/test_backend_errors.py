@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.llmapis.backend_errors import error_message, in_band_error, native_body, retry_after, status_error
+from Middleware.llmapis.backend_errors import (
+    error_message,
+    in_band_error,
+    native_body,
+    retry_after,
+    status_error,
+)
 
 MESSAGES = [
     ({"error": {"message": "a", "type": "t"}, "message": "b"}, "a"),
@@ -39,7 +45,9 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "kind", "retryable"), KINDS, ids=[f"{k[0]}-{k[2]}" for k in KINDS])
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "retryable"), KINDS, ids=[f"{k[0]}-{k[2]}" for k in KINDS]
+)
 def test_the_kind(status, body, kind, retryable):
     """What the text says comes before what the status says."""
     error = status_error("E", status, {}, body)

@@ -92,7 +92,11 @@ def test_batches_must_agree_on_the_length(serve, rig, configs, service):
     def script(peer):
         while request := peer.request():
             vector = [1.0] * next(sizes)
-            peer.send(rig.json_answer({"data": [{"embedding": vector} for _ in json.loads(request["body"])["input"]]}))
+            peer.send(
+                rig.json_answer(
+                    {"data": [{"embedding": vector} for _ in json.loads(request["body"])["input"]]}
+                )
+            )
 
     configs.endpoint("E", serve(script).url, "OpenAI-Embeddings")
     with pytest.raises(ValueError, match="one length"):
@@ -105,7 +109,9 @@ def test_cancelled(serve, rig, configs, service):
     server = serve(lambda peer: (peer.request(), asked.set(), peer.closed()))
     configs.endpoint("E", server.url, "OpenAI-Embeddings", maxConcurrentRequests=1)
     made, results = service(), []
-    threads = [threading.Thread(target=lambda: results.append(made.get_embeddings(["1"], "emb"))) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: results.append(made.get_embeddings(["1"], "emb"))) for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     assert asked.wait(5)
@@ -126,6 +132,8 @@ def test_an_endpoint_that_generates(configs, service):
 def test_base64_vectors(serve, rig, configs, service):
     """As some servers send them."""
     packed = base64.b64encode(struct.pack("<2f", 0.5, -1)).decode()
-    server = serve(lambda peer: (peer.request(), peer.send(rig.json_answer({"data": [{"embedding": packed}]}))))
+    server = serve(
+        lambda peer: (peer.request(), peer.send(rig.json_answer({"data": [{"embedding": packed}]})))
+    )
     configs.endpoint("E", server.url, "OpenAI-Embeddings")
     assert service().get_embeddings(["1"]) == [[0.5, -1.0]]

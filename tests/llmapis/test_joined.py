@@ -15,7 +15,14 @@ def chunk(token="", finish=None, **more):
 def test_text_and_facts():
     """All that the dicts say."""
     usage = {"prompt_tokens": 1}
-    answer = joined("E", [[chunk("a", thinking="t", model="m")], [], [chunk("b", refusal=True), chunk("c", "length", usage=usage)]])
+    answer = joined(
+        "E",
+        [
+            [chunk("a", thinking="t", model="m")],
+            [],
+            [chunk("b", refusal=True), chunk("c", "length", usage=usage)],
+        ],
+    )
     assert (answer, answer.thinking, answer.model, answer.usage) == ("abc", "t", "m", usage)
     assert (answer.finish_reason, answer.refusal) == ("length", True)
 
@@ -24,7 +31,9 @@ def test_tool_calls():
     """Fragments become calls."""
     first = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
     rest = {"index": 0, "function": {"arguments": "}"}}
-    answer = joined("E", [[chunk(tool_calls=[first])], [chunk(tool_calls=[rest], thinking="t"), chunk("", "tool_calls")]])
+    answer = joined(
+        "E", [[chunk(tool_calls=[first])], [chunk(tool_calls=[rest], thinking="t"), chunk("", "tool_calls")]]
+    )
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     assert answer == {"content": "", "tool_calls": [call], "finish_reason": "tool_calls", "thinking": "t"}
 
@@ -37,4 +46,7 @@ def test_without_an_end_it_was_cancelled():
 def test_an_error_is_raised():
     """Half an answer is none."""
     with pytest.raises(BackendError, match="endpoint 'E' answered 200: m"):
-        joined("E", [[chunk("a"), chunk("", "error", error={"kind": "stream_error", "message": "m", "status": 200})]])
+        joined(
+            "E",
+            [[chunk("a"), chunk("", "error", error={"kind": "stream_error", "message": "m", "status": 200})]],
+        )

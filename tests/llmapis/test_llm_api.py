@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 import time
+from typing import ClassVar
 
 import pytest
 
@@ -43,7 +44,9 @@ def launched():
 @pytest.fixture
 def service(configs):
     """`service(name="E", stream=True, preset=None)`; configs are written before."""
-    return lambda name="E", stream=True, preset=None: LlmApiService(name, preset, 99, stream, **configs.given())
+    return lambda name="E", stream=True, preset=None: LlmApiService(
+        name, preset, 99, stream, **configs.given()
+    )
 
 
 def saying(*parts, keep=True):
@@ -71,23 +74,43 @@ def hello(rig):
 def whole(rig):
     usage = {"prompt_tokens": 3, "completion_tokens": 2}
     message = {"content": "Hello", "reasoning_content": "hm"}
-    return rig.json_answer({"choices": [{"message": message, "finish_reason": "length"}], "model": "m", "usage": usage})
+    return rig.json_answer(
+        {"choices": [{"message": message, "finish_reason": "length"}], "model": "m", "usage": usage}
+    )
 
 
 class TestStream:
     def test_dicts_one_by_one(self, serve, configs, service, hello):
         """`get_response_from_llm` of a streaming service; the backend is called by the first `next`."""
         server = serve(saying(hello))
-        configs.endpoint("E", server.url, apiKey="k", modelNameToSendToAPI="m1", extraHeaders={"x-a": "b", "ACCEPT": "*/*"})
+        configs.endpoint(
+            "E", server.url, apiKey="k", modelNameToSendToAPI="m1", extraHeaders={"x-a": "b", "ACCEPT": "*/*"}
+        )
         answer = service().get_response_from_llm(HELLO)
         assert server.requests == []
-        assert list(answer) == [{"token": "Hel", "finish_reason": None}, {"token": "lo", "finish_reason": None}, STOP]
+        assert list(answer) == [
+            {"token": "Hel", "finish_reason": None},
+            {"token": "lo", "finish_reason": None},
+            STOP,
+        ]
         request = server.requests[0]
         assert request["line"] == "POST /v1/chat/completions HTTP/1.1"
-        sent = {key: request["headers"].get(key) for key in ("authorization", "x-a", "accept", "content-type")}
-        assert sent == {"authorization": "Bearer k", "x-a": "b", "accept": "*/*", "content-type": "application/json"}
+        sent = {
+            key: request["headers"].get(key) for key in ("authorization", "x-a", "accept", "content-type")
+        }
+        assert sent == {
+            "authorization": "Bearer k",
+            "x-a": "b",
+            "accept": "*/*",
+            "content-type": "application/json",
+        }
         assert request["headers"]["user-agent"].startswith("Headrace/")
-        assert json.loads(request["body"]) == {"model": "m1", "messages": HELLO, "stream": True, "max_tokens": 99}
+        assert json.loads(request["body"]) == {
+            "model": "m1",
+            "messages": HELLO,
+            "stream": True,
+            "max_tokens": 99,
+        }
 
     def test_what_one_read_brought_is_one_batch(self, serve, configs, service, hello):
         """`stream_batches`; the backend has answered when it returns."""
@@ -117,7 +140,13 @@ class TestStream:
     def test_silence_after_the_finish_reason_ends_it(self, serve, rig, configs, service, monkeypatch):
         """A server that keeps the connection open without an end mark does not hold the answer."""
         monkeypatch.setattr(http, "TICK_S", 0.05)
-        server = serve(lambda p: (p.request(), p.send(rig.SSE_HEAD + rig.chunked(rig.token("a", finish_reason="stop"), end=False)), p.closed()))
+        server = serve(
+            lambda p: (
+                p.request(),
+                p.send(rig.SSE_HEAD + rig.chunked(rig.token("a", finish_reason="stop"), end=False)),
+                p.closed(),
+            )
+        )
         configs.endpoint("E", server.url)
         assert list(service().get_response_from_llm(HELLO)) == [{"token": "a", "finish_reason": "stop"}]
 
@@ -130,7 +159,9 @@ class TestStream:
 
     def test_a_break_after_output_is_the_last_dict(self, serve, rig, configs, service):
         """No exception for a client that has text already."""
-        configs.endpoint("E", serve(saying(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False), keep=False)).url)
+        configs.endpoint(
+            "E", serve(saying(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False), keep=False)).url
+        )
         out = list(service().get_response_from_llm(HELLO))
         assert (out[0]["token"], out[1]["error"]["kind"], len(out)) == ("a", "connection_lost", 2)
 
@@ -180,7 +211,11 @@ class TestWhole:
     def test_a_backend_that_always_streams(self, serve, rig, configs, service, tool_calls):
         """`backendStream`: the stream is joined to the same value."""
         call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        last = 'data: {"choices":[{"delta":{"tool_calls":[%s]}}]}\n\n' % json.dumps(call) if tool_calls else ""
+        last = (
+            f'data: {{"choices":[{{"delta":{{"tool_calls":[{json.dumps(call)}]}}}}]}}\n\n'
+            if tool_calls
+            else ""
+        )
         server = serve(saying(rig.SSE_HEAD + rig.chunked(rig.token("Hel"), rig.token("lo") + last, rig.DONE)))
         configs.endpoint("E", server.url, backendStream="always")
         answer = service(stream=False).get_response_from_llm(HELLO)
@@ -193,13 +228,15 @@ class TestWhole:
 
     def test_an_error_in_such_a_stream_is_raised(self, serve, rig, configs, service):
         """Half an answer is none."""
-        server = serve(saying(rig.SSE_HEAD + rig.chunked(rig.token("a"), 'data: {"error":"x"}\n\n'), keep=False))
+        server = serve(
+            saying(rig.SSE_HEAD + rig.chunked(rig.token("a"), 'data: {"error":"x"}\n\n'), keep=False)
+        )
         configs.endpoint("E", server.url, backendStream="always")
         with pytest.raises(BackendError) as caught:
             service(stream=False).get_response_from_llm(HELLO)
         assert caught.value.kind == "stream_error"
 
-    BAD = {
+    BAD: ClassVar = {
         "cut": lambda rig: rig.head(content_length="99") + b"{",
         "no-json": lambda rig: rig.head(content_length="4") + b"nope",
         "no-object": lambda rig: rig.head(content_length="2") + b"[]",
@@ -236,7 +273,9 @@ class TestWhole:
     def test_an_amended_request(self, serve, rig, configs, service):
         """Claude models that refuse a prefill are asked once more, without it."""
         good = {"content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn"}
-        refused = rig.json_answer({"error": {"message": "does not support assistant message prefill"}}, "400 X")
+        refused = rig.json_answer(
+            {"error": {"message": "does not support assistant message prefill"}}, "400 X"
+        )
         replies = iter([refused, rig.json_answer(good)])
 
         def script(peer):
@@ -286,7 +325,13 @@ class TestCancellation:
 
     def test_in_the_stream(self, serve, rig, configs, service):
         """It just ends: no finishing dict."""
-        server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)), peer.closed()))
+        server = serve(
+            lambda peer: (
+                peer.request(),
+                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
+                peer.closed(),
+            )
+        )
         configs.endpoint("E", server.url)
         answer = service().get_response_from_llm(HELLO, request_id="streaming")
         assert next(answer)["token"] == "a"
@@ -391,7 +436,13 @@ class TestSlots:
     def test_the_process_gate_times_out(self, serve, rig, configs, service, launched):
         """A `TimeoutError` that names seconds and limit; no failover."""
         launched(concurrency=1, concurrency_level="endpoint", concurrency_timeout_s=0.05)
-        server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)), peer.closed()))
+        server = serve(
+            lambda peer: (
+                peer.request(),
+                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
+                peer.closed(),
+            )
+        )
         configs.endpoint("E", server.url, backupEndpointName="B")
         configs.endpoint("B", server.url)
         first = service().stream_batches(HELLO)
@@ -407,7 +458,13 @@ class TestSlots:
     def test_an_endpoint_of_its_own(self, serve, rig, configs, service, launched):
         """`maxConcurrentRequests` counts for that endpoint only; a cancelled waiter leaves with an empty answer."""
         launched(concurrency_timeout_s=5.0)
-        server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)), peer.closed()))
+        server = serve(
+            lambda peer: (
+                peer.request(),
+                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
+                peer.closed(),
+            )
+        )
         configs.endpoint("E", server.url, maxConcurrentRequests=1)
         configs.endpoint("F", server.url)
         first = service().stream_batches(HELLO)
@@ -430,7 +487,9 @@ class TestSlots:
 
 
 def public_answers(monkeypatch, addresses):
-    monkeypatch.setattr(egress.socket, "getaddrinfo", lambda *a: [(0, 0, 0, "", (address, 0)) for address in addresses])
+    monkeypatch.setattr(
+        egress.socket, "getaddrinfo", lambda *a: [(0, 0, 0, "", (address, 0)) for address in addresses]
+    )
 
 
 class TestFailover:
@@ -452,7 +511,7 @@ class TestFailover:
 
         return make
 
-    FAULTS = {
+    FAULTS: ClassVar = {
         "status": lambda rig: rig.json_answer({}, "503 X"),
         "client-error": lambda rig: rig.json_answer({}, "401 X"),
         "no-answer": lambda rig: b"",
@@ -519,12 +578,19 @@ class TestFailover:
         configs.preset("OpenAiCompatibleApis", "p", temperature=1)
         configs.preset("LlamaCppServer", "q", min_p=0.5)
         list(service(preset="p").get_response_from_llm(HELLO))
-        assert json.loads(second.requests[0]["body"]) == {"messages": HELLO, "min_p": 0.5, "stream": True, "n_predict": 99}
+        assert json.loads(second.requests[0]["body"]) == {
+            "messages": HELLO,
+            "min_p": 0.5,
+            "stream": True,
+            "n_predict": 99,
+        }
 
     def test_across_shapes_the_prompt_is_formed_again(self, rig, serve, configs, service):
         """A chat endpoint may have a flat backup."""
         first = serve(saying(rig.json_answer({}, "500 X")))
-        second = serve(saying(rig.head(version="1.0") + b'event: message\ndata: {"token":"ok"}\n\n', keep=False))
+        second = serve(
+            saying(rig.head(version="1.0") + b'event: message\ndata: {"token":"ok"}\n\n', keep=False)
+        )
         configs.endpoint("E", first.url, backupEndpointName="B")
         configs.endpoint("B", second.url, "KoboldCpp")
         shapes = []
@@ -572,7 +638,9 @@ class TestFailover:
     def test_a_public_backup_that_is_allowed(self, rig, pair, service, monkeypatch, caplog):
         """Is called, with a WARN, at the address that was looked at."""
         pair(rig.json_answer({}, "500 X"), allowRemoteBackup=True)
-        monkeypatch.setattr("Middleware.llmapis.failover.place_of", lambda url: egress.Place("remote", ("127.0.0.1",)))
+        monkeypatch.setattr(
+            "Middleware.llmapis.failover.place_of", lambda url: egress.Place("remote", ("127.0.0.1",))
+        )
         assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
         assert "public host" in caplog.text
 
@@ -583,16 +651,22 @@ class TestFailover:
         assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
         assert "not known where" in caplog.text
 
-    def test_the_address_that_was_checked_is_the_one_that_is_called(self, rig, pair, configs, service, monkeypatch):
+    def test_the_address_that_was_checked_is_the_one_that_is_called(
+        self, rig, pair, configs, service, monkeypatch
+    ):
         """A name that answers differently the second time cannot lead elsewhere."""
         pair(rig.json_answer({}, "500 X"))
         configs.endpoint("B", f"http://llm.invalid:{self.second.port}")
-        monkeypatch.setattr("Middleware.llmapis.failover.place_of", lambda url: egress.Place("local", ("127.0.0.1",)))
+        monkeypatch.setattr(
+            "Middleware.llmapis.failover.place_of", lambda url: egress.Place("local", ("127.0.0.1",))
+        )
         assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
 
     def test_a_failure_in_the_stream_that_cannot_be_mended(self, rig, serve, configs, service):
         """The backup's own failure is raised by the iteration."""
-        configs.endpoint("E", serve(saying(rig.SSE_HEAD + rig.chunked(": x\n\n"))).url, backupEndpointName="B")
+        configs.endpoint(
+            "E", serve(saying(rig.SSE_HEAD + rig.chunked(": x\n\n"))).url, backupEndpointName="B"
+        )
         configs.endpoint("B", serve(saying(rig.json_answer({}, "401 X"))).url)
         batches = service().stream_batches(HELLO)
         with pytest.raises(BackendError, match="401"):
@@ -648,7 +722,13 @@ class TestConfigs:
     def test_samplers_are_translated_and_appended_to(self, configs, service):
         """Embedded samplers speak the canonical names."""
         configs.preset("LlamaCppServer", "more", top_k=3)
-        configs.endpoint("E", "http://h", "LlamaCppServer", presetSamplers={"temperature": 0.5, "top_k": 9}, appendPresetName="more")
+        configs.endpoint(
+            "E",
+            "http://h",
+            "LlamaCppServer",
+            presetSamplers={"temperature": 0.5, "top_k": 9},
+            appendPresetName="more",
+        )
         assert service().handler.settings.samplers == {"temperature": 0.5, "top_k": 3}
 
     @pytest.mark.parametrize(
@@ -665,7 +745,9 @@ class TestConfigs:
         """User, snapshot and request id are the request's when they are not given."""
         configs.endpoint("E", serve(saying(hello)).url)
         told = []
-        request = RequestContext("r1", "u", "openai", snapshot=configs.given()["snapshot"], setup_done=lambda: told.append(1))
+        request = RequestContext(
+            "r1", "u", "openai", snapshot=configs.given()["snapshot"], setup_done=lambda: told.append(1)
+        )
         with entered(request):
             made = LlmApiService("E", None, 5, True)
             cancellation_service.request_cancellation("r1")
@@ -700,7 +782,9 @@ class TestLogs:
         service("F", stream=False).get_response_from_llm(HELLO)
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 2
-        assert lines[0].startswith("endpoint 'E' (Open-AI-API, model 'm1', stream on, tries 1): first token 0.")
+        assert lines[0].startswith(
+            "endpoint 'E' (Open-AI-API, model 'm1', stream on, tries 1): first token 0."
+        )
         assert lines[0].endswith("ended stop, usage -")
         assert "ended length, usage {'prompt_tokens': 3" in lines[1]
 
@@ -726,12 +810,22 @@ class TestLogs:
 def test_nothing_leaks(serve, rig, configs, service, hello):
     """200 streams at once; threads and sockets are back to what they were."""
     gate = threading.Barrier(201)
-    server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD, rig.chunked(rig.token("Hel"), end=False)), gate.wait(20), peer.send(rig.chunked(rig.token("lo"), rig.DONE))))
+    server = serve(
+        lambda peer: (
+            peer.request(),
+            peer.send(rig.SSE_HEAD, rig.chunked(rig.token("Hel"), end=False)),
+            gate.wait(20),
+            peer.send(rig.chunked(rig.token("lo"), rig.DONE)),
+        )
+    )
     configs.endpoint("E", server.url)
     made = service()
     before = threading.active_count()
     results = []
-    clients = [threading.Thread(target=lambda: results.append(tokens_of(made.get_response_from_llm(HELLO)))) for _ in range(200)]
+    clients = [
+        threading.Thread(target=lambda: results.append(tokens_of(made.get_response_from_llm(HELLO))))
+        for _ in range(200)
+    ]
     for client in clients:
         client.start()
     gate.wait(20)

@@ -148,9 +148,9 @@ class Inflater:
                 if self._bits != 31:
                     break
                 data = data.lstrip(b"\0")
-                self._object = zlib.decompressobj(self._bits)
                 if not data:
                     break
+                self._object = zlib.decompressobj(self._bits)
             parts.append(self._inflate(data))
             data = self._object.unused_data
         return b"".join(parts)

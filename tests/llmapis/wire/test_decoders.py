@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from Middleware.llmapis.wire.decoders import LineTooLong, NdjsonDecoder, SseDecoder
@@ -50,22 +52,47 @@ NDJSON_CASES = [
 
 
 class TestSse:
-    @pytest.mark.parametrize(("body", "events"), [case[1:] for case in SSE_CASES], ids=[c[0] for c in SSE_CASES])
+    @pytest.mark.parametrize(
+        ("body", "events"), [case[1:] for case in SSE_CASES], ids=[c[0] for c in SSE_CASES]
+    )
     def test_whole_and_byte_by_byte(self, body, events):
         """Each rule, with the bytes in one piece and one by one."""
         assert decoded(SseDecoder(), body) == events
         assert decoded(SseDecoder(), *(body[i : i + 1] for i in range(len(body)))) == events
 
-    @given(st.lists(st.sampled_from([b"data: ", b"{\"a\":1}", b"\n", b"\r", b"\r\n", b"\n\n", b"event: x", b": c", b"\xc3\xa9", b"\xef\xbb\xbf", b"[DONE]", b"error: y"]), max_size=14), st.lists(st.integers(0, 60), max_size=6))
-    @settings(max_examples=200, deadline=None)
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    b"data: ",
+                    b'{"a":1}',
+                    b"\n",
+                    b"\r",
+                    b"\r\n",
+                    b"\n\n",
+                    b"event: x",
+                    b": c",
+                    b"\xc3\xa9",
+                    b"\xef\xbb\xbf",
+                    b"[DONE]",
+                    b"error: y",
+                ]
+            ),
+            max_size=14,
+        ),
+        st.lists(st.integers(0, 60), max_size=6),
+    )
+    @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def test_no_cut_changes_anything(self, pieces, cuts):
         """Any bytes, cut anywhere, give the same events."""
         body = b"".join(pieces)
         edges = [0, *sorted(cuts), len(body)]
-        reads = [body[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+        reads = [body[a:b] for a, b in pairwise(edges)]
         assert decoded(SseDecoder(), *reads) == decoded(SseDecoder(), body)
 
-    @pytest.mark.parametrize("reads", [[b"data: " + b"x" * 40], [b"data: xxxxxxxxxx\n"] * 4], ids=["a-line", "an-event"])
+    @pytest.mark.parametrize(
+        "reads", [[b"data: " + b"x" * 40], [b"data: xxxxxxxxxx\n"] * 4], ids=["a-line", "an-event"]
+    )
     def test_what_is_too_long_is_an_error(self, reads):
         """Neither an endless line nor an endless event fills the memory."""
         decoder = SseDecoder(limit=30)
@@ -74,7 +101,9 @@ class TestSse:
 
 
 class TestNdjson:
-    @pytest.mark.parametrize(("body", "lines"), [case[1:] for case in NDJSON_CASES], ids=[c[0] for c in NDJSON_CASES])
+    @pytest.mark.parametrize(
+        ("body", "lines"), [case[1:] for case in NDJSON_CASES], ids=[c[0] for c in NDJSON_CASES]
+    )
     def test_whole_and_byte_by_byte(self, body, lines):
         """One event a line, however it is cut."""
         events = [("message", line) for line in lines]

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import zlib
+from typing import ClassVar
 
 import pytest
 import responses
@@ -26,7 +27,9 @@ def transport():
 
 
 def post(url, **more):
-    return Post(url=url + "/x", body=b"{}", headers={"Content-Type": "application/json"}, endpoint="E", **more)
+    return Post(
+        url=url + "/x", body=b"{}", headers={"Content-Type": "application/json"}, endpoint="E", **more
+    )
 
 
 def body_of(transport, url, handle=None, **more):
@@ -85,7 +88,9 @@ class TestBodies:
 
         def script(peer):
             peer.request()
-            pack = (lambda piece: rig.chunked(piece, end=False)) if name == "chunked" else (lambda piece: piece)
+            pack = (
+                (lambda piece: rig.chunked(piece, end=False)) if name == "chunked" else (lambda piece: piece)
+            )
             peer.send(rig.SSE_HEAD if name == "chunked" else rig.head(version="1.0"))
             for piece in (b"a", b"b", b"c"):
                 peer.send(pack(piece))
@@ -115,14 +120,14 @@ class TestBodies:
         server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD), peer.closed()))
         answer = transport.post(post(server.url, read_timeout_s=0.2), AbortHandle())
         ticks = []
-        with pytest.raises(BackendError, match="nothing came for 0.2 s") as caught:
+        with pytest.raises(BackendError, match=r"nothing came for 0\.2 s") as caught:
             ticks.extend(answer.reads())
         answer.close()
         assert set(ticks) == {b""}
         assert len(ticks) >= 2
         assert caught.value.kind == "timeout"
 
-    BROKEN = {
+    BROKEN: ClassVar = {
         "chunked-without-last-chunk": lambda rig: rig.SSE_HEAD + rig.chunked(TEXT, end=False),
         "chunk-cut": lambda rig: rig.SSE_HEAD + b"16\r\ndata",
         "short-content-length": lambda rig: rig.head(content_length="99") + TEXT,
@@ -155,7 +160,9 @@ class TestBodies:
         assert caught.value.kind == "connection_lost"
 
     @pytest.mark.parametrize(
-        "tail", [b"zz\r\n", b"-5\r\n", b"2\r\nabcd\r\n", b"x" * 20000], ids=["no-number", "negative", "too-long", "endless"]
+        "tail",
+        [b"zz\r\n", b"-5\r\n", b"2\r\nabcd\r\n", b"x" * 20000],
+        ids=["no-number", "negative", "too-long", "endless"],
     )
     def test_nonsense_is_a_protocol_error(self, serve, rig, transport, tail):
         """Chunk sizes that are none."""
@@ -254,7 +261,9 @@ class TestPool:
         server = serve(answering(rig.head(content_length="22", set_cookie="a=b") + TEXT, keep=True))
         body_of(transport, server.url)
         body_of(transport, server.url)
-        assert all("cookie" not in r["headers"] and "authorization" not in r["headers"] for r in server.requests)
+        assert all(
+            "cookie" not in r["headers"] and "authorization" not in r["headers"] for r in server.requests
+        )
 
     def test_a_proxy_is_never_asked_for_loopback(self, serve, rig, transport, monkeypatch):
         """Whatever the environment says."""
@@ -280,7 +289,7 @@ class TestPool:
 
 
 class TestFailures:
-    STATUSES = [
+    STATUSES: ClassVar = [
         (301, "bad_url", 1),
         (400, "bad_request", 1),
         (401, "auth", 1),
@@ -300,7 +309,9 @@ class TestFailures:
     @pytest.mark.parametrize(("status", "kind", "tries"), STATUSES, ids=[str(s[0]) for s in STATUSES])
     def test_status_kind_and_tries(self, serve, rig, transport, status, kind, tries):
         """What each status means and how often it is tried."""
-        reply = rig.json_answer({"error": {"message": "no"}}, f"{status} X", location="http://elsewhere.invalid/")
+        reply = rig.json_answer(
+            {"error": {"message": "no"}}, f"{status} X", location="http://elsewhere.invalid/"
+        )
         server = serve(answering(reply, keep=True))
         with pytest.raises(BackendError) as caught:
             body_of(transport, server.url)
@@ -318,7 +329,9 @@ class TestFailures:
     @pytest.mark.parametrize(("value", "pause"), [("7", 7.0), ("900", 30.0), ("nonsense", 0.5)])
     def test_retry_after_is_honoured_up_to_a_bound(self, serve, rig, transport, value, pause):
         """The server's own wish, at most 30 s."""
-        replies = iter([rig.json_answer({}, "429 X", retry_after=value), rig.head(content_length="22") + TEXT])
+        replies = iter(
+            [rig.json_answer({}, "429 X", retry_after=value), rig.head(content_length="22") + TEXT]
+        )
 
         def script(peer):
             while peer.request():
@@ -332,7 +345,9 @@ class TestFailures:
         """Quickly given up; the message names the place, not the URL."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-        with pytest.raises(BackendError, match=f"cannot connect to 127.0.0.1:{port}: Connection refused") as caught:
+        with pytest.raises(
+            BackendError, match=f"cannot connect to 127.0.0.1:{port}: Connection refused"
+        ) as caught:
             body_of(transport, f"http://127.0.0.1:{port}")
         assert caught.value.kind == "connect_error"
         assert transport.pauses == [0.5, 1.0]

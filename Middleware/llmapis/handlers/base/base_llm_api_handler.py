@@ -25,16 +25,15 @@ from __future__ import annotations
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
-from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.backend_errors import error_chunk, in_band_error
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
 from Middleware.llmapis.handlers.base.open_stream import OpenStream, close_batches
 from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
 from Middleware.llmapis.handlers.base.stream_reader import StreamReader
@@ -45,26 +44,7 @@ from Middleware.llmapis.sampler_translation import apply_structural_fields, norm
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class HandlerSettings:
-    """All that a handler needs to know. `samplers`: the resolved `gen` (translated, append preset merged),
-    before the structural fields. `stream`: whether the backend is asked to stream. `suppress_retries`: the
-    endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS (egress guard), empty =
-    ask."""
-
-    endpoint: EndpointConfig
-    url: str
-    api_key: str = field(default="", repr=False)
-    samplers: Mapping[str, Any] = field(default_factory=dict)
-    model: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    stream: bool = False
-    max_tokens: int = 0
-    suppress_retries: bool = False
-    connect_timeout_s: float = 30.0
-    read_timeout_s: float = 14400.0
-    pinned: tuple[str, ...] = ()
+__all__ = ["HandlerSettings", "LlmApiHandler"]
 
 
 class LlmApiHandler(ABC):

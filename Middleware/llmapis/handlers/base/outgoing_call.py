@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError, RequestCancelled
@@ -18,13 +18,11 @@ from Middleware.common.types import JsonObject
 from Middleware.llmapis.backend_errors import in_band_error
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.call_log import CallLog
+from Middleware.llmapis.handlers.base.handler_face import HandlerFace
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
-
-if TYPE_CHECKING:
-    from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +35,7 @@ class OutgoingCall:
     """Made when a call begins, ended by `end` or `unregister`, whatever happens. `handle` ends it from any
     thread."""
 
-    def __init__(self, handler: LlmApiHandler, call: CallArguments) -> None:
+    def __init__(self, handler: HandlerFace, call: CallArguments) -> None:
         settings = handler.settings
         request = current_request()
         self._handler, self._call = handler, call

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
@@ -17,11 +17,9 @@ from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import error_chunk, in_band_error
 from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas
+from Middleware.llmapis.handlers.base.handler_face import HandlerFace
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
-
-if TYPE_CHECKING:
-    from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +37,7 @@ class StreamReader:
     `ended`: nothing more is needed (end mark, or an error dict was given). `finishing`: the finish reason is
     known, only the usage may still come."""
 
-    def __init__(self, handler: LlmApiHandler, content_type: str = "") -> None:
+    def __init__(self, handler: HandlerFace, content_type: str = "") -> None:
         self.ended = False
         self.output = False
         self.state = StreamState()

@@ -13,6 +13,7 @@ from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import joined_url
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models, openai_models
 from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.registry import BACKENDS
@@ -72,6 +73,10 @@ class EmbeddingApiHandler(LlmApiHandler):
         if self._is_openai():
             return joined_url(self.base_url, "/v1/embeddings")
         return f"{self.base_url}/api/embed"
+
+    def model_list(self) -> ModelList | None:
+        url = self._get_api_endpoint_url()
+        return openai_models(url) if self._is_openai() else ollama_models(self.base_url)
 
     def _prepare_payload(
         self,

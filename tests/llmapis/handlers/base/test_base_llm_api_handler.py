@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from Middleware.common.errors import BackendError
@@ -12,23 +14,35 @@ from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.registry import BACKENDS, backend, takes_messages
 
 _ = impl
-API_TYPE = {"streamPropertyName": "stream", "truncateLengthPropertyName": "ctx", "maxNewTokensPropertyName": "max"}
+API_TYPE = {
+    "streamPropertyName": "stream",
+    "truncateLengthPropertyName": "ctx",
+    "maxNewTokensPropertyName": "max",
+}
 
 
 def handler(kind="openAIChatCompletion", endpoint=None, **settings):
-    config = EndpointConfig("E", {"endpoint": "http://h", **(endpoint or {})}, "t", {"type": kind, **API_TYPE})
+    config = EndpointConfig(
+        "E", {"endpoint": "http://h", **(endpoint or {})}, "t", {"type": kind, **API_TYPE}
+    )
     return BACKENDS[kind](HandlerSettings(config, "http://h", **settings))
 
 
 class TestGenerationFields:
     def test_structural_fields_and_nulls(self):
         """Set last, then nulls are left out."""
-        made = handler(endpoint={"maxContextTokenSize": 10}, samplers={"a": None, "max": None}, max_tokens=5, stream=True)
+        made = handler(
+            endpoint={"maxContextTokenSize": 10}, samplers={"a": None, "max": None}, max_tokens=5, stream=True
+        )
         assert made._generation_fields() == {"stream": True, "ctx": 10}
 
     def test_no_window(self):
         """Then a value of the preset stays."""
-        assert handler(samplers={"ctx": 7}, max_tokens=5)._generation_fields() == {"ctx": 7, "stream": False, "max": 5}
+        assert handler(samplers={"ctx": 7}, max_tokens=5)._generation_fields() == {
+            "ctx": 7,
+            "stream": False,
+            "max": 5,
+        }
 
 
 class TestHeaders:
@@ -56,9 +70,12 @@ class TestHeaders:
 
 
 class TestOneEvent:
-    EVENTS = [
+    EVENTS: ClassVar = [
         ('{"choices":[{"delta":{"content":"a"}}]}', {"token": "a", "finish_reason": None}),
-        ('{"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]}', {"token": "a", "finish_reason": "length"}),
+        (
+            '{"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]}',
+            {"token": "a", "finish_reason": "length"},
+        ),
         ("{}", {"token": "", "finish_reason": None}),
         ('{"choices":[]}', None),
         ("[DONE]", None),
@@ -95,7 +112,10 @@ class TestWholeBodies:
     def test_reasoning_in_a_tool_call_answer(self):
         """Split as in a text."""
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        for content, expected in (("<think>hm</think>a", {"content": "a", "thinking": "hm"}), ("a", {"content": "a"})):
+        for content, expected in (
+            ("<think>hm</think>a", {"content": "a", "thinking": "hm"}),
+            ("a", {"content": "a"}),
+        ):
             body = {"choices": [{"message": {"content": content, "tool_calls": [call]}}]}
             answer = handler(endpoint={"reasoningParser": "think"}).read_whole(body)
             assert {key: answer[key] for key in answer if key in ("content", "thinking")} == expected
@@ -114,7 +134,13 @@ class TestTable:
 
 def test_one_dict_at_a_time(serve, rig):
     """`handle_streaming` opens the backend at the first `next` and closes it with the generator."""
-    server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD, rig.chunked(rig.token("a"), rig.token("b"), end=False)), peer.closed()))
+    server = serve(
+        lambda peer: (
+            peer.request(),
+            peer.send(rig.SSE_HEAD, rig.chunked(rig.token("a"), rig.token("b"), end=False)),
+            peer.closed(),
+        )
+    )
     config = EndpointConfig("E", {"endpoint": server.url}, "t", {"type": "openAIChatCompletion", **API_TYPE})
     made = BACKENDS["openAIChatCompletion"](HandlerSettings(config, server.url, stream=True))
     chunks = made.handle_streaming(CallArguments(conversation=[{"role": "user", "content": "x"}]))

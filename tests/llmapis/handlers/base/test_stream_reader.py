@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -96,13 +97,24 @@ class TestWhatIsGiven:
     def test_the_end_mark_after_tool_calls(self, rig):
         """Without a reason of the backend's own."""
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
-        out = dicts(new_reader(), "data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}) + "\n\n", rig.DONE)
-        assert out[0]["tool_calls"] == [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}]
+        out = dicts(
+            new_reader(),
+            "data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}) + "\n\n",
+            rig.DONE,
+        )
+        assert out[0]["tool_calls"] == [
+            {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
+        ]
         assert out[1:] == [{"token": "", "finish_reason": "tool_calls"}]
 
     def test_a_split_finish_keeps_what_was_held(self, rig):
         """Half a mark at the very end is text."""
-        out = dicts(new_reader(reasoningParser="think"), rig.token("a<thi"), rig.token("", finish_reason="stop"), rig.DONE)
+        out = dicts(
+            new_reader(reasoningParser="think"),
+            rig.token("a<thi"),
+            rig.token("", finish_reason="stop"),
+            rig.DONE,
+        )
         assert out == [*tokens("a"), {"token": "<thi", "finish_reason": "stop"}]
 
     def test_finishing_waits_only_for_the_usage(self, rig):
@@ -115,7 +127,7 @@ class TestWhatIsGiven:
 
 
 class TestBodiesThatAreNoStream:
-    WHOLE = {"choices": [{"message": {"content": "hi"}, "finish_reason": "length"}], "model": "m"}
+    WHOLE: ClassVar = {"choices": [{"message": {"content": "hi"}, "finish_reason": "length"}], "model": "m"}
 
     @pytest.mark.parametrize("text", [json.dumps(WHOLE), "\ufeff " + json.dumps(WHOLE, indent=2)])
     def test_a_server_that_ignores_stream(self, text):
@@ -134,7 +146,9 @@ class TestBodiesThatAreNoStream:
         """One line, or spread over lines."""
         whole = {"message": {"content": "hi"}, "done": True, "done_reason": "stop"}
         for text in (json.dumps(whole), json.dumps(whole, indent=1)):
-            assert dicts(new_reader(OLLAMA, "application/json"), text) == [{"token": "hi", "finish_reason": "stop"}]
+            assert dicts(new_reader(OLLAMA, "application/json"), text) == [
+                {"token": "hi", "finish_reason": "stop"}
+            ]
 
     def test_lines_called_json_still_stream(self):
         """Some proxies rename the type of NDJSON."""
@@ -154,7 +168,9 @@ class TestBodiesThatAreNoStream:
         out = dicts(new_reader(content_type="application/json"), text)
         assert out == [*tokens("a", "b"), {**STOP, "truncated": True}]
 
-    @pytest.mark.parametrize("body", ["<html>no</html>" + " " * 2000, "<html>no</html>"], ids=["long", "short"])
+    @pytest.mark.parametrize(
+        "body", ["<html>no</html>" + " " * 2000, "<html>no</html>"], ids=["long", "short"]
+    )
     def test_a_web_page_is_no_answer(self, body):
         """Its beginning is in the message."""
         with pytest.raises(BackendError, match="web page: <html>no</html>") as caught:
@@ -163,7 +179,12 @@ class TestBodiesThatAreNoStream:
 
     @pytest.mark.parametrize(
         ("body", "kind"),
-        [('{"error":{"message":"m"}}', "stream_error"), ('{"x":1}', ""), ("[1]", "protocol_error"), ("nope", "protocol_error")],
+        [
+            ('{"error":{"message":"m"}}', "stream_error"),
+            ('{"x":1}', ""),
+            ("[1]", "protocol_error"),
+            ("nope", "protocol_error"),
+        ],
     )
     def test_other_json(self, body, kind, caplog):
         """An error is one; what is not understood is an empty answer when there is no backup."""
@@ -184,7 +205,14 @@ class TestBodiesThatAreNoStream:
 class TestFaults:
     def test_bad_events_are_skipped_with_a_warning(self, rig, caplog):
         """At most 200 characters of one are shown."""
-        out = dicts(new_reader(), "data: {oops" + "x" * 500 + "\n\n", rig.token("a"), "data: 7\n\n", "data: \n\n", rig.DONE)
+        out = dicts(
+            new_reader(),
+            "data: {oops" + "x" * 500 + "\n\n",
+            rig.token("a"),
+            "data: 7\n\n",
+            "data: \n\n",
+            rig.DONE,
+        )
         assert out == [*tokens("a"), STOP]
         assert [len(record.args[1]) for record in caplog.records] == [200, 1]
 
@@ -207,11 +235,19 @@ class TestFaults:
 
     def test_an_event_of_an_unexpected_shape(self, rig, caplog):
         """Counts as a bad one."""
-        assert dicts(new_reader(), 'data: {"choices":[3]}\n\n', rig.token("a"), rig.DONE) == [*tokens("a"), STOP]
+        assert dicts(new_reader(), 'data: {"choices":[3]}\n\n', rig.token("a"), rig.DONE) == [
+            *tokens("a"),
+            STOP,
+        ]
 
     @pytest.mark.parametrize(
         ("kind", "body"),
-        [(OPENAI, ""), (OPENAI, "data: x\n\n"), (KOBOLD, ""), (OPENAI, 'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n')],
+        [
+            (OPENAI, ""),
+            (OPENAI, "data: x\n\n"),
+            (KOBOLD, ""),
+            (OPENAI, 'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'),
+        ],
         ids=["empty", "only-bad", "kobold-empty", "no-output"],
     )
     def test_nothing_useful(self, kind, body):
@@ -231,7 +267,7 @@ class TestFaults:
                 with pytest.raises(BackendError, match="longer than 10 bytes"):
                     dicts(reader, "data: " + "x" * 50)
 
-    IN_BAND = [
+    IN_BAND: ClassVar = [
         ("error-event", 'event: error\ndata: {"message":"m"}\n\n', "stream_error", "m"),
         ("error-event-text", "event: error\ndata: gone\n\n", "stream_error", "gone"),
         ("error-line", 'error: {"error":{"message":"m"}}\n\n', "stream_error", "m"),
@@ -241,7 +277,9 @@ class TestFaults:
         ("finish-reason", 'data: {"choices":[{"delta":{},"finish_reason":"error"}]}\n\n', "stream_error", "the backend ended the answer with an error"),
     ]  # fmt: skip
 
-    @pytest.mark.parametrize(("body", "kind", "message"), [c[1:] for c in IN_BAND], ids=[c[0] for c in IN_BAND])
+    @pytest.mark.parametrize(
+        ("body", "kind", "message"), [c[1:] for c in IN_BAND], ids=[c[0] for c in IN_BAND]
+    )
     def test_errors_in_band(self, rig, body, kind, message):
         """Raised before output; the last dict after it."""
         with pytest.raises(BackendError) as caught:

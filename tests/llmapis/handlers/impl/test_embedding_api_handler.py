@@ -15,7 +15,8 @@ def handler(kind="openAIEmbeddings", **endpoint):
 
 
 @pytest.mark.parametrize(
-    ("kind", "url"), [("openAIEmbeddings", "http://h/v1/embeddings"), ("ollamaEmbeddings", "http://h/api/embed")]
+    ("kind", "url"),
+    [("openAIEmbeddings", "http://h/v1/embeddings"), ("ollamaEmbeddings", "http://h/api/embed")],
 )
 def test_urls(kind, url):
     """Each API has its own."""
@@ -47,7 +48,9 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("body", "message"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE])
+@pytest.mark.parametrize(
+    ("body", "message"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE]
+)
 def test_unusable_answers(body, message):
     """Each is a ValueError that says what is wrong."""
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,286 @@
+"""Connections over TLS, several addresses, and under gevent."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from urllib3.exceptions import NewConnectionError
+
+from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.llmapis.wire.abort import AbortHandle, current_handle, opening
+from Middleware.llmapis.wire.connections import RecordedHTTPConnection
+from Middleware.llmapis.wire.http import Post, Transport
+
+
+@pytest.fixture
+def transport():
+    made = Transport(pause=lambda handle, seconds: None)
+    yield made
+    made.close()
+
+
+def post(url, **more):
+    return Post(url=url + "/x", body=b"{}", headers={}, endpoint="E", **more)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A file with a key and a certificate for localhost that signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    file.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+@pytest.fixture
+def tls(serve, certificate):
+    """`tls(script)`: a server behind TLS; gives its URL."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    def start(script):
+        server = serve(script, lambda sock: context.wrap_socket(sock, server_side=True))
+        return server, f"https://127.0.0.1:{server.port}"
+
+    return start
+
+
+class TestTls:
+    @pytest.fixture(autouse=True)
+    def trusted(self, certificate, monkeypatch):
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+
+    def test_streams_with_ticks_and_the_pool(self, tls, rig, transport, monkeypatch):
+        """Time-outs between reads do not harm the connection."""
+        monkeypatch.setattr("Middleware.llmapis.wire.http.TICK_S", 0.02)
+
+        def script(peer):
+            while peer.request():
+                peer.send(rig.SSE_HEAD, rig.chunked("a", end=False))
+                time.sleep(0.1)
+                peer.send(rig.chunked("b" * 40000))
+
+        server, url = tls(script)
+        for _ in range(2):
+            answer = transport.post(post(url), AbortHandle())
+            reads = list(answer.reads())
+            answer.close()
+            assert b"".join(reads) == b"a" + b"b" * 40000
+            assert b"" in reads
+        assert server.accepted == 1
+
+    @pytest.mark.parametrize("phase", ["headers", "stream"])
+    def test_cancelling(self, tls, rig, transport, phase):
+        """Wakes a thread that waits inside TLS."""
+        asked = threading.Event()
+
+        def script(peer):
+            peer.request()
+            if phase == "stream":
+                peer.send(rig.SSE_HEAD)
+            asked.set()
+            peer.closed(5)
+
+        _, url = tls(script)
+        handle, ended = AbortHandle(), []
+
+        def run():
+            try:
+                answer = transport.post(post(url), handle)
+                try:
+                    answer.read_all()
+                finally:
+                    answer.close()
+            except RequestCancelled:
+                ended.append(time.monotonic())
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert asked.wait(5)
+        time.sleep(0.02)
+        begun = time.monotonic()
+        handle.abort()
+        thread.join(5)
+        assert ended[0] - begun < 0.5
+
+
+def test_a_certificate_that_nobody_trusts(tls, transport):
+    """Is a connect error, not a lost connection."""
+    _, url = tls(lambda peer: peer.request())
+    with pytest.raises(BackendError) as caught:
+        transport.post(post(url), AbortHandle())
+    assert caught.value.kind == "connect_error"
+
+
+class TestAddresses:
+    def test_the_next_address_is_tried(self, serve, rig, transport, monkeypatch):
+        """As for a name with IPv6 and IPv4 on a server that has only one."""
+        server = serve(lambda peer: (peer.request(), peer.send(rig.head(content_length="2") + b"ok")))
+        infos = [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", server.port, 0, 0)),
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port)),
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *a: infos)
+        answer = transport.post(post(f"http://llm.lan:{server.port}"), AbortHandle())
+        assert answer.read_all() == b"ok"
+        answer.close()
+
+    def test_a_name_without_an_address(self, transport, monkeypatch):
+        """Cannot be connected to."""
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *a: [])
+        with pytest.raises(BackendError, match=r"cannot connect to llm\.lan:1"):
+            transport.post(post("http://llm.lan:1"), AbortHandle())
+
+    def test_no_connection_in_time(self, transport, monkeypatch):
+        """A time-out of its own kind, which is tried again."""
+
+        def connect(sock, address):
+            raise TimeoutError("timed out")
+
+        monkeypatch.setattr(socket.socket, "connect", connect)
+        with pytest.raises(BackendError, match=r"no connection to 127\.0\.0\.1:1 within 3 s") as caught:
+            transport.post(post("http://127.0.0.1:1", connect_timeout_s=3), AbortHandle())
+        assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
+
+    def test_a_connection_that_nobody_cancels(self, serve):
+        """Works without a handle."""
+        connection = RecordedHTTPConnection("127.0.0.1", serve(lambda peer: None).port)
+        connection.connect()
+        connection.close()
+        with pytest.raises(NewConnectionError):
+            RecordedHTTPConnection("127.0.0.1", 1).connect()
+
+
+class TestHandle:
+    def test_a_socket_that_comes_too_late_is_shut(self):
+        """Cancelled between two steps of connecting."""
+        ours, theirs = socket.socketpair()
+        handle = AbortHandle()
+        handle.abort()
+        handle.abort()
+        handle.attach(ours)
+        assert ours.recv(1) == b""
+        handle.detach()
+        ours.close()
+        theirs.close()
+
+    def test_a_socket_that_is_gone_is_no_error(self):
+        """Closed by its own thread a moment before."""
+        sock = socket.socket()
+        handle = AbortHandle()
+        handle.attach(sock)
+        sock.close()
+        handle.abort()
+        assert handle.cancelled
+
+    def test_the_callback_runs_once(self):
+        """In the aborting thread."""
+        calls = []
+        handle = AbortHandle(on_abort=lambda: calls.append(threading.current_thread()))
+        handle.abort()
+        handle.abort()
+        assert calls == [threading.current_thread()]
+
+    def test_a_pause_that_nobody_ends(self):
+        """Ends by itself."""
+        AbortHandle().pause(0.001)
+
+    def test_openings_nest(self):
+        """A call made while another is being opened has its own handle."""
+        first, second = AbortHandle(), AbortHandle()
+        with opening(first):
+            with opening(second):
+                assert current_handle() is second
+            assert current_handle() is first
+        assert current_handle() is None
+
+
+GEVENT = """
+from gevent import monkey
+monkey.patch_all()
+import sys, time
+import gevent
+from gevent.server import StreamServer
+from Middleware.common.errors import RequestCancelled
+from Middleware.llmapis.wire import http
+from Middleware.llmapis.wire.abort import AbortHandle
+http.TICK_S = 0.05
+
+def handle(sock, address):
+    data = b""
+    while b"{}" not in data:
+        data += sock.recv(4096)
+    if b"/hang" in data:
+        sock.recv(1)
+        return
+    sock.sendall(b"HTTP/1.1 200 OK\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n1\\r\\na\\r\\n")
+    gevent.sleep(0.2)
+    sock.sendall(b"1\\r\\nb\\r\\n0\\r\\n\\r\\n")
+
+server = StreamServer(("127.0.0.1", 0), handle)
+server.start()
+url = "http://127.0.0.1:%d" % server.server_port
+transport = http.Transport()
+
+def read():
+    answer = transport.post(http.Post(url + "/x", b"{}", {}, "E"), AbortHandle())
+    reads = list(answer.reads())
+    answer.close()
+    return reads
+
+begun = time.monotonic()
+jobs = [gevent.spawn(read) for _ in range(20)]
+gevent.joinall(jobs)
+assert all(b"".join(job.value) == b"ab" and b"" in job.value for job in jobs), [job.value for job in jobs]
+assert time.monotonic() - begun < 2
+
+abort = AbortHandle()
+def hang():
+    try:
+        transport.post(http.Post(url + "/hang", b"{}", {}, "E"), abort)
+    except RequestCancelled:
+        return time.monotonic()
+job = gevent.spawn(hang)
+gevent.sleep(0.1)
+begun = time.monotonic()
+abort.abort()
+job.join(5)
+assert job.value - begun < 0.5
+print("good")
+"""
+
+
+def test_under_gevent():
+    """The same code on greenlets: ticks, many streams at once, cancellation in prefill."""
+    command = [sys.executable, "-W", "ignore", "-c", GEVENT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "good\n", done.stderr
