@@ -1,0 +1,130 @@
+"""Secrets never reach a log (memory.md 14, 18.7)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.utilities.sensitive_logging_utils import (
+    MASK,
+    REDACTED,
+    SensitiveFilter,
+    masked,
+    masked_config,
+    redaction_is_on,
+    shortened,
+    shown,
+)
+
+PRIVATE = RequestContext("r", "mira", "x", api_key="client-key-1", privacy=True)
+OPEN = RequestContext("r", "mira", "x", api_key="client-key-1")
+
+MASKED = [
+    ("Authorization: Bearer abc.def", "abc.def"),
+    ("{'Authorization': 'bearer abcdef'}", "abcdef"),
+    ('{"api_key": "hush"}', "hush"),
+    ("apiKey=hush&x=1", "hush"),
+    ("x-api-key: hush", "hush"),
+    ("password = hush", "hush"),
+    ("http://me:hush@host/x", "hush"),
+    ("key sk-abcdefghijklmnop used", "sk-abcdefghijklmnop"),
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), MASKED, ids=[text for text, _ in MASKED])
+def test_secrets_in_texts(text, secret):
+    """Bearer tokens, values of secret names, passwords in URLs, what looks like a key."""
+    assert secret not in masked(text) and MASK in masked(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["12 tokens in 3 s", "the secret garden", "http://host:80/path", "ask-a-question-now"]
+)
+def test_ordinary_texts_stay(text):
+    """What only looks alike is shown."""
+    assert masked(text) == text
+
+
+def test_known_secrets_are_masked_wherever_they_stand():
+    """But for one that is too short to be told from a word."""
+    assert masked("a client-key-1 b", "client-key-1", None) == f"a {MASK} b"
+    assert masked("an apple", "an") == "an apple"
+
+
+def test_configs_are_dumped_without_secrets():
+    """At any depth, names in any case; nothing is changed in place."""
+    config = {"endpoint": "u", "API_KEY": "hush", "more": [{"Token": "hush", "n": 1}]}
+    assert masked_config(config) == {"endpoint": "u", "API_KEY": MASK, "more": [{"Token": MASK, "n": 1}]}
+    assert config["API_KEY"] == "hush"
+
+
+class TestContent:
+    def test_redaction_follows_the_request(self):
+        """Only inside one whose privacy is on."""
+        assert not redaction_is_on()
+        with entered(OPEN):
+            assert not redaction_is_on() and shown("a prompt") == "a prompt"
+        with entered(PRIVATE):
+            assert redaction_is_on() and shown("a prompt") == REDACTED
+
+    def test_long_texts_are_shortened(self):
+        """100 characters at each end."""
+        text = "a" * 100 + "b" * 1000 + "c" * 100
+        assert shortened(text) == "a" * 100 + "..." + "c" * 100
+        assert shortened("a" * 1000) == "a" * 1000
+
+    def test_images_are_shortened(self):
+        """The prefix and 50 characters at each end."""
+        text = "data:image/png;base64," + "A" * 50 + "B" * 300 + "C" * 50
+        assert shortened(text) == "data:image/png;base64," + "A" * 50 + "..." + "C" * 50
+
+
+class TestFilter:
+    @pytest.fixture
+    def log(self):
+        """`log(message, *args, **more)` gives the line that a handler with the filter writes."""
+        lines = []
+        handler = logging.Handler()
+        handler.addFilter(SensitiveFilter())
+        handler.setFormatter(logging.Formatter("[%(user)s] %(message)s"))
+        handler.emit = lambda record: lines.append(handler.format(record))
+        logger = logging.Logger("test")
+        logger.addHandler(handler)
+
+        def write(message, *args, **more):
+            logger.error(message, *args, **more)
+            return lines[-1]
+
+        return write
+
+    def test_arguments_are_masked(self, log):
+        """And the line says whose it is."""
+        assert log("got %s", {"api_key": "hush"}) == f"[system] got {{'api_key': '{MASK}'}}"
+        with entered(OPEN):
+            assert log("key client-key-1") == f"[mira] key {MASK}"
+
+    def test_tracebacks_are_masked(self, log):
+        """They quote the text of their error."""
+        try:
+            raise ValueError("Bearer abcdefgh")
+        except ValueError:
+            line = log("failed", exc_info=sys.exc_info())
+        assert "abcdefgh" not in line and "Traceback" in line
+
+    def test_tracebacks_of_private_requests_quote_nothing(self, log):
+        """Only places stay."""
+        with entered(PRIVATE):
+            try:
+                raise ValueError("the prompt")
+            except ValueError:
+                line = log("failed", exc_info=sys.exc_info())
+        assert "the prompt" not in line and REDACTED in line and "File " in line
+
+    def test_two_handlers_mask_once(self):
+        """The record is shared."""
+        record = logging.LogRecord("n", 20, "p", 1, "token=hush %s", ("x",), None)
+        assert SensitiveFilter().filter(record) and SensitiveFilter().filter(record)
+        assert record.getMessage() == f"token={MASK} x"
