@@ -1,5 +1,6 @@
-"""`--dry-run NAME` and `--explain NAME#N`: what a workflow would send and write, without a model. Prints,
-never serves.
+"""`--dry-run NAME` and `--explain NAME#N`: what a workflow would send and write, without a model.
+
+Prints, never serves.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def run(arguments: Namespace) -> int:
 
 
 def _request_body(file: str | None) -> dict[str, Any]:
-    """A request body: from a file that holds one, or only its messages. Raises ValueError for anything
-    else.
+    """A request body: from a file that holds one, or only its messages.
+
+    Raises ValueError for anything else.
     """
     if file is None:
         return {"messages": HELLO}

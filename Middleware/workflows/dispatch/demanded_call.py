@@ -16,8 +16,9 @@ from Middleware.common.types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`schema`: of the reply. `names`: the calls that count. `instruction`: what the system prompt says of
-    it.
+    """`schema`: of the reply.
+
+    `names`: the calls that count. `instruction`: what the system prompt says of it.
     """
 
     schema: JsonObject

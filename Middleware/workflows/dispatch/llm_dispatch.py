@@ -83,8 +83,9 @@ class LLMDispatchService:
 
     @staticmethod
     def dispatch(context: ExecutionContext, call: LlmCall) -> Dispatched:
-        """Call the backend. A stream is open when this returns. Raises what `prepare` raises, and
-        BackendError.
+        """Call the backend.
+
+        A stream is open when this returns. Raises what `prepare` raises, and BackendError.
         """
         prepared = LLMDispatchService.prepare(context, call)
         tokens = prepared.prompt.tokens
@@ -141,8 +142,9 @@ def _text(value: Any) -> str:
 
 
 def wants_generation_prompt(context: ExecutionContext) -> bool:
-    """Claims that the endpoint's `addGenerationPrompt` decides; else there is none. Source: workflows.md
-    6.7.
+    """Claims that the endpoint's `addGenerationPrompt` decides; else there is none.
+
+    Source: workflows.md 6.7.
     """
     node = context.config
     if node.get("blockGenerationPrompt"):
@@ -165,8 +167,9 @@ def target_of(handler: LlmHandler) -> Target:
 def template_of(
     snapshot: ConfigSnapshot, user: UserSettings, endpoint: Mapping[str, Any]
 ) -> Mapping[str, str]:
-    """The prompt template of an endpoint, else the user's, else nothing. Raises ConfigMissing for an unknown
-    name.
+    """The prompt template of an endpoint, else the user's, else nothing.
+
+    Raises ConfigMissing for an unknown name.
     """
     return load_prompt_template(snapshot, endpoint.get("promptTemplate") or user.chat_prompt_template_name)
 

@@ -96,8 +96,9 @@ def assemble(parts: Parts, target: Target) -> Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Clamp:
-    """The context-window clamp of one call. `budget` None: nothing is dropped. `factor`: 1.0 while it is
-    off.
+    """The context-window clamp of one call.
+
+    `budget` None: nothing is dropped. `factor`: 1.0 while it is off.
     """
 
     budget: int | None = None
@@ -224,9 +225,7 @@ def _warn_of_length(text: str, clamp: Clamp, prompt: Prompt) -> None:
 
 
 def gathered_images(parts: Parts) -> list[str]:
-    """Images for an authored or a flat prompt: those of the last N messages, oldest first, the newest
-    `max_images`.
-    """
+    """Images for an authored or a flat prompt: of the last N messages, the newest, oldest first."""
     if not parts.takes_images:
         return []
     images = [i for m in _last(parts.messages, window_size(parts.node)) for i in m.get("images") or ()]
@@ -291,9 +290,7 @@ def _kept_apart(messages: Messages, text: str) -> Messages:
 
 
 def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
-    """Chat templates fail without a user turn: the newest one of the conversation is put after the system
-    messages.
-    """
+    """Chat templates fail without a user turn: the newest of the conversation follows the system messages."""
     if any(message.get("role") == "user" for message in messages):
         return messages
     newest = next((m for m in reversed(conversation) if m.get("role") == "user"), None)
@@ -333,8 +330,9 @@ def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
 
 
 def _rendered(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:
-    """Messages in a template. `inside_first` (strict templates only): text inside the first turn; tool turns
-    as text.
+    """Messages in a template.
+
+    `inside_first` (strict templates only): text inside the first turn; tool turns as text.
     """
     if inside_first is not None:
         turns = templates.with_tool_text(turns)

@@ -32,9 +32,7 @@ def _handler(name: str) -> WorkflowNodeHandler:
 
 
 def node_handler(node_type: object) -> WorkflowNodeHandler:
-    """The one handler object of a type; a type that nobody registered (or no text at all) is run as
-    `Standard`.
-    """
+    """The one handler object of a type; a type that nobody registered (or no text) is run as `Standard`."""
     return _handler(known_type(node_type))
 
 

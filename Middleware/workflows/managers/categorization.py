@@ -39,8 +39,9 @@ def open_answer_run(
     tool_choice: Any = None,
     discussion_id: str | None = None,
 ) -> Batches:
-    """The run that answers the request; as `WorkflowManager.open_run`. Raises NotFound when nothing can
-    answer it.
+    """The run that answers the request; as `WorkflowManager.open_run`.
+
+    Raises NotFound when nothing can answer it.
     """
     user, picked = manager.user, manager.request.workflow_folder
     call: dict[str, Any] = {"stream": stream, "tools": tools, "tool_choice": tool_choice}

@@ -144,9 +144,9 @@ class ExecutionContext:
         internal: bool = False,
         with_tools: bool = True,
     ) -> NodeResult:
-        """Run a child. An answering child gives a `NodeStream` (to be handed back as it is), an internal one
-        its value.
+        """Run a child.
 
+        An answering child gives a `NodeStream` (to be handed back as it is), an internal one its value.
         `folder`: the node's folder override. `inputs`: filled texts. The overrides are authored texts, not
         filled. Raises ConfigMissing when there is no such workflow, WorkflowError when a node of the child
         fails.
@@ -173,17 +173,18 @@ class ExecutionContext:
         max_images: int = 0,
         stream: bool | None = None,
     ) -> NodeResult:
-        """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`. See
-        `LlmCall`.
+        """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`.
 
+        See `LlmCall`.
         Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
         """
         call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream)
         return self.engine.dispatch(self, call)
 
     def acquire_lock(self, lock_id: str) -> bool:
-        """True: this run holds the lock now, until its end. False: somebody holds it (perhaps this run
-        itself).
+        """True: this run holds the lock now, until its end.
+
+        False: somebody holds it (perhaps this run itself).
         """
         return self.engine.acquire_lock(self, lock_id)
 

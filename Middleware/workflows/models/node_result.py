@@ -9,8 +9,8 @@ from typing import Any
 from Middleware.common.types import Batches
 
 NodeResult = Any
-"""`str` | tool-call `dict` `{"content", "tool_calls", "finish_reason"}` | `None` | `NodeStream` | another
-JSON value (a script's).
+"""`str` | tool-call `dict` `{"content", "tool_calls", "finish_reason"}` | `None` | `NodeStream` |
+another JSON value (a script's).
 """
 
 
@@ -36,9 +36,7 @@ def is_tool_call_answer(result: NodeResult) -> bool:
 
 
 def result_text(result: NodeResult) -> str:
-    """`result` as the text of an answer: null is nothing, a dict with `content` is that, other values their
-    Python text.
-    """
+    """The text of an answer: null is nothing, a tool call its content, other values their Python text."""
     if result is None:
         return ""
     if isinstance(result, str):

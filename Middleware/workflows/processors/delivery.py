@@ -1,5 +1,4 @@
-"""A responder's result on its way out: cleaned, counted, ended by exactly one finish chunk. Streams and whole
-alike.
+"""A responder's result on its way out: cleaned, counted, ended by one finish chunk. Streamed and whole alike.
 
 Source: spec workflows.md 6.2 step 8, 6.4, 10, 16.18; frontend-api.md 10.6, 11.7, 11.8.
 """
@@ -42,9 +41,7 @@ _ASKS_FOR_CLEANING = (
 
 
 def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
-    """The endpoint file that a node's text is cleaned by; empty: the node asks for it; None: it is not
-    cleaned.
-    """
+    """The endpoint file that a node's text is cleaned by; empty: the node asks for it; None: not cleaned."""
     if context.llm_handler is not None:
         raw: Mapping[str, Any] = context.llm_handler.llm.endpoint.raw
         return raw
@@ -54,18 +51,14 @@ def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
 
 
 def opening_of(context: ExecutionContext) -> str | None:
-    """The speaker that a responder's answer must begin with (group chat), or None. Source: workflows.md
-    10.
-    """
+    """The speaker that a responder's answer must begin with (group chat), or None (workflows.md 10)."""
     if context.is_responder and context.config.get("useGroupChatTimestampLogic"):
         return generation_prompt(context.messages)
     return None
 
 
 def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeResult, list[str]]:
-    """The result of a node that does not answer the user, its text cleaned; and the thoughts that were in
-    it.
-    """
+    """The result of a node that does not answer the user, its text cleaned; the thoughts that were in it."""
     endpoint = cleaning_endpoint(context)
     is_call = is_tool_call_answer(result)
     if is_call and context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
@@ -95,8 +88,7 @@ def endpoint_name(context: ExecutionContext) -> str:
 
 
 class Delivery:
-    """One node's answer. `batches()` gives it; then `value` is the node's output and `thoughts` what was
-    hidden.
+    """One node's answer. `batches()` gives it; then `value` is the node's output, `thoughts` what was hidden.
 
     `usage`, `prompt_tokens`: of the node's LLM calls, when the chunks bring no numbers. `answered(text)` is
     called once, just before the finish chunk leaves.
@@ -118,9 +110,7 @@ class Delivery:
         self.thoughts: list[str] = []
 
     def batches(self) -> Generator[Batch, None, None]:
-        """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk has the
-        finish.
-        """
+        """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk ends it."""
         context = self._context
         raw = self._raw()
         handler = self._handler()
@@ -187,12 +177,12 @@ class Delivery:
 class _Sent:
     """What has gone by on the way out. Holds the finish back: it leaves when everything else has."""
 
-    def __init__(self, usage: JsonObject | None = None) -> None:
+    def __init__(self, usage: JsonObject | None = None, text: str = "") -> None:
         self.usage = usage
         self.reason: str | None = None
         self.with_calls = False
         self.facts: JsonObject = {}
-        self._texts: list[str] = []
+        self._texts = [text]
 
     def text(self) -> str:
         return "".join(self._texts)
@@ -267,7 +257,8 @@ def finish_chunks(
 
     Nothing but `request` and `user`: the end of an empty answer.
     """
-    sent = sent or _Sent()
+    if sent is None:
+        sent = _Sent(text=text)
     reason = "tool_calls" if sent.with_calls else sent.reason or "stop"
     batch: Batch = []
     call = None if sent.with_calls else _liveness_call(request, user, node or {}, text)
@@ -301,8 +292,9 @@ def _liveness_call(
 
 
 def _usage(sent: _Sent, prompt_tokens: Callable[[], int] | None) -> JsonObject:
-    """The backend's numbers, estimates in place of those that it did not give. Source: frontend-api.md
-    10.6.
+    """The backend's numbers, estimates in place of those that it did not give.
+
+    Source: frontend-api.md 10.6.
     """
     usage = dict(sent.usage or {})
     if not isinstance(usage.get("prompt_tokens"), int):

@@ -1,5 +1,6 @@
-"""The numeric fields of nodes, made numbers before a node runs. Pure. Source: spec workflows.md 6.6,
-16.17.
+"""The numeric fields of nodes, made numbers before a node runs.
+
+Pure. Source: spec workflows.md 6.6, 16.17.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Nodes that run at the same time because their workflow says so (`parallelGroup`). Source: spec workflows.md
-16.14.
+"""Nodes that run at the same time because their workflow says so (`parallelGroup`).
 
+Source: spec workflows.md 16.14.
 The thread of the request works too; helpers are taken only as far as the request has threads left, so nested
 groups can never wait for each other.
 """

@@ -28,8 +28,9 @@ from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
 
 @dataclass(slots=True)
 class NodeRecord:
-    """One line of the trace. `seconds`: from the node's start to its result (a responder: to its last
-    chunk).
+    """One line of the trace.
+
+    `seconds`: from the node's start to its result (a responder: to its last chunk).
     """
 
     workflow: str
@@ -110,8 +111,9 @@ def discussions_root(user: UserSettings) -> Path:
 
 
 def lock_folder(user: UserSettings) -> Path:
-    """Where the lock database is kept: launch argument, user file, public folder. Source: workflows.md
-    1.1.
+    """Where the lock database is kept: launch argument, user file, public folder.
+
+    Source: workflows.md 1.1.
     """
     facts = launch_facts()
     if facts.sqlite_directory is not None:
@@ -172,8 +174,9 @@ def title_of(node: Mapping[str, Any]) -> str:
 
 
 def responder_index(nodes: tuple[Mapping[str, Any], ...]) -> int:
-    """The node that answers: the first with a truthy flag, else the last (-1: no nodes). Source: workflows.md
-    6.4.
+    """The node that answers: the first with a truthy flag, else the last (-1: no nodes).
+
+    Source: workflows.md 6.4.
     """
     for index, node in enumerate(nodes):
         if node["is_responder"] if "is_responder" in node else node.get("returnToUser"):

@@ -17,6 +17,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
 from Middleware.common.types import Batch, Messages, NodeConfig
 from Middleware.llmapis.joined import joined
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.text_utils import estimate_tokens
@@ -25,6 +26,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     NodeResult,
     NodeStream,
+    is_tool_call_answer,
     result_text,
 )
 from Middleware.workflows.processors.delivery import (
@@ -148,8 +150,9 @@ class WorkflowProcessor:
         def answered(text: str) -> None:
             self._stop_if_cancelled()
             self._stamp_answer(context, text)
-            self.value = delivery.value
-            self._keep(index, (delivery.value, engine), delivery.thoughts)
+            own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
+            engine.thinking = [*([] if own else engine.thinking), *delivery.thoughts]
+            self._keep(index, (delivery.value, engine))
 
         delivery = Delivery(
             context,
@@ -171,12 +174,12 @@ class WorkflowProcessor:
                 yield batch
         finally:
             close_batches(stream.batches)
-        self._outputs[f"agent{index + 1}Output"] = value()
+        self._record_output(index, value())
 
     def _answer_with(self, index: int, text: str) -> Answer:
         """`errorText` in place of an answer."""
         self.value = text
-        self._outputs[f"agent{index + 1}Output"] = text
+        self._record_output(index, text)
         state = self.run.state
         batches = [[*batch] for batch in static_batches(text)][:-1]
         batches.append(finish_chunks(state.request, state.user, text=text))
@@ -208,9 +211,7 @@ class WorkflowProcessor:
         return {**node, **{field: text for field, text in given.items() if text}}
 
     def _failed(self, index: int, engine: NodeEngine, node: NodeConfig, error: Exception) -> str:
-        """The output of a node that failed, if it is to go on (`onNodeError`). Raises WorkflowError if
-        not.
-        """
+        """The output of a node that failed, if the run goes on (`onNodeError`). Else raises WorkflowError."""
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
         if node.get("onNodeError") != "continue":
@@ -221,18 +222,16 @@ class WorkflowProcessor:
         except ConfigError as wrong_text:
             raise self.run.failure(index, wrong_text) from error
 
-    def _keep(
-        self,
-        index: int,
-        worked: tuple[NodeResult, NodeEngine],
-        hidden: list[str] | None = None,
-    ) -> None:
-        """Record what a node gave, for the nodes after it."""
+    def _keep(self, index: int, worked: tuple[NodeResult, NodeEngine]) -> None:
+        """Record what a node gave, for the nodes after it; the responder's is the run's value."""
         result, engine = worked
-        self._outputs[f"agent{index + 1}Output"] = result
-        self._thoughts[f"agent{index + 1}Thinking"] = "\n".join([*engine.thinking, *(hidden or ())])
+        self._record_output(index, result, "\n".join(engine.thinking))
         if index == self._responder:
             self.value = result
+
+    def _record_output(self, index: int, output: NodeResult, thinking: str = "") -> None:
+        self._outputs[f"agent{index + 1}Output"] = output
+        self._thoughts[f"agent{index + 1}Thinking"] = thinking
 
     # --- groups ---
 
@@ -275,9 +274,7 @@ class WorkflowProcessor:
             stamps.track(self.run.messages)
 
     def _with_stamps(self, context: ExecutionContext) -> ExecutionContext:
-        """With timestamps written in, for a node of an answering run that wants them; a responder begins its
-        answer.
-        """
+        """With timestamps, if a node of an answering run wants them; a responder begins its answer here."""
         stamps = self._stamps()
         if not stamps or self.run.internal or not context.config.get("addDiscussionIdTimestampsForLLM"):
             return context

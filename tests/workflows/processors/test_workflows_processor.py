@@ -84,6 +84,14 @@ class TestRuns:
         answer = house.ask(ask(), say("{agent1Thinking}|{agent2Thinking}", jinja2=False), stream=stream)
         assert answer.text == "beside\ninside|{agent2Thinking}"
 
+    def test_thoughts_of_the_answer_are_a_variable_once(self, house, stream):
+        """Of the answering node too, streamed and whole alike; a node without thoughts has none."""
+        house.endpoint("chat", removeThinking=True, startThinkTag="<t>", endThinkTag="</t>")
+        house.model.replies = [LlmText("<t>inside</t>x", thinking="beside"), "y"]
+        later = ask(prompt="{agent1Thinking}|{agent2Thinking}|")
+        house.ask(ask(returnToUser=True), say("x"), later, stream=stream)
+        assert house.model.calls[1].conversation[0]["content"] == "beside\ninside||"
+
     def test_an_unknown_type_is_told(self, house, stream, caplog):
         """It runs as Standard, with a warning."""
         house.ask({"type": "Standrad", "endpointName": "chat"}, stream=stream)
@@ -168,6 +176,7 @@ class TestFailures:
         house.model.replies = [failure()]
         answer = house.ask({**node, "onNodeError": "continue", "errorText": "sorry"}, stream=stream)
         assert (answer.text, answer.finish_reason) == ("sorry", "stop")
+        assert answer.usage == {"prompt_tokens": 0, "completion_tokens": 1, "total_tokens": 1}
 
     def test_a_failure_after_the_answer_is_only_logged(self, house, stream, failure, caplog):
         """The answer is safe."""

@@ -34,14 +34,15 @@ FLAG: Schema = {"type": "boolean"}
 INTEGER: Schema = {"type": ["integer", "number", "string"], "pattern": r"^\s*-?\d+\s*$|\{"}
 """A number, or a text that holds one or a placeholder (int/E): what such a field should be (ADVICE)."""
 NUMBERLIKE: Schema = {"type": ["integer", "number", "string", "boolean"]}
-"""What it must be (SCHEMA): a text that is no number runs with the default and a warning (workflows.md 6.6)."""
+"""What it must be (SCHEMA): a text that is no number becomes the default (workflows.md 6.6)."""
 TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
 @dataclass(frozen=True, slots=True)
 class ChildName:
-    """A workflow that a node may run. `pointer`: JSON pointer below the node; `inputs`: how many it
-    passes.
+    """A workflow that a node may run.
+
+    `pointer`: JSON pointer below the node; `inputs`: how many it passes.
     """
 
     pointer: str
@@ -51,24 +52,24 @@ class ChildName:
 
 
 class WorkflowNodeHandler:
-    """One node type. `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. Own fields
-    only.
+    """One node type.
+
+    `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. Own fields only.
     """
 
     SCHEMA: ClassVar[Schema] = {}
     ADVICE: ClassVar[Schema] = {}
 
     RUNS_DRY: ClassVar[bool] = False
-    """True: `handle` may run in a dry run: it neither writes nor leaves the process, except through its
-    context.
-    """
+    """True: `handle` may run in a dry run: it writes nothing, and leaves the process only by its context."""
 
     CALLS_MODEL: ClassVar[bool] = False
     """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        """The node's result (`NodeResult`). A `NodeStream` only when `context.stream`, or from an answering
-        child.
+        """The node's result (`NodeResult`).
+
+        A `NodeStream` only when `context.stream`, or from an answering child.
         """
         raise NotImplementedError
 
@@ -160,6 +161,7 @@ COMMON_ADVICE: Schema = {
         "scoped_variables": TEXTS,
     }
 }
-"""What every node should keep to. Its property names and those of COMMON_SCHEMA are the known common
-fields.
+"""What every node should keep to.
+
+Its property names and those of COMMON_SCHEMA are the known common fields.
 """
