@@ -110,6 +110,13 @@ class UserWalk:
         found += _cycles(reached)
         return found
 
+    def endpoints(self) -> list[str]:
+        """The names of the endpoints that are reached; all of the folder where only a run knows a name."""
+        self.findings()
+        folder = paths.endpoint_folder(self._user)
+        files = (file for file in self.files_read if file.startswith(folder))
+        return sorted(file.removeprefix(folder).removesuffix(".json") for file in files)
+
     @cached_property
     def _walked(self) -> dict[str, _Reached]:
         queue = deque(self._roots())
@@ -243,6 +250,7 @@ class UserWalk:
                 ensure_generates(endpoint)
             except ConfigError as error:
                 self._note(place.file, pointer, ERROR, error.message)
+        self._model(place.file, place.pointer, config, {}, ("embeddingEndpointName", ""))
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
             self._leads(

@@ -34,6 +34,7 @@ from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.llmapis.backend_errors import error_chunk, in_band_error
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
+from Middleware.llmapis.handlers.base.model_lists import ModelList
 from Middleware.llmapis.handlers.base.open_stream import OpenStream, close_batches
 from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
 from Middleware.llmapis.handlers.base.stream_reader import StreamReader
@@ -106,6 +107,10 @@ class LlmApiHandler(ABC):
 
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
         """After a 400 with the text `refused`: another payload to send once more, or None."""
+        return None
+
+    def model_list(self) -> ModelList | None:
+        """Where the server tells which models it has; None: nowhere. Asked by the doctor only."""
         return None
 
     def abort_request(self) -> tuple[str, JsonObject] | None:

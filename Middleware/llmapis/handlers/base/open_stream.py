@@ -35,6 +35,11 @@ class OpenStream(Iterator[Batch]):
         # once.
         self._batches = _pull(answer, reader, handle, log, self._ending)
 
+    @property
+    def whole(self) -> bool:
+        """Claims that the server answered in one piece instead of streaming."""
+        return self._ending.reader.whole
+
     def __next__(self) -> Batch:
         return next(self._batches)
 

@@ -35,11 +35,12 @@ class StreamReader:
     nothing visible has come out, and give a dict with `error` afterwards.
 
     `ended`: nothing more is needed (end mark, or an error dict was given). `finishing`: the finish reason is
-    known, only the usage may still come."""
+    known, only the usage may still come. `whole`: the server did not stream, its whole answer was read."""
 
     def __init__(self, handler: HandlerFace, content_type: str = "") -> None:
         self.ended = False
         self.output = False
+        self.whole = False
         self.state = StreamState()
         self.finish_reason: str | None = None
         self._handler = handler
@@ -134,7 +135,7 @@ class StreamReader:
         chunk = _one_dict(self._handler.read_whole(answer))
         self.finish_reason = chunk["finish_reason"]
         self.output = True
-        self.ended = True
+        self.ended = self.whole = True
         batch.append(chunk)
         return True
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, JsonObject
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.base.model_lists import ModelList
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAiApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -61,6 +62,9 @@ class DemoApiHandler(OpenAiApiHandler):
 
     def _get_api_endpoint_url(self) -> str:
         return ""
+
+    def model_list(self) -> ModelList | None:
+        return None
 
     def _generation_fields(self) -> JsonObject:
         return {"stream": self.settings.stream}

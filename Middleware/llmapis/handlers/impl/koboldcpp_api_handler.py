@@ -13,6 +13,7 @@ from Middleware.llmapis.handlers.base.base_completions_handler import (
     without_begin_token,
 )
 from Middleware.llmapis.handlers.base.event_mapping import finish_fields, usage_of
+from Middleware.llmapis.handlers.base.model_lists import ModelList, koboldcpp_model
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.registry import BACKENDS
@@ -31,6 +32,9 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
     def _get_api_endpoint_url(self) -> str:
         path = "/api/extra/generate/stream" if self.settings.stream else "/api/v1/generate"
         return f"{self.base_url}{path}"
+
+    def model_list(self) -> ModelList | None:
+        return koboldcpp_model(self.base_url)
 
     def abort_request(self) -> tuple[str, JsonObject] | None:
         """Closing the connection does not stop a prefill or a whole answer. `genkey`: the preset's."""

@@ -15,6 +15,7 @@ from Middleware.llmapis.handlers.base.event_mapping import (
 )
 from Middleware.llmapis.handlers.base.image_injection import bare_images, with_images
 from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
+from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.registry import BACKENDS
@@ -32,6 +33,9 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
 
     def _get_api_endpoint_url(self) -> str:
         return f"{self.base_url}/api/chat"
+
+    def model_list(self) -> ModelList | None:
+        return ollama_models(self.base_url)
 
     def _convert_messages(self, messages: Messages) -> Messages:
         return _tool_turns(with_images(without_empty_tool_calls(messages), _shape_images))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
+from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, split_options
@@ -21,6 +22,9 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
 
     def _get_api_endpoint_url(self) -> str:
         return f"{self.base_url}/api/generate"
+
+    def model_list(self) -> ModelList | None:
+        return ollama_models(self.base_url)
 
     def _prepare_payload(
         self,

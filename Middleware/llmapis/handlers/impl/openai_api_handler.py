@@ -13,6 +13,7 @@ from Middleware.llmapis.handlers.base.base_chat_completions_handler import (
 from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage
 from Middleware.llmapis.handlers.base.image_injection import content_parts, openai_image, with_images
 from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
+from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
 from Middleware.llmapis.handlers.base.openai_messages import read_message, tool_calls_of
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
@@ -28,6 +29,9 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/chat/completions")
+
+    def model_list(self) -> ModelList | None:
+        return openai_models(self._get_api_endpoint_url())
 
     def _convert_messages(self, messages: Messages) -> Messages:
         return with_images(without_empty_tool_calls(messages), content_parts(openai_image))

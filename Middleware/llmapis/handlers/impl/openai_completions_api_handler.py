@@ -8,6 +8,7 @@ from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import joined_url
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
 from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage
+from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.impl.openai_api_handler import ask_for_usage
@@ -21,6 +22,9 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/completions")
+
+    def model_list(self) -> ModelList | None:
+        return openai_models(self._get_api_endpoint_url())
 
     def _prepare_payload(
         self,

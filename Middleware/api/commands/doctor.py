@@ -1,0 +1,65 @@
+"""`--doctor`: calls each endpoint that a user's workflows can reach, once, and says how it is. Prints, never
+serves.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+
+from Middleware.api.endpoint_advice import is_well, line
+from Middleware.common.errors import ConfigError
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.endpoints import load_endpoint
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.config.validation import ERROR
+from Middleware.llmapis.endpoint_probe import probe
+from Middleware.workflows.managers.config_check import check_users, checked_tree
+from Middleware.workflows.managers.user_walk import UserWalk
+
+
+def run(arguments: Namespace) -> int:
+    """Exit status 0 when all is well, 1 when something is wrong, 2 for a usage error."""
+    facts = launch_facts()
+    if len(facts.users) > 1:
+        print("--doctor needs one --User", file=sys.stderr)
+        return 2
+    snapshot = checked_tree(facts.config_directory).snapshot()
+    try:
+        user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
+    except ConfigError as error:
+        print(f"error: {error}")
+        return 1
+    errors = [finding for finding in check_users(snapshot, [user.name]) if finding.level == ERROR]
+    for finding in errors:
+        print(finding)
+    names = with_backups(snapshot, user, UserWalk(snapshot, user).endpoints())
+    well = [name for name in names if _looked_at(snapshot, user, name)]
+    print(f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}")
+    return 0 if well == names and not errors else 1
+
+
+def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> list[str]:
+    """The names, each followed by the chain of its backups; each once."""
+    found: list[str] = []
+    for name in names:
+        while name and name not in found:
+            found.append(name)
+            try:
+                name = str(load_endpoint(snapshot, user, name).raw.get("backupEndpointName") or "").strip()
+            except ConfigError:
+                break
+    return found
+
+
+def _looked_at(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> bool:
+    """Call one endpoint and print its line. True: all is well."""
+    try:
+        seen = probe(snapshot, user, name)
+    except (ConfigError, ValueError) as error:
+        print(f"endpoint {name}: error: {error}", flush=True)
+        return False
+    print(line(seen), flush=True)
+    return is_well(seen)

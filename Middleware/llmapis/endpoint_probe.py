@@ -1,0 +1,191 @@
+"""One endpoint looked at: is it reachable, does it know its model, does it stream, how soon.
+
+Asks for the list of models, then for one token (an embeddings endpoint: for one vector). One try each, no
+failover, no preset of a node. Source: spec backends.md 20, item 33.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from dataclasses import dataclass, replace
+
+from Middleware.common.errors import BackendError
+from Middleware.common.types import Batches, JsonObject
+from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
+from Middleware.llmapis.embedding_service import EmbeddingService
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.handlers.base.open_stream import close_batches
+from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler
+from Middleware.llmapis.llm_api import LlmApiService
+from Middleware.llmapis.wire.abort import AbortHandle
+from Middleware.llmapis.wire.http import Post, causes_of, default_transport
+
+CONNECT_S = 10.0
+LIST_S = 10.0
+FIRST_WORD_S = 120.0
+"""A model may have to be loaded first."""
+GREETING = "Hello"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What an endpoint showed. `url`: what was called, "" for the built-in demo. `model`: the name that is
+    sent, None when none is. `models`: the server's list, None without one. `seconds`: to the first word or
+    the vector. `whole`: it was asked to stream and answered in one piece. `numbers`: length of a vector.
+    `error`: why it does not work."""
+
+    endpoint: EndpointConfig
+    url: str
+    has_key: bool = False
+    model: str | None = None
+    models: tuple[str, ...] | None = None
+    seconds: float = 0.0
+    whole: bool = False
+    numbers: int = 0
+    error: BackendError | None = None
+
+    @property
+    def model_is_listed(self) -> bool | None:
+        """None: there is no list, or no model is named."""
+        return None if self.model is None or self.models is None else self.model in self.models
+
+    @property
+    def symptom(self) -> str:
+        """What went wrong, finer than the error's kind: `refused`, `unknown_host`, `certificate`, `no_tls`,
+        `no_connection`, `no_key`, `model`, `path`, `web_page`, else the kind. Empty: nothing did."""
+        return _symptom(self) if self.error is not None else ""
+
+
+def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
+    """Call the endpoint. Raises ConfigError, ValueError when its files cannot be used."""
+    endpoint = load_endpoint(snapshot, user, name)
+    if endpoint.type in EMBEDDING_TYPES:
+        handler: LlmApiHandler = EmbeddingService(name, user=user, snapshot=snapshot).handler
+    else:
+        service = LlmApiService(name, None, 1, stream=True, user=user, snapshot=snapshot)
+        handler = service.handler_for(True)
+    handler = _impatient(handler)
+    sent = handler._prepare_payload(*_greeting(handler))
+    seen = Probe(
+        endpoint,
+        handler._get_api_endpoint_url(),
+        has_key=bool(handler.settings.api_key or handler.settings.headers),
+        model=sent.get("model"),
+    )
+    try:
+        seen = replace(seen, models=_models(handler))
+        return (
+            _embedded(seen, handler) if isinstance(handler, EmbeddingApiHandler) else _spoken(seen, handler)
+        )
+    except BackendError as error:
+        return replace(seen, error=error)
+
+
+def _impatient(handler: LlmApiHandler) -> LlmApiHandler:
+    """The same handler: one try, no long waits."""
+    settings = handler.settings
+    return type(handler)(
+        replace(
+            settings,
+            suppress_retries=True,
+            connect_timeout_s=min(settings.connect_timeout_s, CONNECT_S),
+            read_timeout_s=min(settings.read_timeout_s, FIRST_WORD_S),
+        )
+    )
+
+
+def _greeting(handler: LlmApiHandler) -> tuple[list[JsonObject] | None, None, str | None]:
+    """Conversation, system prompt, prompt."""
+    if handler.takes_messages and handler.generates:
+        return [{"role": "user", "content": GREETING}], None, None
+    return None, None, GREETING
+
+
+def _models(handler: LlmApiHandler) -> tuple[str, ...] | None:
+    """The server's list; None when it has none that can be read. Raises BackendError without an answer."""
+    wanted = handler.model_list()
+    if wanted is None:
+        return None
+    settings = handler.settings
+    post = Post(
+        url=wanted.url,
+        body=b"",
+        headers={**handler.request_headers(), "Accept": "application/json"},
+        endpoint=settings.endpoint.name,
+        connect_timeout_s=settings.connect_timeout_s,
+        read_timeout_s=min(settings.read_timeout_s, LIST_S),
+        tries=1,
+        secret=settings.api_key,
+        method="GET",
+    )
+    try:
+        answer = default_transport().post(post, AbortHandle())
+    except BackendError as error:
+        if error.status is None:
+            raise
+        return None
+    try:
+        return tuple(wanted.names(json.loads(answer.read_all())))
+    except (ValueError, LookupError, TypeError):
+        return None
+    finally:
+        answer.close()
+
+
+def _spoken(seen: Probe, handler: LlmApiHandler) -> Probe:
+    """Ask for one token, streamed, and leave at the first sign of an answer."""
+    conversation, system_prompt, prompt = _greeting(handler)
+    began = time.monotonic()
+    batches: Batches = handler.stream_batches(CallArguments(conversation, system_prompt, prompt))
+    try:
+        next((batch for batch in batches if batch), None)
+        seconds = time.monotonic() - began
+        return replace(seen, seconds=seconds, whole=bool(getattr(batches, "whole", False)))
+    finally:
+        close_batches(batches)
+
+
+def _embedded(seen: Probe, handler: EmbeddingApiHandler) -> Probe:
+    began = time.monotonic()
+    try:
+        vectors = handler.embed([GREETING]) or [[]]
+    except ValueError as error:
+        raise BackendError(seen.endpoint.name, "protocol_error", str(error)) from error
+    return replace(seen, seconds=time.monotonic() - began, numbers=len(vectors[0]))
+
+
+def _symptom(seen: Probe) -> str:
+    error = seen.error
+    assert error is not None
+    if error.kind == "connect_error":
+        return _why_not_connected(error)
+    if error.kind == "timeout" and error.status is None and error.retryable:
+        return "no_connection"
+    if error.kind == "auth" and not seen.has_key:
+        return "no_key"
+    if error.kind == "not_found":
+        return "model" if seen.model_is_listed is False or "model" in error.message.lower() else "path"
+    if error.kind == "bad_request" and seen.model_is_listed is False and "model" in error.message.lower():
+        return "model"
+    if error.kind == "protocol_error" and "web page" in error.message:
+        return "web_page"
+    return error.kind
+
+
+def _why_not_connected(error: BackendError) -> str:
+    causes = list(causes_of(error))
+    for kind, symptom in (
+        (socket.gaierror, "unknown_host"),
+        (ssl.SSLCertVerificationError, "certificate"),
+        (ssl.SSLError, "no_tls"),
+        (ConnectionRefusedError, "refused"),
+    ):
+        if any(isinstance(cause, kind) for cause in causes):
+            return symptom
+    return error.kind
