@@ -113,10 +113,10 @@ class SseDecoder:
         if not whole:
             return []
         text = whole.decode("utf-8", "replace")
-        if not self._data and text[:6] == "data: " and text[-2:] == "\n\n" and self._name == "message":
-            parts = text[6:-2].split("\n\ndata: ")
-            if text.count("\n") == 2 * len(parts) and "\r" not in text:
-                return [("message", part) for part in parts]
+        if not self._data and text[-2:] == "\n\n" and self._name == "message" and "\r" not in text:
+            plain = _plain_events(text)
+            if plain is not None:
+                return plain
         events: list[Event] = []
         lines = text.split("\n") if "\r" not in text else _LINE_END.split(text)
         lines.pop()
@@ -165,6 +165,29 @@ class SseDecoder:
             self._data = []
             self._size = 0
         self._name = "message"
+
+
+def _plain_events(text: str) -> list[Event] | None:
+    """Whole events of the two forms that nearly all servers send: one `data` line, or an `event` and a `data`
+    line.
+
+    None when anything else is among them.
+    """
+    if text[:6] == "data: ":
+        parts = text[6:-2].split("\n\ndata: ")
+        return [("message", part) for part in parts] if text.count("\n") == 2 * len(parts) else None
+    if text[:7] != "event: ":
+        return None
+    blocks = text[7:-2].split("\n\nevent: ")
+    if text.count("\n") != 3 * len(blocks):
+        return None
+    events = []
+    for block in blocks:
+        name, middle, data = block.partition("\ndata: ")
+        if not middle or not name or "\n" in name or "\n" in data:
+            return None
+        events.append((name, data))
+    return events
 
 
 class NdjsonDecoder:
