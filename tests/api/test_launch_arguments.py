@@ -1,0 +1,185 @@
+"""The command line (frontend-api.md 2.2, workflows.md 17.4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from Middleware.api.launch_arguments import DEFAULT_THREADS, parse
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+
+
+@pytest.fixture
+def launch(configs, tmp_path):
+    """`launch(*words)` on the test's tree."""
+    return lambda *words: parse(("--PublicDirectory", str(tmp_path), *words))
+
+
+class TestDirectories:
+    def test_defaults_are_pinned_to_the_install(self):
+        """Never to the working directory."""
+        facts = parse(()).facts
+        assert facts.public_directory == INSTALL_DIRECTORY / "Public"
+        assert facts.config_directory == INSTALL_DIRECTORY / "Public" / "Configs"
+        assert (facts.discussion_directory, facts.sqlite_directory) == (None, None)
+
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [
+            (("/a/",), "/a"),
+            (("/a", "--ConfigDirectory", "/b\\"), "/b"),
+            (("--PublicDirectory", "/p"), "/p/Configs"),
+            (("--PublicDirectory", "/p", "--ConfigDirectory", " /b "), "/b"),
+            (("--PublicDirectory", "/p", "--ConfigDirectory", " "), "/p/Configs"),
+            (("/",), "/"),
+            (("~/c",), str(Path("~/c").expanduser())),
+        ],
+    )
+    def test_config_directory(self, words, expected):
+        """Flag, positional, public folder; blank counts as absent, slashes at the end are cut."""
+        assert parse(words).facts.config_directory == Path(expected)
+
+    def test_runtime_folders(self, launch):
+        """Given ones win over the user file later."""
+        facts = launch("--DiscussionDirectory", "/d", "--UserLevelSqlLiteDirectory", "/s/").facts
+        assert (facts.discussion_directory, facts.sqlite_directory) == (Path("/d"), Path("/s"))
+
+
+class TestUsers:
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [
+            ((), ()),
+            (("c", " mira "), ("mira",)),
+            (("c", "mira", "--User", "jo"), ("jo",)),
+            (("--User", "a", "--User", " ", "--User", "b", "--User", "a"), ("a", "b")),
+        ],
+    )
+    def test_users(self, words, expected):
+        """Flags over the positional; blank values dropped."""
+        assert parse(words).facts.users == expected
+
+
+class TestPort:
+    @pytest.mark.parametrize(
+        ("words", "port", "warned"),
+        [
+            (("--User", "mira"), 5061, False),
+            (("--User", "mira", "--port", "7"), 7, False),
+            (("--User", "mira", "--User", "jo"), 5050, True),
+            (("--User", "nobody"), 5000, True),
+            ((), 5061, False),
+        ],
+        ids=["user-file", "flag", "several", "unreadable", "pointer"],
+    )
+    def test_port(self, launch, configs, words, port, warned):
+        """Flag, user file, defaults."""
+        configs("Users/mira.json", {"port": 5061})
+        configs("Users/_current-user.json", {"currentUser": "mira"})
+        made = launch(*words)
+        assert made.port == port and bool(made.warnings) is warned
+
+
+class TestLogging:
+    @pytest.mark.parametrize(
+        ("user", "words", "writes"),
+        [({}, (), False), ({"useFileLogging": True}, (), True), ({}, ("--file-logging",), True)],
+    )
+    def test_files(self, launch, configs, tmp_path, user, words, writes):
+        """By flag, or by the single user's file."""
+        configs("Users/mira.json", user)
+        assert launch("--User", "mira", *words).log_folder == (tmp_path / "logs" if writes else None)
+
+    def test_several_users_write_none_unless_asked(self, launch, configs):
+        """Their own settings do not count."""
+        configs("Users/mira.json", {"useFileLogging": True})
+        configs("Users/jo.json", {"useFileLogging": True})
+        assert launch("--User", "mira", "--User", "jo").log_folder is None
+
+    @pytest.mark.parametrize(
+        ("users", "expected", "warned"),
+        [(("--User", "mira"), "/l/mira", False), (("--User", "mira", "--User", "jo"), "/l", True)],
+    )
+    def test_the_users_name_in_the_folder(self, launch, users, expected, warned):
+        """Replaced by the one user, else removed with a warning."""
+        made = launch("--file-logging", "--LoggingDirectory", "/l/<user>", *users)
+        assert made.log_folder == Path(expected)
+        assert any("<user>" in warning for warning in made.warnings) is warned
+
+
+class TestServer:
+    def test_defaults(self, launch):
+        """Only this machine, one request at a time."""
+        made = launch("--User", "mira")
+        assert (made.host, made.threads, made.log_level, made.strict) == (
+            "127.0.0.1",
+            DEFAULT_THREADS,
+            "INFO",
+            False,
+        )
+        assert (made.facts.concurrency, made.facts.concurrency_timeout_s) == (1, 900.0)
+        assert made.facts.concurrency_level == "wilmer" and made.rules.max_queue == 0
+        assert made.rules.access.loopback and made.command is None
+
+    @pytest.mark.parametrize(
+        ("words", "host", "loopback"),
+        [(("--listen",), "0.0.0.0", False), (("--listen", "::1"), "::1", True), (("--listen", "10.0.0.2"), "10.0.0.2", False)],
+    )  # fmt: skip
+    def test_listen(self, launch, words, host, loopback):
+        """Bare: every address."""
+        made = launch(*words)
+        assert (made.host, made.rules.access.loopback) == (host, loopback)
+
+    def test_doors(self, launch):
+        """Repeatable arguments are collected."""
+        rules = launch(
+            "--cors-origin",
+            "http://a",
+            "--cors-origin",
+            "http://b",
+            "--require-api-key",
+            "k",
+            "--max-queue",
+            "3",
+        ).rules
+        assert rules.access.cors_origins == ("http://a", "http://b")
+        assert rules.access.api_keys == ("k",) and rules.max_queue == 3
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("--concurrency", "-1"),
+            ("--concurrency-timeout", "0"),
+            ("--concurrency-timeout", "nan"),
+            ("--concurrency-level", "x"),
+            ("--threads", "0"),
+            ("--port", "x"),
+            ("--log-level", "LOUD"),
+            ("--conc", "2"),
+            ("--validate", "--doctor"),
+            ("--dry-run", "A", "--explain", "B"),
+        ],
+        ids=" ".join,
+    )
+    def test_usage_errors(self, launch, words, capsys):
+        """Exit status 2 and a line that says why."""
+        with pytest.raises(SystemExit) as caught:
+            launch(*words)
+        assert caught.value.code == 2 and "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("--validate",), "validate"),
+        (("--schemas", "d"), "schemas"),
+        (("--dry-run", "Main", "--messages", "f", "--stub-output", "x"), "dry_run"),
+        (("--explain", "Main#2"), "dry_run"),
+        (("--doctor",), "doctor"),
+        (("--memory", "list", "x", "--preview"), "memory"),
+    ],
+)
+def test_commands(launch, words, command):
+    """Each is a module of `api/commands`."""
+    assert launch(*words).command == command

@@ -1,0 +1,68 @@
+"""Where log lines go (frontend-api.md 2.3)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from Middleware.api.logging_setup import configure_logging
+from Middleware.common.request_context import RequestContext, entered
+
+
+@pytest.fixture(autouse=True)
+def _undo():
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in [h for h in root.handlers if getattr(h, "is_headrace", False)]:
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+
+
+def say(text, user=None):
+    logger = logging.getLogger("house")
+    if user is None:
+        logger.info(text)
+    else:
+        with entered(RequestContext("r", user, "x")):
+            logger.info(text)
+
+
+def test_the_console_always(capsys):
+    """With user, level and masked secrets."""
+    configure_logging("INFO", None)
+    say("token=hush", "mira")
+    logging.getLogger("house").debug("silent")
+    line = capsys.readouterr().err
+    assert "INFO [mira] house: token=***" in line and "silent" not in line
+
+
+def test_one_file(tmp_path):
+    """In single-user mode; the folder is made."""
+    configure_logging("INFO", tmp_path / "logs", ("mira",))
+    say("one", "mira")
+    say("two")
+    assert (tmp_path / "logs" / "wilmerai.log").read_text().count("\n") == 2
+
+
+def test_a_file_for_each_of_several_users(tmp_path):
+    """What belongs to no request, or to nobody known, goes to the common one."""
+    configure_logging("INFO", tmp_path, ("mira", "jo"))
+    say("hers", "mira")
+    say("ours")
+    say("whose", "somebody")
+    assert "hers" in (tmp_path / "mira" / "wilmerai.log").read_text()
+    common = (tmp_path / "wilmerai.log").read_text()
+    assert "ours" in common and "whose" in common and "hers" not in common
+    assert not (tmp_path / "jo" / "wilmerai.log").exists()
+
+
+def test_set_up_again_it_replaces_its_own_handlers():
+    """Nothing is written twice."""
+    configure_logging("INFO", None)
+    configure_logging("WARNING", None)
+    ours = [h for h in logging.getLogger().handlers if getattr(h, "is_headrace", False)]
+    assert len(ours) == 1 and logging.getLogger().level == logging.WARNING
+    assert logging.getLogger("urllib3").level == logging.WARNING

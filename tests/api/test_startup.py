@@ -1,0 +1,100 @@
+"""From the command line to an application (frontend-api.md 2.3)."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from Middleware.api import startup
+from Middleware.api.launch_arguments import parse
+from Middleware.common.instance_global_variables import launch_facts
+
+PUBLIC = Path(__file__).resolve().parents[2] / "Public"
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch):
+    monkeypatch.setattr(startup, "configure_logging", lambda *given: None)
+
+
+@pytest.fixture
+def launch(configs, tmp_path):
+    return lambda *words: parse(("--PublicDirectory", str(tmp_path), *words))
+
+
+class TestPrepare:
+    def test_an_application(self, launch):
+        """With the launch facts in place."""
+        server = startup.prepare(launch("--User", "mira", "--concurrency", "3"))
+        assert server.app.test_client().get("/health").status_code == 200
+        assert launch_facts().concurrency == 3
+
+    def test_a_missing_user_file_stops_the_start(self, launch, capsys):
+        """Exit status 1; the file is named."""
+        with pytest.raises(SystemExit) as caught:
+            startup.prepare(launch("--User", "mira", "--User", "nobody"))
+        assert caught.value.code == 1 and "Users/nobody.json" in capsys.readouterr().err
+
+    def test_a_faulty_user_file_is_reported_and_the_server_starts(self, launch, configs, capsys):
+        """The other users are served."""
+        configs("Users/mira.json", '{"port": "x", "customWorkflowOverride": {}')
+        startup.prepare(launch("--User", "mira"))
+        assert "Users/mira.json" in capsys.readouterr().err
+
+    def test_with_strict_it_does_not(self, launch, configs):
+        """Exit status 1."""
+        configs("Users/mira.json", "{")
+        with pytest.raises(SystemExit):
+            startup.prepare(launch("--User", "mira", "--strict"))
+
+    def test_strict_checks_what_can_be_reached(self, launch, configs, caplog):
+        """Before binding."""
+        configs("Workflows/mira/Main.json", [{"type": "Standard", "endpointName": "gone"}])
+        with caplog.at_level(logging.ERROR), pytest.raises(SystemExit):
+            startup.prepare(launch("--User", "mira", "--strict"))
+        assert "gone" in caplog.text
+
+    def test_a_front_end_that_cannot_be_loaded_stops_the_start(self, launch, monkeypatch, capsys):
+        """With one line."""
+
+        def broken(rules):
+            raise RuntimeError("a front end cannot be loaded")
+
+        monkeypatch.setattr(startup, "ApiServer", broken)
+        with pytest.raises(SystemExit):
+            startup.prepare(launch("--User", "mira"))
+        assert "cannot be loaded" in capsys.readouterr().err
+
+    def test_warnings_are_said(self, launch, configs, caplog):
+        """Once logging is set up."""
+        configs("Users/jo.json", {})
+        with caplog.at_level(logging.WARNING):
+            startup.prepare(launch("--User", "mira", "--User", "jo"))
+        assert "port 5050" in caplog.text
+
+
+class TestServedUsers:
+    def test_the_pointers(self, configs, facts):
+        """Without `--User`."""
+        facts(users=())
+        configs("Users/_current-user.json", {"currentUser": "mira"})
+        assert startup.served_users() == ["mira"]
+
+    def test_a_pointer_that_cannot_be_read(self, configs, facts, caplog):
+        """Nobody, and an error in the log."""
+        facts(users=())
+        assert startup.served_users() == [] and "_current-user.json" in caplog.text
+
+
+def test_warming_up_drops_dead_locks(configs, facts, tmp_path, caplog):
+    """Of each user whose file can be read."""
+    configs("Users/jo.json", "{")
+    configs("Workflows/mira/Main.json", [{"type": "StaticResponse", "content": "x"}])
+    facts(users=("mira", "jo"))
+    database = tmp_path / "SqlLiteDBs" / "WilmerDb.mira.sqlite"
+    database.parent.mkdir()
+    database.write_bytes(b"")
+    startup.warm_up()
+    assert database.stat().st_size > 0
