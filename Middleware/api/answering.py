@@ -56,12 +56,14 @@ def whole_answer(job: Job) -> JsonObject:
     """The JSON body. Raises what the run raises, StreamFailure for an error in it, RequestCancelled."""
     collector = AnswerCollector()
     batches: Batches = iter(())
+    last = False
     try:
         batches = job.open()
         for batch in batches:
             if batch:
                 job.request.setup_done()
                 if collector.add(batch):
+                    last = batch[-1].get("last", False)
                     break
         if collector.error is not None:
             raise StreamFailure(collector.error)
@@ -76,7 +78,7 @@ def whole_answer(job: Job) -> JsonObject:
         job.request.setup_done()
         job.life.stop_watching()
     body = job.wire.whole(collector.answer(), job.facts)
-    _use_up(job, batches)
+    _use_up(job, batches, last=last)
     return body
 
 
@@ -134,6 +136,7 @@ class AnswerStream:
 
         Else the client left.
         """
+        self._last = False
         self._closed = False
         job.life.hold()
         self._lead.begin()
@@ -169,6 +172,7 @@ class AnswerStream:
             if framer.finished:
                 self._job.life.stop_watching()
                 self._state = "answered"
+                self._last = batch[-1].get("last", False)
             for unit in units:
                 yield encoded(unit)
             if framer.finished:
@@ -207,7 +211,7 @@ class AnswerStream:
             return
         self._closed = True
         if self._state == "answered":
-            _use_up(self._job, self._lead.batches)
+            _use_up(self._job, self._lead.batches, last=self._last)
             self._job.life.release()
             return
         if self._state == "open" and self._lead.failure is None:
@@ -232,8 +236,11 @@ def _paced(pieces: Iterator[bytes], pause_s: float) -> Iterator[bytes]:
         due = time.monotonic() + pause_s
 
 
-def _use_up(job: Job, batches: Batches) -> None:
-    """Run the nodes after the responder in the background. Their failure is logged only."""
+def _use_up(job: Job, batches: Batches, *, last: bool) -> None:
+    """Run the nodes after the responder in the background. Their failure is logged only.
+
+    `last`: there are none; what is left is quick and done here.
+    """
     job.life.hold()
 
     def rest() -> None:
@@ -247,7 +254,11 @@ def _use_up(job: Job, batches: Batches) -> None:
         finally:
             job.life.release()
 
-    _threads.run(lambda: job.context.copy().run(rest))
+    context = job.context.copy()
+    if last:
+        context.run(rest)
+    else:
+        _threads.run(lambda: context.run(rest))
 
 
 def log_failure(request_id: str, failure: BaseException) -> None:

@@ -5,6 +5,7 @@ Nothing here runs anything.
 
 from __future__ import annotations
 
+import random
 import threading
 import uuid
 from collections.abc import Mapping
@@ -123,6 +124,11 @@ def lock_folder(user: UserSettings) -> Path:
     return facts.public_directory / "SqlLiteDBs"
 
 
+def new_workflow_id() -> str:
+    """A random UUID that costs no system call: it names the owner of locks, it guards nothing."""
+    return str(uuid.UUID(int=random.getrandbits(128), version=4))
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One execution of one workflow file.
@@ -144,7 +150,7 @@ class Run:
     tool_choice: Any = None
     chain: tuple[str, ...] = ()
     categories: Mapping[str, str] = field(default_factory=dict)
-    workflow_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    workflow_id: str = field(default_factory=new_workflow_id)
 
     def place(self, index: int) -> str:
         """`Workflows/ana/Main.json, node 3 "Recall" (Standard)`, for messages."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
-from Middleware.common.types import Batch, Messages, NodeConfig
+from Middleware.common.types import Batch, Chunk, Messages, NodeConfig
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
@@ -124,13 +124,16 @@ class WorkflowProcessor:
             self._note_model(record, context)
             result = self._handled(context)
             self._stop_if_cancelled()
-            if isinstance(result, NodeStream) and result.cleaned:
+            passed_on = isinstance(result, NodeStream) and result.cleaned
+            if passed_on:
                 batches = self._passed_on(index, context, result)
             else:
                 batches = self._delivered(index, context, result, engine)
             with closing(batches):
                 for batch in batches:
                     begun_to_answer = begun_to_answer or bool(batch)
+                    if batch and batch[-1]["finish_reason"] is not None:
+                        self._say_whether_last(index, batch[-1], of_child=passed_on)
                     yield batch
         except NEVER_A_FAILURE:
             raise
@@ -141,6 +144,13 @@ class WorkflowProcessor:
             text = self._failed(index, engine, node, error)
             yield from self._answer_with(index, text)
         record.seconds = time.perf_counter() - begun
+
+    def _say_whether_last(self, index: int, finish: Chunk, *, of_child: bool) -> None:
+        """Mark a finish chunk that no node comes after, so that nobody hands the rest to another thread."""
+        if index + 1 < len(self._nodes):
+            finish.pop("last", None)
+        elif not of_child:
+            finish["last"] = True
 
     def _delivered(
         self, index: int, context: ExecutionContext, result: NodeResult, engine: NodeEngine
