@@ -25,7 +25,8 @@ class ModelList:
 
 
 def openai_models(route: str) -> ModelList:
-    """Of an OpenAI server: `models` beside the route that is called (`.../v1/chat/completions`)."""
+    """Of an OpenAI server: `models` beside the route that is called (`.../v1/chat/completions`). llama.cpp
+    gives aliases as well."""
     return ModelList(_OPENAI_ROUTE.sub("/models", route), _openai_names)
 
 
@@ -40,7 +41,8 @@ def koboldcpp_model(base: str) -> ModelList:
 
 
 def _openai_names(body: JsonObject) -> list[str]:
-    return [str(entry["id"]) for entry in body["data"]]
+    names = [str(name) for entry in body["data"] for name in (entry["id"], *(entry.get("aliases") or ()))]
+    return list(dict.fromkeys(names))
 
 
 def _ollama_names(body: JsonObject) -> list[str]:

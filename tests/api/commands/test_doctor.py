@@ -1,0 +1,165 @@
+"""`--doctor`: one line for each endpoint that the user's workflows can reach, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import threading
+from argparse import Namespace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from Middleware.api.commands import doctor
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+from Middleware.config.loader import tree_of
+
+TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
+
+
+class Model(BaseHTTPRequestHandler):
+    """An OpenAI server with one model."""
+
+    def do_GET(self):
+        self._answer(b'{"data": [{"id": "tiny"}]}', "application/json")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.calls.append(self.path)
+        self._answer(TOKEN, "text/event-stream")
+
+    def _answer(self, body, content_type):
+        self.send_response(200)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        """Says nothing."""
+
+
+@pytest.fixture
+def model():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    server.calls = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+@pytest.fixture
+def put(tmp_path, model):
+    """`put(path, content)` writes a config file. There is a user `ana` with one endpoint, `Main`."""
+    root = tmp_path / "Configs"
+
+    def write(file, document):
+        path = root / f"{file}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document))
+
+    write.url = f"http://127.0.0.1:{model.server_port}"
+    write("Users/_current-user", {"currentUser": "ana"})
+    write("Users/ana", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+    write("ApiTypes/Api", {"type": "openAIChatCompletion", "streamPropertyName": "stream"})
+    write("Workflows/ana/Main", [{"type": "Standard", "endpointName": "Main", "prompt": "x"}])
+    write("Endpoints/Main", endpoint(write.url))
+    before = launch_facts()
+    set_launch_facts(LaunchFacts(public_directory=tmp_path, config_directory=root))
+    yield write
+    set_launch_facts(before)
+    tree_of.cache_clear()
+
+
+def endpoint(url, **fields):
+    return {"endpoint": url, "apiTypeConfigFileName": "Api", "modelNameToSendToAPI": "tiny", **fields}
+
+
+def run(capsys):
+    """Exit status, and the lines of stdout without milliseconds."""
+    status = doctor.run(Namespace())
+    return status, [line.rpartition(", ")[0] or line for line in capsys.readouterr().out.splitlines()]
+
+
+def test_all_is_well(put, capsys):
+    """Status 0."""
+    status, lines = run(capsys)
+    assert status == 0
+    assert lines == [
+        f'Endpoints/Main.json: ok: {put.url}: reachable, model "tiny" known, streaming works',
+        "user ana: endpoints 1",
+    ]
+
+
+def test_a_dead_backup_is_found(put, model, capsys):
+    """Once, though two endpoints name it; in a circle as well."""
+    put("Endpoints/Main", endpoint(put.url, backupEndpointName="Spare"))
+    put("Endpoints/Other", endpoint(put.url, backupEndpointName="Spare"))
+    put("Endpoints/Spare", endpoint("http://127.0.0.1:9", backupEndpointName="Main"))
+    nodes = [{"type": "Standard", "endpointName": name, "prompt": "x"} for name in ("Main", "Other", "Main")]
+    put("Workflows/ana/Main", nodes)
+    status = doctor.run(Namespace())
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 1
+    assert [line.split(":")[0] for line in lines] == [
+        "Endpoints/Main.json",
+        "Endpoints/Spare.json",
+        "Endpoints/Other.json",
+        "user ana",
+    ]
+    assert "start the server, or correct `endpoint` in Endpoints/Spare.json" in lines[1]
+    assert lines[-1] == "user ana: endpoints 3, well 2; faults in files 0"
+    assert len(model.calls) == 2
+
+
+def test_a_name_that_leads_nowhere_is_told(put, capsys):
+    """As --validate tells it; what can be called is called."""
+    nodes = [{"type": "Standard", "endpointName": name, "prompt": "x"} for name in ("Mian", "Main")]
+    put("Workflows/ana/Main", nodes)
+    status, lines = run(capsys)
+    assert status == 1
+    assert lines[0].startswith(
+        'Workflows/ana/Main.json#/0/endpointName: error: no endpoint "Mian" in Endpoints (did you mean "Main"?)'
+    )
+    assert lines[1].startswith("Endpoints/Main.json: ok")
+
+
+def test_an_endpoint_that_cannot_be_used(put, capsys):
+    """Its variable is not set."""
+    put("Endpoints/Main", endpoint(put.url, apiKeyEnv="HEADRACE_NO_SUCH_VARIABLE"))
+    status, lines = run(capsys)
+    assert status == 1
+    assert "HEADRACE_NO_SUCH_VARIABLE" in lines[0]
+
+
+def test_embeddings_of_nodes_are_reached(put, capsys):
+    """Whatever node names them."""
+    put("Endpoints/Vectors", endpoint("http://127.0.0.1:9"))
+    node = {"type": "Standard", "endpointName": "Main", "prompt": "x", "embeddingEndpointName": "Vectors"}
+    put("Workflows/ana/Main", [node])
+    _, lines = run(capsys)
+    assert lines[1].startswith("Endpoints/Vectors.json: error")
+
+
+def test_a_name_that_only_a_run_knows(put, capsys):
+    """All endpoints of the folder may be meant."""
+    put("Workflows/ana/Main", [{"type": "Standard", "endpointName": "{agent1Input}", "prompt": "x"}])
+    put("Endpoints/Other", endpoint(put.url))
+    _, lines = run(capsys)
+    assert [line.split(":")[0] for line in lines[:2]] == ["Endpoints/Main.json", "Endpoints/Other.json"]
+
+
+@pytest.mark.parametrize(
+    ("users", "status", "told"),
+    [(("a", "b"), 2, "--doctor needs one --User"), (("nobody",), 1, "no user 'nobody'")],
+    ids=["several", "unknown"],
+)
+def test_there_must_be_one_user(put, capsys, users, status, told):
+    """Given, or named by the pointer file."""
+    facts = launch_facts()
+    set_launch_facts(LaunchFacts(config_directory=facts.config_directory, users=users))
+    assert doctor.run(Namespace()) == status
+    printed = capsys.readouterr()
+    assert told in printed.out + printed.err
