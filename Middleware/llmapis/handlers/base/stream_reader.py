@@ -18,6 +18,7 @@ from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import error_chunk, in_band_error
 from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
+from Middleware.llmapis.handlers.base.repeated_form import RepeatedForm
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
 
@@ -49,6 +50,7 @@ class StreamReader:
         self._splitter = handler._reasoning_splitter()
         self._tools = ToolCallDeltas()
         self._pending: Chunk | None = None
+        self._form = RepeatedForm()
         self._marked = False
         self._good = self._bad = self._bad_in_a_row = 0
         self._model_told = False
@@ -143,48 +145,73 @@ class StreamReader:
 
     def _take(self, events: list[Event]) -> Batch:
         out: Batch = []
-        add = out.append
-        state, map_event, required = self.state, self._handler._map_event, self._handler._required_event_name
-        plain = self._splitter is None
+        form = self._form
+        head, tail = form.head, form.tail
+        start, end = len(head), len(tail)
         for name, text in events:
+            if text[:start] == head and text[-end:] == tail and name == form.name:
+                token = text[start:-end]
+                if '"' not in token and "\\" not in token and len(text) >= start + end:
+                    if token:
+                        out.append({"token": token, "finish_reason": None})
+                    form.misses = self._bad_in_a_row = 0
+                    continue
             if self.ended:
                 break
-            try:
-                data, end = _scan(text, 0)
-                whole = end == len(text) and type(data) is dict
-            except (StopIteration, ValueError, RecursionError):
-                whole = False
-            if not whole:
-                data = self._second_look(text) if name != "error" else {"error": text}
-                if data is None:
-                    if self._bad_in_a_row > MAX_BAD_EVENTS:
-                        return self._failed(out, self._fault("the stream is not what this backend sends"))
-                    continue
-            if name == "error" or (data.get("error")) or data.get("object") == "error":
-                if self._pending is None:
-                    error = in_band_error(self._endpoint, data, secret=self._handler.settings.api_key)
-                    return self._failed(out, error)
-                continue
-            if required is not None and name != required:
-                continue
-            self._good += 1
-            self._bad_in_a_row = 0
-            try:
-                chunk = map_event(name, data, state)
-            except (LookupError, TypeError, ValueError, AttributeError):
-                self._count_bad(text)
-                continue
-            if chunk is not None:
-                if plain and len(chunk) == 2 and chunk["finish_reason"] is None and self._pending is None:
-                    if chunk["token"]:
-                        add(chunk)
-                elif "error" in chunk:
-                    return self._failed(out, self._chunk_error(chunk))
-                else:
-                    self._rich(chunk, out)
-            if state.ended:
-                self._marked = self.ended = True
+            if self._read(name, text, out):
+                return out
+            head, tail = form.head, form.tail
+            start, end = len(head), len(tail)
         return self._told(out)
+
+    def _read(self, name: str, text: str, out: Batch) -> bool:
+        """One event, as JSON. True when the stream ended with an error dict."""
+        data: Any
+        try:
+            data, end = _scan(text, 0)
+        except (StopIteration, ValueError, RecursionError):
+            end = -1
+        if end != len(text) or type(data) is not dict:
+            data = self._second_look(text) if name != "error" else {"error": text}
+            if data is None:
+                if self._bad_in_a_row > MAX_BAD_EVENTS:
+                    self._failed(out, self._fault("the stream is not what this backend sends"))
+                    return True
+                return False
+        if name == "error" or data.get("error") or data.get("object") == "error":
+            if self._pending is None:
+                secret = self._handler.settings.api_key
+                self._failed(out, in_band_error(self._endpoint, data, secret=secret))
+                return True
+            return False
+        required = self._handler._required_event_name
+        if required is None or name == required:
+            return self._mapped(name, text, data, out)
+        return False
+
+    def _mapped(self, name: str, text: str, data: JsonObject, out: Batch) -> bool:
+        """What the event means to this backend. True as for `_read`."""
+        self._good += 1
+        self._bad_in_a_row = 0
+        try:
+            chunk = self._handler._map_event(name, data, self.state)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            self._count_bad(text)
+            return False
+        if self.state.ended:
+            self._end_mark()
+        if chunk is None:
+            return False
+        if "error" in chunk:
+            self._failed(out, self._chunk_error(chunk))
+            return True
+        plain = len(chunk) == 2 and chunk["finish_reason"] is None
+        if not plain or self._splitter is not None or self._pending is not None:
+            self._rich(chunk, out)
+        elif chunk["token"]:
+            out.append(chunk)
+            self._form.learn(name, text, chunk["token"])
+        return False
 
     def _told(self, out: Batch) -> Batch:
         """Note that something visible goes out; the model's name goes with the first of it."""
@@ -199,7 +226,7 @@ class StreamReader:
         """What the short way could not read: the end mark, white space around the JSON, or something bad."""
         text = text.strip()
         if text == END_MARK:
-            self._marked = self.ended = True
+            self._end_mark()
             self._good += 1
             return None
         if not text:
@@ -212,6 +239,10 @@ class StreamReader:
             return data
         self._count_bad(text)
         return None
+
+    def _end_mark(self) -> None:
+        self._marked = self.ended = True
+        self._form.forget()
 
     def _count_bad(self, text: str) -> None:
         self._bad += 1
@@ -236,6 +267,7 @@ class StreamReader:
             _set_split(chunk, *self._splitter.feed(chunk["token"]))
         if chunk["finish_reason"] is not None and self._pending is None:
             self._pending = chunk
+            self._form.forget()
             return
         chunk["finish_reason"] = None
         chunk.pop("native_finish_reason", None)
