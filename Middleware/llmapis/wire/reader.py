@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 READ_SIZE = 65536
 MAX_CHUNK_HEAD = 16 * 1024
+AFTER_CHUNK = -1
+TRAILERS = -2
 
 
 class BodyCut(ConnectionError):
@@ -44,24 +46,38 @@ class ChunkedFraming:
         self.done = False
         self._held = b""
         self._left = 0
-        """Bytes of the current chunk; 0: a chunk head comes; -1: the line end after a chunk; -2: trailers."""
+        """Bytes of the current chunk that have not come; 0: a chunk's head comes; AFTER_CHUNK; TRAILERS."""
 
     def feed(self, data: bytes) -> bytes:
         if self._held:
             data = self._held + data
-        position, end, left = 0, len(data), self._left
-        parts = []
+        parts: list[bytes] = []
+        position, left = 0, self._left
+        if left > 0 and len(data) > left:
+            parts.append(data[:left])
+            position, left = left, AFTER_CHUNK
+        if left == AFTER_CHUNK and data[position : position + 2] == b"\r\n":
+            position, left = position + 2, 0
+        if left == 0:
+            position = _whole_chunks(data, position, parts)
+        position, left = self._step_by_step(data, position, left, parts)
+        self._left = left
+        self._held = data[position:]
+        if len(self._held) > MAX_CHUNK_HEAD:
+            raise BodyFault("a transfer chunk has no readable size")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _step_by_step(self, data: bytes, position: int, left: int, parts: list[bytes]) -> tuple[int, int]:
+        """What is cut in the middle of a chunk, is the last one, or looks unusual. Gives the new position and
+        state."""
+        end = len(data)
         while position < end:
             if left > 0:
-                stop = position + left
-                if stop > end:
-                    parts.append(data[position:])
-                    left = stop - end
-                    position = end
-                    break
-                parts.append(data[position:stop])
-                position, left = stop, -1
-            elif left == -1:
+                piece = data[position : position + left]
+                parts.append(piece)
+                position += len(piece)
+                left = left - len(piece) or AFTER_CHUNK
+            elif left == AFTER_CHUNK:
                 if data[position : position + 2] == b"\r\n":
                     position += 2
                 elif data[position : position + 1] == b"\n":
@@ -75,18 +91,34 @@ class ChunkedFraming:
                 line_end = data.find(b"\n", position)
                 if line_end < 0:
                     break
+                line = data[position:line_end]
+                position = line_end + 1
                 if left == 0:
-                    left = _chunk_size(data[position:line_end]) or -2
-                elif not data[position:line_end].strip():
+                    left = _chunk_size(line) or TRAILERS
+                elif not line.strip():
                     self.done = True
                     position = end
-                    break
-                position = line_end + 1
-        self._left = left
-        self._held = data[position:]
-        if len(self._held) > MAX_CHUNK_HEAD:
-            raise BodyFault("a transfer chunk has no readable size")
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return position, left
+
+
+def _whole_chunks(data: bytes, position: int, parts: list[bytes]) -> int:
+    """Take the chunks that are whole and plain, from a chunk's head on; gives the position behind them."""
+    end = len(data)
+    while True:
+        line_end = data.find(b"\r\n", position)
+        digits = data[position:line_end]
+        if line_end < 0 or not digits.isalnum():
+            return position
+        try:
+            size = int(digits, 16)
+        except ValueError:
+            return position
+        begin = line_end + 2
+        stop = begin + size
+        if not size or stop + 2 > end or data[stop : stop + 2] != b"\r\n":
+            return position
+        parts.append(data[begin:stop])
+        position = stop + 2
 
 
 class CountedFraming:
