@@ -7,15 +7,18 @@ would write or leave the process is not run. Files are read, never written. Sour
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import JsonObject
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.llm_api import ServiceCall
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.utilities.sensitive_logging_utils import MASK, masked, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
 from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
@@ -26,8 +29,7 @@ from Middleware.workflows.processors.run import Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
-SECRET_HEADERS = ("authorization", "x-api-key", "api-key", "cookie", "proxy-authorization")
-MASK = "***"
+_SECRET_HEADER = re.compile("auth|cookie|key|passw|secret|token", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +171,16 @@ def _sent(prepared: Prepared) -> Sent:
         schema=call.schema,
     )
     headers = {
-        name: MASK if name.lower() in SECRET_HEADERS else value
+        name: MASK if _is_secret(name, service.endpoint) else value
         for name, value in handler.request_headers().items()
     }
-    return Sent(handler._get_api_endpoint_url(), headers, body)
+    return Sent(masked(handler._get_api_endpoint_url(), handler.settings.api_key), headers, body)
+
+
+def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
+    """Claims that a header may hold a key: by its name, or because it is filled from the environment."""
+    written = {name.lower(): str(value) for name, value in (endpoint.raw.get("extraHeaders") or {}).items()}
+    return bool(_SECRET_HEADER.search(header)) or "${" in written.get(header.lower(), "")
 
 
 def _filled_fields(context: ExecutionContext) -> JsonObject:
@@ -184,7 +192,9 @@ def _filled_fields(context: ExecutionContext) -> JsonObject:
             return [filled(item) for item in value]
         return context.fill(value) if isinstance(value, str) else value
 
-    return {name: filled(value) for name, value in context.config.items() if name not in left_out}
+    fields = {name: filled(value) for name, value in context.config.items() if name not in left_out}
+    shown: JsonObject = masked_config(fields)
+    return shown
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from Middleware.workflows.managers.dry_run import MASK, DryRun
+from Middleware.utilities.sensitive_logging_utils import MASK
+from Middleware.workflows.managers.dry_run import DryRun
 
 
 def ask(endpoint: str = "chat", **fields: Any) -> dict[str, Any]:
@@ -43,13 +44,22 @@ class TestWalk:
         """One text for every model."""
         assert walked(ask(), stub="s", stream=stream)[1] == "s"
 
-    def test_what_would_be_sent_is_kept_without_keys(self, walked, house):
-        """URL, headers and body; keys are masked."""
-        house.endpoint("chat", apiKey="secret")
+    def test_what_would_be_sent_is_kept_without_keys(self, walked, house, monkeypatch):
+        """URL, headers and body; keys are masked wherever they stand."""
+        monkeypatch.setenv("HEADRACE_TEST_TEAM", "secret-team")
+        extra = {"X-Goog-Api-Key": "secret-2", "X-Team": "${ENV:HEADRACE_TEST_TEAM}", "X-Title": "shown"}
+        house.endpoint(
+            "chat", apiKey="secret-1", endpoint="http://me:secret-3@model.test", extraHeaders=extra
+        )
         sent = walked(ask())[0].nodes[0].sent[0]
-        assert sent.url == "http://model.test"
+        assert sent.url == f"http://me:{MASK}@model.test"
         assert sent.headers["Authorization"] == MASK
-        assert "secret" not in sent.text()
+        assert "secret" not in sent.text() and "X-Title: shown" in sent.text()
+
+    def test_keys_in_fields_are_masked(self, walked):
+        """A node may carry headers of its own."""
+        node = {"type": "StaticResponse", "content": "x", "headers": {"Authorization": "Bearer secret"}}
+        assert "secret" not in "".join(walked(node, ask())[0].nodes[0].lines())
 
     def test_nothing_is_written(self, walked, tmp_path):
         """Neither files of nodes nor times of a discussion; the notes say what would be."""
