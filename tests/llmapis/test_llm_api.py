@@ -364,6 +364,19 @@ class TestCancellation:
         assert seen.wait(5)
         assert made is None or not made.is_busy()
 
+    def test_closing_from_another_thread(self, serve, rig, configs, service):
+        """The thread that waits for bytes wakes up and finds the end."""
+        server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD), peer.closed()))
+        configs.endpoint("E", server.url)
+        batches, results = service().stream_batches(HELLO), []
+        thread = threading.Thread(target=lambda: results.append([b for b in batches if b]))
+        thread.start()
+        while not batches._batches._batches.gi_running:
+            time.sleep(0.001)
+        batches.close()
+        thread.join(5)
+        assert results == [[]]
+
     def test_kobold_gets_its_abort_call(self, serve, rig, configs, service):
         """In the background, after the socket was shut."""
         aborted = threading.Event()

@@ -90,8 +90,12 @@ class _Recorded:
 
     @property
     def is_connected(self: Any) -> bool:
-        fresh = time.monotonic() - self.idle_since < IDLE_S
-        return fresh and bool(super().is_connected)  # type: ignore[misc]
+        """Whether a pooled connection may be used: not idle for too long, not closed by the server, and
+        leading to an address that the current call was told to use."""
+        if time.monotonic() - self.idle_since >= IDLE_S or not super().is_connected:  # type: ignore[misc]
+            return False
+        handle = current_handle()
+        return handle is None or not handle.pinned or self.sock.getpeername()[0] in handle.pinned
 
 
 class RecordedHTTPConnection(_Recorded, HTTPConnection):

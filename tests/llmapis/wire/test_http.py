@@ -287,6 +287,16 @@ class TestPool:
         assert body_of(transport, url, AbortHandle(pinned=("127.0.0.1",))) == TEXT
         assert server.requests[0]["headers"]["host"] == f"llm.invalid:{server.port}"
 
+    def test_a_pooled_connection_to_another_address_is_not_used(self, serve, rig, transport):
+        """A pinned call does not end up where an earlier DNS answer led."""
+        server = serve(answering(rig.head(content_length="22") + TEXT, keep=True))
+        url = f"http://localhost:{server.port}"
+        assert body_of(transport, url) == TEXT
+        assert body_of(transport, url, AbortHandle(pinned=("127.0.0.1",))) == TEXT
+        with pytest.raises(BackendError):
+            body_of(transport, url, AbortHandle(pinned=("127.0.0.2",)), tries=1)
+        assert len(server.requests) == 2
+
 
 class TestFailures:
     STATUSES: ClassVar = [

@@ -5,6 +5,7 @@ backends.md 15.4."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
@@ -44,7 +45,13 @@ class OpenStream(Iterator[Batch]):
         return next(self._batches)
 
     def close(self) -> None:
-        """Stop. Before the finishing dict this is a cancellation: the backend is told to stop as well."""
+        """Stop. Before the finishing dict this is a cancellation: the backend is told to stop as well.
+
+        From another thread than the one that is pulling: that one ends the call, as soon as it wakes up.
+        """
+        if inspect.getgeneratorstate(self._batches) == inspect.GEN_RUNNING:
+            self._ending.handle.abort()
+            return
         self._ending.end("closed", CLOSE_DRAIN_S)
         self._batches.close()
 
