@@ -39,6 +39,7 @@ def start_model_server(port: int, **settings: Any) -> Any:
 
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(model_path())
+    parameters.model_alias = {"smollm2"}
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = port
     parameters.n_ctx, parameters.n_parallel = 8192, 4

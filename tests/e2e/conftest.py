@@ -45,7 +45,10 @@ def write(path: Path, content: Any) -> None:
 
 
 def write_tree(public: Path, users: Mapping[str, Mapping[str, Any]], backend_url: str) -> None:
-    """`users`: name -> `{"user": settings, "endpoints": {name: file}, "workflows": {name: nodes}}`, each over a default."""
+    """`users`: name -> `{"user": settings, "endpoints": {name: file}, "workflows": {name: nodes}}`, each over a default.
+
+    `"presets"`: `<type>/<name>` -> file.
+    """
     configs = public / "Configs"
     configs.mkdir(parents=True)
     for folder in ("ApiTypes", "PromptTemplates"):
@@ -58,6 +61,8 @@ def write_tree(public: Path, users: Mapping[str, Mapping[str, Any]], backend_url
                 configs / "Endpoints" / user / f"{name}.json",
                 {"endpoint": backend_url, **ENDPOINT, **endpoint},
             )
+        for name, preset in parts.get("presets", {}).items():
+            write(configs / "Presets" / f"{name}.json", preset)
         for name, nodes in {"Chat": [NODE], **parts.get("workflows", {})}.items():
             write(configs / "Workflows" / user / f"{name}.json", nodes)
 
@@ -66,6 +71,7 @@ class Server:
     """`python server.py`, started and awaited; ended by `stop`."""
 
     def __init__(self, public: Path, users: Mapping[str, Any], arguments: tuple[str, ...]) -> None:
+        self.public = public
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = public / "server.log"
