@@ -58,6 +58,7 @@ class _Recorded:
 
     scheme = "http"
     idle_since = 0.0
+    _outbox: list[bytes] | None = None
 
     def _new_conn(self: Any) -> socket.socket:
         handle = current_handle()
@@ -86,7 +87,19 @@ class _Recorded:
         if handle is not None and self.sock is not None:
             handle.reused = not handle.connected
             handle.attach(self.sock)
-        super().request(*args, **kwargs)  # type: ignore[misc]
+        self._outbox = outbox = []
+        try:
+            super().request(*args, **kwargs)  # type: ignore[misc]
+        finally:
+            self._outbox = None
+        self.send(b"".join(outbox))
+
+    def send(self: Any, data: Any) -> None:
+        """While a request is put together its parts are gathered: head and body leave in one write."""
+        if self._outbox is not None and isinstance(data, bytes):
+            self._outbox.append(data)
+        else:
+            super().send(data)  # type: ignore[misc]
 
     @property
     def is_connected(self: Any) -> bool:

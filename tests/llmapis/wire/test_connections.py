@@ -284,3 +284,24 @@ def test_under_gevent():
     command = [sys.executable, "-W", "ignore", "-c", GEVENT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "good\n", done.stderr
+
+
+def test_head_and_body_of_a_request_leave_in_one_write():
+    """A write is a system call: it costs more than all else about sending a request."""
+    ours, theirs = socket.socketpair()
+    writes = []
+
+    class Counting:
+        def sendall(self, data):
+            writes.append(bytes(data))
+            ours.sendall(data)
+
+        def __getattr__(self, name):
+            return getattr(ours, name)
+
+    connection = RecordedHTTPConnection("127.0.0.1", 80)
+    connection.sock = Counting()
+    with ours, theirs:
+        connection.request("POST", "/x", body=b'{"a": 1}', headers={"Content-Type": "application/json"})
+        assert len(writes) == 1
+        assert writes[0].startswith(b"POST /x HTTP/1.1\r\n") and writes[0].endswith(b'\r\n\r\n{"a": 1}')
