@@ -87,7 +87,8 @@ class _Recorded:
         if handle is not None and self.sock is not None:
             handle.reused = not handle.connected
             handle.attach(self.sock)
-        self._outbox = outbox = []
+        outbox: list[bytes] = []
+        self._outbox = outbox
         try:
             super().request(*args, **kwargs)  # type: ignore[misc]
         finally:
