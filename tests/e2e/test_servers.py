@@ -1,0 +1,298 @@
+"""The same promises under every server: heartbeats, hang-ups, cancellation, the gate, an orderly end.
+
+waitress as `server.py` starts it, and gunicorn with gevent workers (frontend-api.md 2, 11, 13, 15).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.e2e.conftest import HOUSE, Server, write_tree
+from tests.e2e.fake_backend import Reply
+
+pytestmark = pytest.mark.e2e
+
+SOON_S = 0.5
+"""Within this time a hang-up must have reached the backend; the machine may be slow, so tests allow some more."""
+USERS = {
+    "ann": {
+        "workflows": {
+            "Chat": [{"title": "Answer", "type": "Standard", "endpointName": "Model", "lastMessagesToSendInsteadOfPrompt": 5}],
+        }
+    },
+    "after": {
+        "workflows": {
+            "Chat": [
+                {"type": "StaticResponse", "content": "done.", "returnToUser": True},
+                {"type": "Standard", "endpointName": "Model", "prompt": "afterwards {chat_user_prompt_last_one}"},
+            ]
+        }
+    },
+}  # fmt: skip
+
+
+class Gunicorn(Server):
+    """The same application behind gunicorn with one gevent worker."""
+
+    def __init__(self, public, users, arguments):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._log = public / "server.log"
+        words = [
+            "--PublicDirectory",
+            str(public),
+            *[w for user in users for w in ("--User", user)],
+            *arguments,
+        ]
+        call = f"server:get_application({', '.join(map(repr, words))})"
+        command = [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "-k",
+            "gevent",
+            "-w",
+            "1",
+            "-b",
+            f"127.0.0.1:{self.port}",
+            call,
+        ]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=HOUSE, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            )
+        self._wait_until_ready()
+
+
+@pytest.fixture(scope="module", params=["waitress", "gunicorn"])
+def start(request, backend, tmp_path_factory):
+    """`start(*arguments)` gives a server of this kind."""
+    servers = []
+
+    def started(*arguments):
+        public = tmp_path_factory.mktemp("public")
+        write_tree(public, USERS, backend.url)
+        servers.append((Gunicorn if request.param == "gunicorn" else Server)(public, USERS, arguments))
+        return servers[-1]
+
+    yield started
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(start):
+    return start("--concurrency", "0")
+
+
+@pytest.fixture(scope="module")
+def gated(start):
+    return start("--concurrency", "1")
+
+
+def ask(mark, *, user="ann"):
+    return {"model": user, "messages": [{"role": "user", "content": mark}]}
+
+
+def post(server, path, body, headers=None):
+    """An open connection with the request sent: closing it is the hang-up."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request(
+        "POST", path, json.dumps(body), {"Content-Type": "application/json", **(headers or {})}
+    )
+    connection.wire = connection.sock  # an answer takes the socket away from it
+    return connection
+
+
+def hang_up(connection):
+    connection.wire.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+def left_the_backend(call, since):
+    """How long it took until the backend's connection was closed."""
+    assert call.hung_up.wait(5), "the backend's connection stayed open"
+    return time.monotonic() - since
+
+
+class TestHeartbeats:
+    @pytest.mark.parametrize(
+        ("path", "is_beat"),
+        [("/v1/chat/completions", lambda unit: unit == b":"), ("/api/chat", lambda unit: b'"content":""' in unit and b'"done":false' in unit)],
+        ids=["sse", "lines"],
+    )  # fmt: skip
+    def test_a_silent_backend(self, server, backend, path, is_beat):
+        """One a second, each a valid unit; then the text and one end mark."""
+        mark = f"silent-{server.port}-{path.count('v')}"
+        backend.on(mark, Reply(["late "], gap_s=0.0))
+        backend.on(mark, Reply(["", "late "], gap_s=3.3))
+        status, body = server.post(path, {**ask(mark), "stream": True})
+        units = [unit for unit in body.split(b"\n\n" if "v1" in path else b"\n") if unit]
+        assert status == 200 and sum(map(is_beat, units)) >= 2
+        assert b"late" in body
+        assert units[-1] == b"data: [DONE]" if "v1" in path else b'"done":true' in units[-1]
+
+
+class TestHangUps:
+    @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+    def test_while_the_backend_reads_the_prompt(self, server, backend, stream):
+        """No client, no generation: its connection is closed at once."""
+        mark = f"prefill-{server.port}-{stream}"
+        backend.on(mark, Reply([], hangs=True))
+        connection = post(server, "/v1/chat/completions", {**ask(mark), "stream": stream})
+        call = backend.wait_for_call(mark)
+        since = time.monotonic()
+        hang_up(connection)
+        assert left_the_backend(call, since) < 3 * SOON_S
+
+    def test_in_mid_stream(self, server, backend):
+        """The same between two tokens."""
+        mark = f"middle-{server.port}"
+        backend.on(mark, Reply(["one "] * 3, hangs=True))
+        connection = post(server, "/api/chat", {**ask(mark), "stream": True})
+        response = connection.getresponse()
+        assert b"one" in response.readline()
+        since = time.monotonic()
+        hang_up(connection)
+        assert left_the_backend(backend.wait_for_call(mark), since) < 3 * SOON_S
+
+    def test_while_it_waits_for_its_turn(self, gated, backend):
+        """It leaves the queue: no node of it ever runs."""
+        first, second = f"first-{gated.port}", f"second-{gated.port}"
+        backend.on(first, Reply(["x"], hangs=True))
+        holder = post(gated, "/v1/chat/completions", {**ask(first), "stream": False})
+        backend.wait_for_call(first)
+        waiter = post(gated, "/v1/chat/completions", {**ask(second), "stream": True})
+        time.sleep(0.3)
+        hang_up(waiter)
+        time.sleep(0.3)
+        hang_up(holder)
+        status, body = gated.post("/v1/chat/completions", ask("free again"))
+        assert status == 200 and b"free again" in body
+        assert backend.calls(second) == []
+
+    def test_after_the_end_mark_nothing_is_cancelled(self, server, backend):
+        """That is the normal end."""
+        mark = f"rest-{server.port}"
+        backend.on(mark, Reply(["a ", "b "], gap_s=0.3))
+        status, body = server.post("/v1/chat/completions", {**ask(mark, user="after"), "stream": True})
+        call = backend.wait_for_call(mark)
+        assert status == 200 and b"done." in body and body.endswith(b"data: [DONE]\n\n")
+        assert not call.hung_up.wait(1)
+
+
+class TestCancel:
+    def test_a_stream_ends_properly(self, server, backend):
+        """DELETE by the id of the header: finish chunk and end mark, and the backend is left."""
+        mark = f"cancel-{server.port}"
+        backend.on(mark, Reply(["one "], hangs=True))
+        connection = post(server, "/v1/chat/completions", {**ask(mark), "stream": True})
+        response = connection.getresponse()
+        status, body = server.request(
+            "DELETE", f"/v1/chat/completions/chatcmpl-{response.getheader('X-Request-Id')}"
+        )
+        assert status == 200
+        assert b"active" not in body, server.log[-3000:]
+        text = response.read()
+        assert b'"finish_reason":"stop"' in text and text.endswith(b"data: [DONE]\n\n")
+        assert backend.wait_for_call(mark).hung_up.wait(3)
+        connection.close()
+
+    def test_a_retry_takes_the_place_of_its_orphan(self, gated, backend):
+        """At a limit of one the retry does not wait behind the request that it replaces."""
+        mark, key = f"orphan-{gated.port}", {"X-Idempotency-Key": "again"}
+        backend.on(mark, Reply(["one "], hangs=True))
+        orphan = post(gated, "/v1/chat/completions", {**ask(mark), "stream": False}, key)
+        backend.wait_for_call(mark)
+        retry = post(gated, "/v1/chat/completions", {**ask("second try"), "stream": False}, key)
+        assert b"second try" in retry.getresponse().read()
+        assert orphan.getresponse().status == 499
+        orphan.close()
+        retry.close()
+
+
+def test_lists_do_not_wait_for_the_gate(gated, backend):
+    """Nor do other routes."""
+    mark = f"busy-{gated.port}"
+    backend.on(mark, Reply(["x"], hangs=True))
+    holder = post(gated, "/v1/chat/completions", {**ask(mark), "stream": True})
+    backend.wait_for_call(mark)
+    assert gated.request("GET", "/v1/models", timeout_s=2)[0] == 200
+    assert gated.request("POST", "/api/show", {"model": "ann"}, timeout_s=2)[0] == 200
+    hang_up(holder)
+
+
+class TestShutdown:
+    @pytest.fixture
+    def own(self, launch):
+        return launch(USERS, "--concurrency", "0")
+
+    def test_sigterm_cancels_what_is_unanswered(self, own, backend):
+        """The stream ends properly; exit status 0."""
+        mark = f"stop-{own.port}"
+        backend.on(mark, Reply(["one "], hangs=True))
+        connection, response = own.open_stream("/v1/chat/completions", ask(mark))
+        assert b"role" in response.readline()
+        own.process.send_signal(signal.SIGTERM)
+        assert response.read().endswith(b"data: [DONE]\n\n")
+        assert own.process.wait(10) == 0
+        connection.close()
+
+    def test_nodes_after_an_answer_may_end(self, own, backend):
+        """They have half a minute."""
+        mark = f"late-{own.port}"
+        backend.on(mark, Reply(["a ", "b "], gap_s=0.7))
+        own.post("/v1/chat/completions", ask(mark, user="after"))
+        call = backend.wait_for_call(mark)
+        own.process.send_signal(signal.SIGTERM)
+        assert own.process.wait(10) == 0
+        assert not call.hung_up.is_set()
+
+    def test_a_second_signal_ends_the_wait(self, own, backend):
+        """At once."""
+        mark = f"now-{own.port}"
+        backend.on(mark, Reply(["a "], hangs=True))
+        own.post("/v1/chat/completions", ask(mark, user="after"))
+        backend.wait_for_call(mark)
+        own.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        own.process.send_signal(signal.SIGINT)
+        assert own.process.wait(5) == 0
+
+
+class TestStart:
+    def test_the_ready_line(self, start):
+        """Only `server.py` prints one; both answer."""
+        server = start("--concurrency", "2")
+        assert server.request("GET", "/health")[0] == 200
+        if "gunicorn" not in server.log:
+            assert (
+                f"listening on {server.url} users=ann,after concurrency=2/wilmer" in server.log.splitlines()
+            )
+
+    def test_a_port_that_is_taken(self, launch):
+        """Exit status 1 and a line that says so."""
+        server = launch(USERS)
+        taken = subprocess.run(
+            [sys.executable, "server.py", "--port", str(server.port)],
+            cwd=HOUSE,
+            capture_output=True,
+            timeout=60,
+        )
+        assert taken.returncode == 1 and b"cannot listen" in taken.stderr
+
+    @pytest.mark.parametrize("name", ["run_waitress.py", "run_eventlet.py"])
+    def test_the_old_names(self, name):
+        """Are the same program."""
+        shown = subprocess.run([sys.executable, name, "--help"], cwd=HOUSE, capture_output=True, timeout=60)
+        assert shown.returncode == 0 and b"--concurrency-level" in shown.stdout
