@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import signal
+import socket
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ from Middleware.services.cancellation_service import cancellation_service
 
 logger = logging.getLogger(__name__)
 
+BACKLOG = 1024
 CANCEL_S = 5.0
 """How long a stop waits for the requests that it cancelled."""
 REST_S = 30.0
@@ -34,27 +36,27 @@ REST_S = 30.0
 
 def serve(launch: Launch, server: ApiServer) -> int:
     """Serve until SIGTERM or SIGINT; then exit status 0. 1 when the port cannot be bound."""
-    dispatchers: dict[int, Any] = {}
     try:
-        waitress = create_server(
-            server.app,
-            map=dispatchers,
-            host=launch.host,
-            port=launch.port,
-            threads=launch.threads,
-            channel_timeout=14400,
-            connection_limit=4000,
-            backlog=1024,
-            channel_request_lookahead=1,
-            asyncore_use_poll=True,
-            url_scheme="http",
-            expose_tracebacks=False,
-            clear_untrusted_proxy_headers=True,
-            ident=None,
-        )
+        listening = _bound(launch)
     except OSError as error:
         print(f"cannot listen on {launch.host}:{launch.port}: {error}", file=sys.stderr)
         return 1
+    dispatchers: dict[int, Any] = {}
+    waitress = create_server(
+        server.app,
+        map=dispatchers,
+        sockets=[listening],
+        threads=launch.threads,
+        channel_timeout=14400,
+        connection_limit=4000,
+        backlog=BACKLOG,
+        channel_request_lookahead=1,
+        asyncore_use_poll=True,
+        url_scheme="http",
+        expose_tracebacks=False,
+        clear_untrusted_proxy_headers=True,
+        ident=None,
+    )
     listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
     signals = _Signals()
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
@@ -63,6 +65,12 @@ def serve(launch: Launch, server: ApiServer) -> int:
     signals.wait()
     _stop(server, listeners, signals)
     return 0
+
+
+def _bound(launch: Launch) -> socket.socket:
+    """The listening socket. Raises OSError."""
+    family = socket.AF_INET6 if ":" in launch.host else socket.AF_INET
+    return socket.create_server((launch.host, launch.port), family=family, backlog=BACKLOG)
 
 
 class _Signals:

@@ -1,0 +1,139 @@
+"""Bound, announced, and brought to an orderly end (frontend-api.md 2.3). Real processes: tests/e2e/test_servers.py."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from Middleware.api import serving, startup
+from Middleware.api.launch_arguments import parse
+from Middleware.api.request_life import RequestLife
+from Middleware.services.cancellation_service import cancellation_service
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch):
+    """Neither logging nor the engine; signal handlers and the collector as they were."""
+    monkeypatch.setattr(startup, "configure_logging", lambda *given: None)
+    monkeypatch.setattr(serving, "warm_up", lambda: None)
+    monkeypatch.setattr(serving.gc, "freeze", lambda: None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def prepared(configs, tmp_path):
+    """(launch, server) on a free port with few threads."""
+
+    def make(*words):
+        launch = parse(("--PublicDirectory", str(tmp_path), "--User", "mira", "--threads", "4", *words))
+        return launch, startup.prepare(launch)
+
+    return make
+
+
+def when_listening(capsys, action):
+    """Run `action(port)` in a thread as soon as the ready line is there, then stop the server."""
+
+    def wait():
+        said, end = "", time.monotonic() + 10
+        while time.monotonic() < end:
+            said += capsys.readouterr().out
+            if found := re.search(r"listening on http://\S+:(\d+) users=mira concurrency=1/wilmer", said):
+                action(int(found[1]), said)
+                break
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_it_serves_until_a_signal(prepared, capsys):
+    """The ready line is there when it answers; exit status 0."""
+    seen = []
+
+    def ask(port, said):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", "/health")
+        seen.append((connection.getresponse().status, "--listen opens it" in said))
+        connection.close()
+
+    thread = when_listening(capsys, ask)
+    assert serving.serve(*prepared("--port", "0")) == 0
+    thread.join(10)
+    assert seen == [(200, True)]
+
+
+def test_a_stop_closes_the_port_and_cancels_what_is_unanswered(prepared, capsys):
+    """What has been answered may end."""
+    launch, server = prepared("--port", "0")
+    waiting, answered = RequestLife("waiting"), RequestLife("answered")
+    answered.stop_watching()
+    refused = []
+
+    def begin(port, said):
+        server.door.lives |= {waiting, answered}
+        aborted = threading.Event()
+        cancellation_service.register_abort_callback("waiting", aborted.set)
+
+        def end():
+            assert aborted.wait(10)
+            server.door.lives.discard(waiting)
+            with socket.socket() as probe:
+                refused.append(probe.connect_ex(("127.0.0.1", port)))
+            server.door.lives.discard(answered)
+
+        threading.Thread(target=end).start()
+
+    thread = when_listening(capsys, begin)
+    assert serving.serve(launch, server) == 0
+    thread.join(10)
+    cancellation_service.acknowledge_cancellation("waiting")
+    assert not cancellation_service.is_cancelled("answered") and refused[0] != 0
+
+
+def test_a_second_signal_ends_the_wait(prepared, capsys, caplog):
+    """With a word about what was left."""
+    launch, server = prepared("--port", "0")
+    life = RequestLife("slow")
+    life.stop_watching()
+
+    def begin(port, said):
+        server.door.lives.add(life)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    thread = when_listening(capsys, begin)
+    assert serving.serve(launch, server) == 0
+    thread.join(10)
+    assert "stopped while 1 requests had nodes to run" in caplog.text
+
+
+def test_a_port_that_is_taken(prepared, capsys):
+    """Exit status 1 and a line that says so."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert serving.serve(*prepared("--port", str(taken.getsockname()[1]))) == 1
+    assert "cannot listen on 127.0.0.1" in capsys.readouterr().err
+
+
+def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, caplog):
+    """It is logged."""
+
+    def failing():
+        raise OSError("no")
+
+    monkeypatch.setattr(serving, "warm_up", failing)
+    serving._warm_up()
+    assert "the check of the configuration failed" in caplog.text

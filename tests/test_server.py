@@ -1,0 +1,67 @@
+"""The entry point: an application for gunicorn, a command, or a server (frontend-api.md 2.1)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+import server
+from Middleware.api import serving, startup
+from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+
+HOUSE = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _undo(monkeypatch):
+    monkeypatch.setattr(startup, "configure_logging", lambda *given: None)
+    before = launch_facts()
+    server.get_application.cache_clear()
+    yield
+    server.get_application.cache_clear()
+    set_launch_facts(before)
+
+
+def test_an_application_of_words():
+    """Built once for the same words."""
+    application = server.get_application("--User", "demo")
+    assert isinstance(application, Flask)
+    assert server.get_application("--User", "demo") is application
+    assert application.test_client().get("/api/tags").json["models"][0]["name"] == "demo"
+
+
+def test_application_is_built_when_it_is_read():
+    """Of no words: the pointer user."""
+    assert server.application is server.get_application()
+
+
+def test_other_names_do_not_exist():
+    """The module has no more of them."""
+    with pytest.raises(AttributeError, match="no attribute 'app'"):
+        _ = server.app
+
+
+def test_importing_starts_nothing():
+    """Neither Flask nor the engine is loaded."""
+    code = "import server, sys; print([m for m in ('flask', 'waitress', 'Middleware.workflows') if m in sys.modules])"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=60
+    )
+    assert shown.stdout.strip() == "[]"
+
+
+def test_a_command_runs_instead_of_serving(tmp_path, capsys):
+    """Its exit status is the process's."""
+    assert server.main(["--schemas", str(tmp_path)]) == 0
+    assert "schemas" in capsys.readouterr().out
+
+
+def test_without_a_command_it_serves(monkeypatch):
+    """With the words of the command line."""
+    monkeypatch.setattr(serving, "serve", lambda launch, made: launch.port)
+    monkeypatch.setattr(sys, "argv", ["server.py", "--User", "demo", "--port", "7"])
+    assert server.main() == 7
