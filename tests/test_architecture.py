@@ -10,7 +10,15 @@ import pytest
 HOUSE = Path(__file__).resolve().parents[1]
 ROOT = HOUSE / "Middleware"
 FLOORS = ("common", "config", "utilities", "services", "llmapis", "workflows", "api")  # low to high
-ROOMS = ("models", "variables", "dispatch", "memory", "handlers", "processors", "managers")  # of workflows, low to high
+ROOMS = (
+    "models",
+    "variables",
+    "dispatch",
+    "memory",
+    "handlers",
+    "processors",
+    "managers",
+)  # of workflows, low to high
 SIDE_ROOMS = ("tools", "streaming")  # of workflows: know none of the others
 FILES = sorted(ROOT.glob("*/**/*.py"))
 
@@ -79,12 +87,16 @@ def test_a_library_is_known_in_one_place(library: str) -> None:
     assert not strangers
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if relative(p).split("/")[0] in ("common", "cleaning")], ids=relative)
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if relative(p).split("/")[0] in ("common", "cleaning")], ids=relative
+)
 def test_ground_floor_is_standard_library_only(path: Path) -> None:
     """`common` and `cleaning` need nothing that must be installed."""
     import sys
 
-    outside = {name.split(".")[0] for name in imported_names(path)} - set(sys.stdlib_module_names) - {"Middleware"}
+    outside = (
+        {name.split(".")[0] for name in imported_names(path)} - set(sys.stdlib_module_names) - {"Middleware"}
+    )
     assert not outside
 
 
@@ -107,7 +119,9 @@ def test_a_plug_in_brings_its_test(path: Path) -> None:
 def test_no_circle_of_modules() -> None:
     """A module never reaches itself through its imports."""
     modules = {"Middleware." + relative(p)[:-3].replace("/", ".").removesuffix(".__init__"): p for p in FILES}
-    graph = {name: {n for n in imported_names(p) if n in modules and n != name} for name, p in modules.items()}
+    graph = {
+        name: {n for n in imported_names(p) if n in modules and n != name} for name, p in modules.items()
+    }
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ VALID_NODE_TYPES = NamesView()
 """The names of the node types: a live view that `workflows/handlers/registry.py` fills. Scripts import it."""
 
 TICK_S = 1.0
-"""A stream that has nothing to say gives an empty batch at least this often, so that heartbeats can go out."""
+"""A stream that has nothing to say gives an empty batch at least this often: heartbeats can go out."""
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """A longer line of a backend stream is an error, not memory."""

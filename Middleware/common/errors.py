@@ -9,7 +9,8 @@ MiddlewareError            status_hint 500
         Forbidden          403  origin or host not allowed
     ServerBusy             503  no free slot in time, or the queue is full
     WorkflowError          a node failed (workflow, node number, title, type); its status is that of its cause
-    BackendError           502  a backend failed (endpoint name, kind); the kind may name another status (also a RuntimeError)
+    BackendError           502  a backend failed (endpoint name, kind), also a RuntimeError; the kind may name
+                                another status
         SlotTimeout        503  no free slot for an outgoing call in time (also a TimeoutError)
     RequestCancelled       499  the request was cancelled; never a failure
     EarlyTermination       a run ends here by design (a lock that is held); never a failure
@@ -21,7 +22,7 @@ from typing import Any
 
 
 class MiddlewareError(Exception):
-    """Root of the tree. `status_hint`: HTTP status to the client; `code`: its machine-readable name, or None."""
+    """Root of the tree. `status_hint`: HTTP status to the client; `code`: its name for programs, or None."""
 
     status_hint: int = 500
     code: str | None = None
@@ -78,7 +79,8 @@ class ServerBusy(MiddlewareError):
 class WorkflowError(MiddlewareError):
     """A node failed. Made once, by the loop, around the narrow error (`__cause__`).
 
-    `workflow`: file below the config root, `node`: 1-based number, `chain`: workflow names from the first to the innermost.
+    `workflow`: file below the config root, `node`: 1-based number, `chain`: workflow names from the first to
+    the innermost.
     """
 
     def __init__(
@@ -123,7 +125,8 @@ class BackendError(MiddlewareError, RuntimeError):
     """A backend failed.
 
     `kind`: a key of KIND_STATUS. `status`: the backend's HTTP status, or None when there was no answer.
-    `native`: its error body, at most 4 KiB of it. `retry_after_s`: what it asked for. Never holds a key or a prompt.
+    `native`: its error body, at most 4 KiB of it. `retry_after_s`: what it asked for. Never holds a key or a
+    prompt.
     """
 
     def __init__(
@@ -166,7 +169,9 @@ class RequestCancelled(MiddlewareError):
 
 
 class EarlyTermination(MiddlewareError):
-    """A lock is held: this run and its parents end here. `locked_message`: the answer if nothing was answered yet."""
+    """A lock is held: this run and its parents end here. `locked_message`: the answer if there was none
+    yet.
+    """
 
     def __init__(self, message: str = "", *, locked_message: str = "") -> None:
         self.locked_message = locked_message

@@ -1,4 +1,6 @@
-"""Facts of the process, set once at launch. Reading `API_TYPE` gives the current request's wire format; no setter exists."""
+"""Facts of the process, set once at launch. `API_TYPE` reads the current request's wire format; it has no
+setter.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ INSTALL_DIRECTORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """What the command line said, resolved. `users`: as given; empty = pointer mode (`_current-user.json`)."""
+    """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`)."""
 
     public_directory: Path = INSTALL_DIRECTORY / "Public"
     config_directory: Path = INSTALL_DIRECTORY / "Public" / "Configs"

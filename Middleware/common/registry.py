@@ -1,4 +1,4 @@
-"""The four plug-in tables are made of this: a name -> class table that is checked when a plug-in registers."""
+"""What the four plug-in tables are: a name -> class table that is checked when a plug-in registers."""
 
 from __future__ import annotations
 
@@ -73,6 +73,8 @@ class Registry(Generic[T]):
 
 
 def load_all(package: ModuleType) -> None:
-    """Import every module of `package`, in order of name. An import error is not caught: the start names the module."""
+    """Import every module of `package`, in order of name. An import error is not caught: the start names
+    the module.
+    """
     for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"{package.__name__}.{module}")

@@ -1,7 +1,7 @@
 """What is true for one client request, made at the edge and passed down. Never a module global.
 
-The context variable mirrors it for log lines and for names that are called without it (spec frontend-api.md 1);
-threads that work for a request run in a copied context (`contextvars.copy_context()`).
+The context variable mirrors it for log lines and for names that are called without it (spec frontend-api.md
+1); threads that work for a request run in a copied context (`contextvars.copy_context()`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def _nothing() -> None:
 class RequestContext:
     """One client request.
 
-    `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`; `common`
-    does not look into it). `setup_done()` is called, any number of times, before the request begins to wait for a
-    backend. `workflow_folder` is the shared workflow folder that the model field picked.
+    `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`;
+    `common` does not look into it). `setup_done()` is called, any number of times, before the request begins
+    to wait for a backend. `workflow_folder` is the shared workflow folder that the model field picked.
     """
 
     request_id: str

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
 Message = dict[str, Any]
-"""`{"role": str, "content": str, "images"?: [str], "tool_calls"?: [dict], "tool_call_id"?: str, "name"?: str}`.
-`content` is never null and never a list. Source: spec frontend-api.md 7."""
+"""`{"role": str, "content": str, "images"?: [str], "tool_calls"?: [dict], "tool_call_id"?: str,
+"name"?: str}`. `content` is never null and never a list. Source: spec frontend-api.md 7."""
 
 Messages = list[Message]
 
