@@ -16,7 +16,7 @@ from typing import Any
 
 from Middleware.common.types import NodeConfig
 from Middleware.config import validation
-from Middleware.config.validation import ERROR, WARNING, Finding
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.workflows.handlers.registry import NODES, known_type, node_handler, node_schema
 from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.variables.format_text import placeholder_names
@@ -150,6 +150,8 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
     if config.get("endpointName") and handler.RUNS_DRY and not handler.CALLS_MODEL:
         message = "this node type calls no model; the endpoint only cleans its text"
         yield place.finding("endpointName", WARNING, message)
+    for field, message in handler.config_notes(config):
+        yield place.finding(field, NOTE, message)
     if is_responder and handler.children(config):
         for field in _FOR_OWN_TEXT:
             if config.get(field):

@@ -81,6 +81,10 @@ class WorkflowNodeHandler:
         """The workflows that this node may run, for validation."""
         return []
 
+    def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """What `--validate` should note of a node that is right: (field, sentence)."""
+        return []
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         """What the node would write or call outside, one line each, for a dry run."""
         return []

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
+from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -33,6 +34,9 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
 }
 _STRENGTH = {"OR": 1, "AND": 2}
+
+_QUOTED = re.compile(r"'[^']*'" + r'|"[^"]*"')
+_OUTPUT = re.compile(r"\{agent[0-9]+Output\}")
 
 Truth = bool | str
 """A value of the ordered expression, or the operator `AND` / `OR`."""
@@ -146,6 +150,16 @@ class ConditionalNode(WorkflowNodeHandler):
     SCHEMA: ClassVar[Schema] = {"properties": {"condition": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"condition": {"minLength": 1}}, "required": ["condition"]}
     RUNS_DRY = True
+
+    def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """An output outside of quotes may be a sentence, and then is no operand. Source: nodes.md 6.3."""
+        condition = config.get("condition")
+        if not isinstance(condition, str) or config.get("jinja2"):
+            return []
+        return [
+            ("condition", f"{name} stands without quotes: an output of several words makes this FALSE")
+            for name in dict.fromkeys(_OUTPUT.findall(_QUOTED.sub("", condition)))
+        ]
 
     def handle(self, context: ExecutionContext) -> str:
         condition = context.config.get("condition")
