@@ -16,7 +16,8 @@ from Middleware.api.logging_setup import configure_logging
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
-from Middleware.config.users import load_user, pointer_user
+from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.utilities.file_utils import remove_stale_temporaries
 
 logger = logging.getLogger(__name__)
 
@@ -80,18 +81,38 @@ def check_reachable() -> bool:
 
 
 def warm_up() -> None:
-    """Load the engine, drop the locks of dead instances, check what can be reached: behind the bound port."""
+    """Behind the bound port: load the engine, check what can be reached, and tidy up after dead instances:
+    their locks, their half-written files.
+    """
     importlib.import_module("Middleware.workflows.managers.categorization")
-    run = importlib.import_module("Middleware.workflows.processors.run")
-    locking = importlib.import_module("Middleware.services.locking_service")
-    manager = importlib.import_module("Middleware.workflows.managers.workflow_manager")
     snapshot = default_snapshot()
     for name in served_users():
         try:
             user = load_user(snapshot, name)
         except ConfigError:
             continue
-        database = locking.lock_database(run.lock_folder(user), name)
-        if database.exists():
-            manager.process_services().locking(database).remove_dead()
+        _tidy_up(user)
+        _tell_of_scripts(snapshot, user)
     check_reachable()
+
+
+def _tidy_up(user: UserSettings) -> None:
+    run = importlib.import_module("Middleware.workflows.processors.run")
+    locking = importlib.import_module("Middleware.services.locking_service")
+    manager = importlib.import_module("Middleware.workflows.managers.workflow_manager")
+    database = locking.lock_database(run.lock_folder(user), user.name)
+    if database.exists():
+        manager.process_services().locking(database).remove_dead()
+    remove_stale_temporaries(run.discussions_root(user))
+
+
+def _tell_of_scripts(snapshot: ConfigSnapshot, user: UserSettings) -> None:
+    """Scripts run with the server's rights; without `pythonModuleRoots` they may lie anywhere. Source:
+    tools.md 11.7.
+    """
+    walk = importlib.import_module("Middleware.workflows.managers.user_walk").UserWalk(snapshot, user)
+    if user.python_module_roots is None and "PythonModule" in walk.node_types():
+        logger.info(
+            "user %s: PythonModule nodes may run scripts from any folder; pythonModuleRoots limits them",
+            user.name,
+        )

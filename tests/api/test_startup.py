@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,33 @@ def test_warming_up_drops_dead_locks(configs, facts, tmp_path, caplog):
     database.write_bytes(b"")
     startup.warm_up()
     assert database.stat().st_size > 0
+
+
+def test_warming_up_removes_what_killed_writers_left(configs, facts, tmp_path):
+    """In the folder of the discussions; what is young may still be written."""
+    folder = tmp_path / "DiscussionIds" / "d1"
+    folder.mkdir(parents=True)
+    old, young = folder / ".memories.json.1.tmp", folder / ".memories.json.2.tmp"
+    for file in (old, young):
+        file.write_bytes(b"{")
+    os.utime(old, (0, 0))
+    startup.warm_up()
+    assert not old.exists() and young.exists()
+
+
+@pytest.mark.parametrize(
+    ("user", "node", "told"),
+    [
+        ({}, {"type": "PythonModule", "module_path": "/x.py"}, True),
+        ({"pythonModuleRoots": ["/scripts"]}, {"type": "PythonModule", "module_path": "/x.py"}, False),
+        ({}, {"type": "StaticResponse", "content": "x"}, False),
+    ],
+    ids=["anywhere", "limited", "no-scripts"],
+)
+def test_warming_up_tells_of_scripts_that_may_lie_anywhere(configs, facts, caplog, user, node, told):
+    """Where a workflow that can be reached runs one."""
+    configs("Users/mira.json", {"customWorkflowOverride": True, "customWorkflow": "Main", **user})
+    configs("Workflows/mira/Main.json", [node])
+    with caplog.at_level(logging.INFO):
+        startup.warm_up()
+    assert ("pythonModuleRoots" in caplog.text) is told

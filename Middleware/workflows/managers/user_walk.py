@@ -32,7 +32,7 @@ from Middleware.config.workflows import (
     load_settings,
     load_workflow,
 )
-from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.managers.endpoint_check import endpoint_findings
 from Middleware.workflows.managers.workflow_check import (
     NodePlace,
@@ -116,6 +116,11 @@ class UserWalk:
         folder = paths.endpoint_folder(self._user)
         files = (file for file in self.files_read if file.startswith(folder))
         return sorted(file.removeprefix(folder).removesuffix(".json") for file in files)
+
+    def node_types(self) -> set[str]:
+        """The types of all nodes that are reached."""
+        places = (p for file in self._walked for p in node_places(file, self._snapshot.read(file)))
+        return {known_type(place.config.get("type")) for place in places}
 
     @cached_property
     def _walked(self) -> dict[str, _Reached]:
