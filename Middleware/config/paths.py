@@ -64,7 +64,7 @@ def _stays(value: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _folder(value: str, what: str) -> str:
-    """`<value>/`, or nothing for an empty value. White space and slashes at the end are forgiven."""
+    """`<value>/`, or nothing for an empty value. Slashes at the end are forgiven."""
     value = value.rstrip("/")
     return f"{nested(value, what)}/" if value else ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,8 @@ FORGIVEN = [
     ("trailing-commas", b'{"a": [1, 2,], "b": {"c": 3,},}', {"a": [1, 2], "b": {"c": 3}}),
     ("comma-then-comment", b"[1, // one\n /* none */ ]", [1]),
     ("comma-in-text", b'[",]", ",}",]', [",]", ",}"]),
+    ("whole-character-in-two-escapes", b'["\\ud83d\\ude00"]', ["\U0001f600"]),
+    ("hundred-levels", b"[" * 99 + b"[]" + b"]" * 99, json.loads("[" * 99 + "[]" + "]" * 99)),
     ("empty-list", b"[ /* nothing */ ]", []),
 ]
 
@@ -31,6 +35,18 @@ BROKEN = [
     ("two-commas", b"[1,,]", "line 1, column 4"),
     ("comma-alone", b"[,]", "column 2"),
     ("deep", b"[" * 200_000, "nested too deeply"),
+    (
+        "deeper-than-anything-means",
+        b'{"a":' * 101 + b"1" + b"}" * 101,
+        "nested too deeply: more than 100 levels",
+    ),
+    ("digits-without-end", b'{"a": ' + b"1" * 5000 + b"}", "too many digits"),
+    ("digits-without-end-with-comment", b"// x\n[" + b"1" * 5000 + b"]", "too many digits"),
+    ("not-a-number", b'{"a": NaN}', "NaN is no number"),
+    ("infinity", b'{"a": -Infinity,}', "-Infinity is no number"),
+    ("too-large", b'{"a": 1e999}', "the number 1e999 is too large"),
+    ("half-a-character", b'{"a": "x\\ud83d"}', "\\ud83d is only half of a character"),
+    ("half-a-character-as-key", b'{"\\uDE00": 1} // x', "\\ude00 is only half of a character"),
     ("deep-with-comment", b"//\n" + b"[" * 200_000, "nested too deeply"),
     ("html", b"<html>", "line 1, column 1"),
 ]

@@ -32,6 +32,13 @@ TYPOS = [
     ("user-flag", "Users/a.json", {"allowSharedWorkflows": "no"}, "/allowSharedWorkflows", WARNING, "true or false"),
     ("user-list", "Users/a.json", [], "", ERROR, "found a list, allowed: an object"),
     ("user-liveness", "Users/a.json", {"livenessToolCall": {"toolname": "x"}}, "/livenessToolCall", WARNING, "'toolName' is missing"),
+    ("user-folder-leaves", "Users/a.json", {"endpointConfigsSubDirectory": "../x"}, "/endpointConfigsSubDirectory", ERROR, "a folder name"),
+    ("user-folder-absolute", "Users/a.json", {"sharedWorkflowsSubDirectoryOverride": "/x"}, "/sharedWorkflowsSubDirectoryOverride", ERROR, "a folder name"),
+    ("user-folder-deep", "Users/a.json", {"presetConfigsSubDirectoryOverride": "a/./b"}, "/presetConfigsSubDirectoryOverride", ERROR, "a folder name"),
+    ("user-folder-drive", "Users/a.json", {"structuredOutputConfigsSubDirectory": "c:\\x"}, "/structuredOutputConfigsSubDirectory", ERROR, "a folder name"),
+    ("user-timeout", "Users/a.json", {"connectTimeoutInSeconds": 10**30}, "/connectTimeoutInSeconds", ERROR, "2000000 or less"),
+    ("user-depth", "Users/a.json", {"maxWorkflowDepth": 10**30}, "/maxWorkflowDepth", ERROR, "10000 or less"),
+    ("endpoint-timeout-large", "Endpoints/a.json", ENDPOINT | {"readTimeoutInSeconds": 1e30}, "/readTimeoutInSeconds", ERROR, "2000000 or less"),
     ("pointer", "Users/_current-user.json", {"currentUsr": "a"}, "", ERROR, "'currentUser' is missing (is 'currentUsr' meant"),
     ("endpoint-missing", "Endpoints/x/a.json", {"endpoint": "u", "apiTypeConfigFileNam": "A"}, "", ERROR, "'apiTypeConfigFileNam' meant"),
     ("endpoint-two-missing", "Endpoints/a.json", {}, "", ERROR, "'endpoint' is missing; 'apiTypeConfigFileName' is missing"),
@@ -183,3 +190,12 @@ def test_validators_are_kept_but_not_for_ever():
     for index in range(600):
         check({}, {"properties": {f"f{index}": {}}}, "x.json")
     assert len(validation._VALIDATORS) <= 500
+
+
+FOLDERS = ["", "lan", "lan/", "lan/fast", "..lan", ".hidden/x", "a b", "_shared"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folders_of_a_user(folder):
+    """What stays in its tree is a folder, nested ones too."""
+    assert check_file("Users/a.json", {"endpointConfigsSubDirectory": folder}) == []

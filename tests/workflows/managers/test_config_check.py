@@ -89,6 +89,12 @@ REFERENCES = [
      'Endpoints/lan/small-model.json#/backupEndpointName: error: no endpoint "big" in Endpoints/lan'),
     ("backup-circle", {"Endpoints/lan/small-model.json": {"backupEndpointName": "small-model"}},
      "Endpoints/lan/small-model.json#/backupEndpointName: warning: backups run in a circle: small-model > small-model"),
+    ("folder-that-leaves", {"Users/ana.json": {"endpointConfigsSubDirectory": "../../etc"}},
+     'Users/ana.json#/endpointConfigsSubDirectory: error: found "../../etc", allowed: a folder name'),
+    ("shared-folder-that-leaves", {"Users/ana.json": {"sharedWorkflowsSubDirectoryOverride": ".."}},
+     'Users/ana.json#/sharedWorkflowsSubDirectoryOverride: error: found "..", allowed: a folder name'),
+    ("preset-type-that-leaves", {"ApiTypes/Api.json": {"presetType": "../x"}},
+     "Workflows/ana/Main.json#/0/preset: error: '../x' cannot be the name of a preset type"),
     ("pointer-to-nobody", {"Users/_current-user.json": {"currentUser": "anna"}},
      "Users/_current-user.json#/currentUser: error: no user 'anna'"),
 ]  # fmt: skip

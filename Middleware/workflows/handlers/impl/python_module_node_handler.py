@@ -24,7 +24,7 @@ class PythonModuleNode(WorkflowNodeHandler):
             "module_path": {"type": "string", "minLength": 1},
             "args": {"type": "array"},
             "kwargs": {"type": "object"},
-            "timeoutSeconds": {"type": "number", "exclusiveMinimum": 0},
+            "timeoutSeconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 2_000_000},
             "argTypes": {"enum": ["text", "native"]},
         },
         "required": ["module_path"],
