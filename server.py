@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -49,7 +50,12 @@ def main(words: Sequence[str] | None = None) -> int:
 def _run_command(launch: Launch) -> int:
     set_launch_facts(launch.facts)
     command = importlib.import_module(f"Middleware.api.commands.{launch.command}")
-    status: int = command.run(launch.arguments)
+    try:
+        status: int = command.run(launch.arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` for example, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return status
 
 

@@ -65,3 +65,24 @@ def test_without_a_command_it_serves(monkeypatch):
     monkeypatch.setattr(serving, "serve", lambda launch, made: launch.port)
     monkeypatch.setattr(sys, "argv", ["server.py", "--User", "demo", "--port", "7"])
     assert server.main() == 7
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure():
+    """`| head`: no traceback."""
+    words = [
+        sys.executable,
+        "server.py",
+        "--dry-run",
+        "Chat",
+        "--User",
+        "demo",
+        "--stub-output",
+        "x" * 200_000,
+    ]
+    process = subprocess.Popen(words, cwd=HOUSE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    process.stdout.read(10)
+    process.stdout.close()
+    told = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(30), told) == (0, b"")

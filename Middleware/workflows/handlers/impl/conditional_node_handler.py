@@ -35,8 +35,10 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 _STRENGTH = {"OR": 1, "AND": 2}
 
-_QUOTED = re.compile(r"'[^']*'" + r'|"[^"]*"')
+_OPERAND = r"""('[^']*'|"[^"]*"|[^\s()=!<>]+)"""
+_EQUALITY = re.compile(rf"{_OPERAND}\s*[=!]=\s*{_OPERAND}")
 _OUTPUT = re.compile(r"\{agent[0-9]+Output\}")
+_NO_TEXT = re.compile(r"true|false|-?[0-9.]+", re.IGNORECASE)
 
 Truth = bool | str
 """A value of the ordered expression, or the operator `AND` / `OR`."""
@@ -152,13 +154,13 @@ class ConditionalNode(WorkflowNodeHandler):
     RUNS_DRY = True
 
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
-        """An output outside of quotes may be a sentence, and then is no operand. Source: nodes.md 6.3."""
+        """An output without quotes that is compared with a text. Source: nodes.md 6.3."""
         condition = config.get("condition")
         if not isinstance(condition, str) or config.get("jinja2"):
             return []
         return [
             ("condition", f"{name} stands without quotes: an output of several words makes this FALSE")
-            for name in dict.fromkeys(_OUTPUT.findall(_QUOTED.sub("", condition)))
+            for name in dict.fromkeys(_bare_outputs(condition))
         ]
 
     def handle(self, context: ExecutionContext) -> str:
@@ -171,6 +173,14 @@ class ConditionalNode(WorkflowNodeHandler):
         except ValueError as error:
             context.warn(f"'condition' is not well-formed and counts as FALSE: {_reason(error)}")
             return "FALSE"
+
+
+def _bare_outputs(condition: str) -> Iterator[str]:
+    """Output placeholders that are compared, unquoted, with what is neither a number nor a truth value."""
+    for left, right in _EQUALITY.findall(condition):
+        for one, other in ((left, right), (right, left)):
+            if _OUTPUT.fullmatch(one) and not _NO_TEXT.fullmatch(other):
+                yield one
 
 
 def _reason(error: ValueError) -> str:
