@@ -77,7 +77,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure():
         "--User",
         "demo",
         "--stub-output",
-        "x" * 200_000,
+        "x" * 100_000,
     ]
     process = subprocess.Popen(words, cwd=HOUSE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout and process.stderr
