@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.launch_arguments import COMMANDS
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.workflows.handlers.registry import NODES
 
@@ -30,6 +31,12 @@ def test_every_plug_in_has_its_page(folder: str, name: str) -> None:
     page = DOCS / folder / f"{name}.md"
     assert page.is_file(), f"docs/{folder}/{name}.md is missing"
     assert page.read_text("utf-8").startswith(f"# {name}")
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_is_told(command: str) -> None:
+    """What prints instead of serving."""
+    assert f"`--{command.replace('_', '-')}" in (DOCS / "commands.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())
