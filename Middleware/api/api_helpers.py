@@ -26,7 +26,6 @@ __all__ = [
     "extract_api_key",
     "extract_idempotency_key",
     "get_model_name",
-    "http_headers",
     "json_response",
     "parse_model_field",
     "sse_format",
@@ -59,11 +58,6 @@ def current_life() -> RequestLife:
     """The life of this request; one of its own when no gate and no front door made it."""
     life: RequestLife | None = request.environ.get(LIFE)
     return life if life is not None else RequestLife(current_request_id())
-
-
-def http_headers() -> dict[str, str]:
-    """The request's headers, names in lower case."""
-    return {name.lower(): value for name, value in request.headers.items()}
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -6,7 +6,7 @@ frontend-api.md 16.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from Middleware.api.chat_messages import flattened
@@ -17,7 +17,7 @@ TOOL_SENTENCE = (
     "from the list of available tools based on the query"
 )
 TOOL_ANSWER = '{"tool_calls": []}'
-TASK_HEADER = "x-openwebui-task"
+TASK_HEADER = "X-OpenWebUI-Task"
 
 
 def is_tool_selection(messages: Any, user: UserSettings) -> bool:
@@ -27,12 +27,12 @@ def is_tool_selection(messages: Any, user: UserSettings) -> bool:
     return any(TOOL_SENTENCE in text for role, text in _texts(messages) if role == "system")
 
 
-def task_of(messages: Any, headers: Mapping[str, str], stream: bool) -> str | None:
+def task_of(messages: Any, header: str, stream: bool) -> str | None:
     """The kind of a background task (`unknown` when it is not said), None for an ordinary request.
 
-    `headers`: names in lower case.
+    `header`: value of `TASK_HEADER`, or nothing.
     """
-    if kind := headers.get(TASK_HEADER, "").strip():
+    if kind := header.strip():
         return kind
     if stream:
         return None

@@ -36,6 +36,8 @@ SECRET_KEYS = frozenset(
     }
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;]+")
+_HINTS = ("key", "secret", "auth", "passw", "pwd", "bearer", "token:", "token=", "token ", "token'", 'token"')
+"""A text without any of these needs no closer look."""
 _URL_PASSWORD = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*:)[^\s/@'\"]+(@)")
 _NAMED = re.compile(
     r"(?i)(['\"]?\b(?:x-)?(?:" + "|".join(sorted(SECRET_KEYS)).replace("_", "[_-]?") + r")['\"]?\s*[:=]\s*)"
@@ -72,9 +74,12 @@ def masked(text: str, *secrets: str | None) -> str:
     for secret in secrets:
         if secret and len(secret) >= MIN_SECRET:
             text = text.replace(secret, MASK)
-    text = _BEARER.sub(rf"\1{MASK}", text)
-    text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
-    text = _NAMED.sub(rf"\1\2{MASK}", text)
+    lowered = text.lower()
+    if any(hint in lowered for hint in _HINTS):
+        text = _BEARER.sub(rf"\1{MASK}", text)
+        text = _NAMED.sub(rf"\1\2{MASK}", text)
+    if "@" in text:
+        text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
     return _KEY_LIKE.sub(MASK, text)
 
 

@@ -36,18 +36,18 @@ def test_tool_selection(messages, expected):
 
 
 @pytest.mark.parametrize(
-    ("messages", "headers", "stream", "expected"),
+    ("messages", "header", "stream", "expected"),
     [
-        (said("user", TASK), {}, False, "unknown"),
-        (said("user", TASK), {}, True, None),
-        (said("user", TASK), {"x-openwebui-task": "title_generation"}, True, "title_generation"),
-        (said("user", "hi"), {"x-openwebui-task": " "}, False, None),
-        (said("user", "### Task: no history"), {}, False, None),
-        (said("assistant", TASK), {}, False, None),
-        (None, {}, False, None),
+        (said("user", TASK), "", False, "unknown"),
+        (said("user", TASK), "", True, None),
+        (said("user", TASK), "title_generation", True, "title_generation"),
+        (said("user", "hi"), " ", False, None),
+        (said("user", "### Task: no history"), "", False, None),
+        (said("assistant", TASK), "", False, None),
+        (None, "", False, None),
     ],
     ids=["task", "streamed", "header", "blank-header", "no-history", "not-the-user", "no-messages"],
 )
-def test_background_tasks(messages, headers, stream, expected):
+def test_background_tasks(messages, header, stream, expected):
     """By header, or by the shape of a non-streaming request's last user message."""
-    assert task_of(messages, headers, stream) == expected
+    assert task_of(messages, header, stream) == expected

@@ -19,11 +19,10 @@ from Middleware.api.api_helpers import (
     current_life,
     current_request_id,
     extract_api_key,
-    http_headers,
     json_response,
 )
 from Middleware.api.model_names import choose
-from Middleware.api.open_webui import TOOL_ANSWER, is_tool_selection, task_of
+from Middleware.api.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
 from Middleware.api.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
 from Middleware.api.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
@@ -90,21 +89,22 @@ class GenerationView(MethodView):
         body = json_body(request.get_data(cache=False))
         self.check(body)
         stream = wants_stream(body, self.stream_default())
-        context = self._context(body, stream, leave)
+        context, user = self._context(body, stream, leave)
         with entered(context):
-            user = load_user(context.snapshot, context.user)
             if (answer := self.instead(body)) is not None:
                 leave()
                 return json_response(answer)
             return self._respond(self._job(context, user, body, stream), stream)
 
-    def _context(self, body: JsonObject, stream: bool, leave: Callable[[], None]) -> RequestContext:
-        """The facts of the request. Nothing of its body is logged before they stand."""
+    def _context(
+        self, body: JsonObject, stream: bool, leave: Callable[[], None]
+    ) -> tuple[RequestContext, UserSettings]:
+        """The facts of the request and its user. Nothing of its body is logged before they stand."""
         snapshot = default_snapshot()
         name, workflow = choose(body.get("model"), snapshot)
         user, key = load_user(snapshot, name), extract_api_key()
         g.privacy = bool((key and user.encrypt_using_api_key) or user.redact_log_output)
-        return RequestContext(
+        context = RequestContext(
             request_id=current_request_id(),
             user=name,
             api_type=self.api_type,
@@ -112,11 +112,14 @@ class GenerationView(MethodView):
             workflow_folder=workflow,
             privacy=g.privacy,
             suppress_reasoning=suppresses_reasoning(body),
-            task=task_of(body.get("messages") if self.is_chat else None, http_headers(), stream),
+            task=task_of(
+                body.get("messages") if self.is_chat else None, request.headers.get(TASK_HEADER, ""), stream
+            ),
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,
         )
+        return context, user
 
     def _job(self, context: RequestContext, user: UserSettings, body: JsonObject, stream: bool) -> Job:
         facts = AnswerFacts(
@@ -128,7 +131,7 @@ class GenerationView(MethodView):
         wire, life = WIRE_FORMATS[self.api_type], current_life()
         if self.is_chat and is_tool_selection(body.get("messages"), user):
             return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question, headers = self.read(body, user), http_headers()
+        question, headers = self.read(body, user), _named_headers(user)
         task = f" task={context.task}" if context.task else ""
         logger.info(
             "request %s: %s, model %s, %d messages, stream=%s%s",
@@ -163,6 +166,12 @@ class GenerationView(MethodView):
             raise
         headers = {**STREAM_HEADERS, "Content-Type": job.wire.mimetype}
         return Response(body, headers=headers, direct_passthrough=True)
+
+
+def _named_headers(user: UserSettings) -> dict[str, str]:
+    """The headers that the user's settings ask for, names in lower case."""
+    name = user.discussion_id_from_header
+    return {name.lower(): request.headers.get(name, "")} if name else {}
 
 
 def _no_tools() -> Batches:
