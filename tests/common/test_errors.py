@@ -1,0 +1,106 @@
+"""The tree of errors: what each says, and which status a client sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common import errors
+from Middleware.common.errors import (
+    KIND_STATUS,
+    BackendError,
+    ClientRequestError,
+    ConfigError,
+    ConfigMissing,
+    MiddlewareError,
+    RequestCancelled,
+    SlotTimeout,
+    WorkflowError,
+)
+
+TREE = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+
+
+@pytest.mark.parametrize("error", TREE)
+def test_all_have_one_root(error):
+    """And a status."""
+    assert issubclass(error, MiddlewareError)
+    assert 400 <= error.status_hint < 600
+
+
+@pytest.mark.parametrize(
+    ("file", "pointer", "text"),
+    [
+        ("", "", "no such thing"),
+        ("Users/ana.json", "", "Users/ana.json: no such thing"),
+        ("Users/ana.json", "/port", "Users/ana.json#/port: no such thing"),
+    ],
+)
+@pytest.mark.parametrize("kind", [ConfigError, ConfigMissing])
+def test_a_config_error_says_where(kind, file, pointer, text):
+    """In one sentence."""
+    error = kind("no such thing", file=file, pointer=pointer)
+    assert str(error) == text and error.message == "no such thing"
+
+
+def test_a_missing_file_is_one_for_python_too():
+    """The peer's code catches it so."""
+    assert isinstance(ConfigMissing("x"), FileNotFoundError)
+
+
+def test_a_client_error_names_the_field():
+    """And has a code for programs."""
+    error = ClientRequestError("must be a list", param="messages", code="invalid")
+    assert (str(error), error.param, error.code, error.status_hint) == (
+        "must be a list",
+        "messages",
+        "invalid",
+        400,
+    )
+
+
+class TestBackendError:
+    @pytest.mark.parametrize(("kind", "status"), KIND_STATUS.items())
+    def test_the_kind_decides_the_status(self, kind, status):
+        """For the client."""
+        assert BackendError("big", kind, "no").status_hint == status
+
+    @pytest.mark.parametrize(
+        ("status", "text"), [(None, "endpoint 'big': no"), (503, "endpoint 'big' answered 503: no")]
+    )
+    def test_it_names_the_endpoint(self, status, text):
+        """And the answer, if there was one."""
+        assert str(BackendError("big", "overloaded", "no", status=status)) == text
+
+    def test_an_overflow_has_the_code_that_clients_know(self):
+        """Others have a common one."""
+        assert BackendError("big", "context_overflow", "no").code == "context_length_exceeded"
+        assert BackendError("big", "timeout", "no").code == "backend_error"
+
+    def test_no_free_slot_is_a_time_out(self):
+        """Of Python's as well."""
+        error = SlotTimeout("big", "no slot within 3 s")
+        assert isinstance(error, TimeoutError) and error.kind == "slot_timeout"
+        assert str(error) == "endpoint 'big': no slot within 3 s"
+
+
+class TestWorkflowError:
+    def test_it_has_the_status_of_its_cause(self):
+        """With its code, kind and wait."""
+        cause = BackendError("big", "rate_limited", "slow down", retry_after_s=7)
+        error = WorkflowError("node 2 failed", workflow="Workflows/a/Main.json", node=2, cause=cause)
+        assert (error.status_hint, error.code, error.kind, error.retry_after_s) == (
+            429,
+            "backend_error",
+            "rate_limited",
+            7,
+        )
+
+    def test_without_one_of_ours_it_is_a_500(self):
+        """A fault inside."""
+        error = WorkflowError("node 2 failed", workflow="w", node=2, cause=ValueError("x"), chain=("a", "w"))
+        assert (error.status_hint, error.code, error.kind, error.chain) == (500, None, None, ("a", "w"))
+
+
+def test_a_cancelled_request_says_so():
+    """It is no failure."""
+    assert str(RequestCancelled()) == "request was cancelled"

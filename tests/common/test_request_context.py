@@ -1,0 +1,64 @@
+"""What is true for one request, and where it can be read."""
+
+from __future__ import annotations
+
+import contextvars
+import dataclasses
+import threading
+
+import pytest
+
+from Middleware.common.request_context import RequestContext, current_request, entered
+
+MIRA = RequestContext("r1", "mira", "openaichatcompletion", api_key="k-123")
+JO = RequestContext("r2", "jo", "ollamachat")
+
+
+def test_it_never_changes():
+    """A value."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MIRA.user = "jo"  # type: ignore[misc]
+
+
+def test_its_key_is_not_printed():
+    """In no log line by accident."""
+    assert "k-123" not in repr(MIRA)
+
+
+@pytest.mark.parametrize(("folder", "name"), [(None, "mira"), ("", "mira"), ("novel", "mira:novel")])
+def test_the_name_that_answers_carry(folder, name):
+    """The user's, with the workflow that was picked."""
+    assert dataclasses.replace(MIRA, workflow_folder=folder).model_name == name
+
+
+def test_what_is_called_before_the_wait_may_be_nothing():
+    """By default."""
+    assert MIRA.setup_done() is None
+
+
+class TestEntered:
+    def test_the_current_one(self):
+        """Inside the block, the innermost; outside none, whatever happens."""
+        assert current_request() is None
+        with entered(MIRA) as given:
+            assert given is MIRA and current_request() is MIRA
+            with pytest.raises(RuntimeError), entered(JO):
+                assert current_request() is JO
+                raise RuntimeError
+            assert current_request() is MIRA
+        assert current_request() is None
+
+    def test_other_threads_do_not_see_it(self):
+        """Unless they run in a copied context."""
+        seen = []
+        with entered(MIRA):
+            copied = contextvars.copy_context()
+            for target in (lambda: seen.append(current_request()), lambda: copied.run(look, seen)):
+                thread = threading.Thread(target=target)
+                thread.start()
+                thread.join()
+        assert seen == [None, MIRA]
+
+
+def look(seen):
+    seen.append(current_request())
