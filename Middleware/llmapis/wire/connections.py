@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
@@ -149,16 +150,22 @@ def close_idle(pool_manager: Any, now: float) -> None:
         queue = None if pool is None else pool.pool
         if queue is None:
             continue
-        with queue.mutex:
+        with _guard(queue):
             waiting = [connection for connection in queue.queue if connection is not None]
         for connection in waiting:
             if now - connection.idle_since >= IDLE_S:
                 _close_if_idle(queue, connection)
 
 
+def _guard(queue: Any) -> AbstractContextManager[Any]:
+    """The queue's own lock. gevent's queue has none: no other greenlet runs inside the block."""
+    lock: AbstractContextManager[Any] | None = getattr(queue, "mutex", None)
+    return nullcontext() if lock is None else lock
+
+
 def _close_if_idle(queue: Any, connection: Any) -> None:
     """Close it unless a caller took it from the pool in between; its place in the pool becomes empty."""
-    with queue.mutex:
+    with _guard(queue):
         if connection in queue.queue:
             queue.queue[queue.queue.index(connection)] = None
         else:
