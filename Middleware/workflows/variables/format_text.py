@@ -18,18 +18,22 @@ from typing import Any, NamedTuple, Protocol
 
 MAX_DEPTH = 8
 """How deep values of workflow and user-wide variables are resolved."""
+MAX_RESOLVED = 10_000
+"""How many such values one substitution resolves; those behind it stay as text."""
 
 _NAME = r"[^{}\[\].!:]+"
 _PATH = r"(?:\[[^\[\]{}]+\])*"
+_SPEC = r"(?:[^{}]|\{[^{}]*\})*"
 _FIELD = re.compile(
-    rf"\{{(?P<name>{_NAME})(?P<path>{_PATH})"
-    r"(?:!(?P<conversion>[^{}:]))?(?::(?P<spec>(?:[^{}]|\{[^{}]*\})*))?\}"
+    rf"\{{(?P<name>{_NAME})(?P<path>{_PATH})(?:!(?P<conversion>[^{{}}:]))?(?::(?P<spec>{_SPEC}))?\}}"
 )
+_SPEC_ALONE = re.compile(_SPEC)
 _FIELD_NAME = re.compile(rf"(?P<name>{_NAME})(?P<path>{_PATH})")
 _ESCAPED_WORD = re.compile(rf"\{{(\{{{_NAME}\}})\}}")
 _KEY = re.compile(r"\[([^\]]+)\]")
 _TOKEN = re.compile("\ufdd0([0-9]{1,9})\ufdd1")
-_TOO_WIDE = re.compile(r"[0-9]{5}")
+_TOO_WIDE = re.compile(r"\d{5}")  # of any script, as Python reads them
+_LONGEST_INDEX = 18
 _CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 _DOES_NOT_FIT = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -130,6 +134,7 @@ class _Filling:
         self._names = names
         self.unknown: set[str] = set()
         self.complete = True
+        self._resolved_values = 0
         self._left_braces = False  # of values that were resolved: the second pass of the peer sees them
 
     def strict(self, text: str, inserts: Sequence[Piece], within: frozenset[str]) -> list[Piece] | None:
@@ -201,12 +206,14 @@ class _Filling:
                 value = value[key]
             if not (found.live and isinstance(value, str) and "{" in value and len(within) < MAX_DEPTH):
                 return [Piece(self._formatted(value, field, found.live, within), found.origin)]
+            if self._resolved_values >= MAX_RESOLVED:
+                return None
+            self._resolved_values += 1
             self._left_braces = True
             pieces = self._resolved(value, within | {field.name})
             if field.conversion is None and not field.spec:
                 return pieces
-            origin = Origin.RUN if any(piece.origin is Origin.RUN for piece in pieces) else Origin.STATIC
-            return [Piece(self._formatted(joined(pieces), field, True, within), origin)]
+            return _static_and_run(self._formatted(joined(pieces), field, True, within), pieces)
         except _DOES_NOT_FIT:
             return None
 
@@ -244,6 +251,17 @@ class _Filling:
         elif value is None and not live:
             value = ""
         return format(value, spec)
+
+
+def _static_and_run(formatted: str, pieces: Sequence[Piece]) -> list[Piece]:
+    """The formatted text of `pieces`: static up to the first run-time value, as far as it is still there."""
+    run = next((index for index, piece in enumerate(pieces) if piece.origin is Origin.RUN), None)
+    if run is None:
+        return [Piece(formatted, Origin.STATIC)]
+    static = joined(pieces[:run])
+    if not static or not formatted.startswith(static):
+        return [Piece(formatted, Origin.RUN)]
+    return [Piece(static, Origin.STATIC), Piece(formatted[len(static) :], Origin.RUN)]
 
 
 def with_inserts(text: str, inserts: Sequence[Piece]) -> Iterator[Piece]:
@@ -293,6 +311,8 @@ def _strict_parts(text: str) -> tuple[str | _Field, ...] | None:
             match = _FIELD_NAME.fullmatch(name)
             if match is None or conversion not in (None, *_CONVERSIONS):
                 return None
+            if spec and not _SPEC_ALONE.fullmatch(spec):
+                return None  # placeholders stand in a spec, not in the spec of a spec
             raw = f"{{{name}{'!' + conversion if conversion else ''}{':' + spec if spec else ''}}}"
             parts.append(_Field(match["name"], _keys(match["path"]), conversion, spec or "", raw))
     except ValueError:
@@ -305,7 +325,8 @@ def _field(match: re.Match[str]) -> _Field:
 
 
 def _keys(path: str) -> tuple[str | int, ...]:
-    return tuple(int(key) if key.isdecimal() else key for key in _KEY.findall(path))
+    keys = _KEY.findall(path)
+    return tuple(int(key) if key.isdecimal() and len(key) <= _LONGEST_INDEX else key for key in keys)
 
 
 def _names_of(parts: Iterable[str | _Field]) -> Iterator[str]:

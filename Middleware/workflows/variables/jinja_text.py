@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 _LEFT, _RIGHT, _MARK = "\ufdd2", "\ufdd3", "\ufdd4"
 _SHIELD = str.maketrans({"{": _LEFT, "}": _RIGHT})
 _UNSHIELD = str.maketrans({_LEFT: "{", _RIGHT: "}"})
+_TAG = re.compile(r"\{\{|\{%")
 _SHIELDED = re.compile(f"([{_LEFT}{_RIGHT}]+)")
 
 
-_WRONG_IN_A_TEMPLATE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_WRONG_IN_A_TEMPLATE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+_NOT_COMPILED = (SyntaxError, RecursionError, ValueError, OverflowError, MemoryError)
 
 
 class _Compiled(NamedTuple):
@@ -82,8 +84,19 @@ def static_prefix(text: str, rendered: str, names: Names) -> str | None:
     try:
         marked = _render(text, names, shielded=False, value=_marked)
     except ConfigError:
-        return text[: text.find("{")]
+        return _prefix_of_beginning(text, rendered, names)
     return None if marked == rendered else _common_start(marked, rendered)
+
+
+def _prefix_of_beginning(text: str, rendered: str, names: Names) -> str:
+    """As `static_prefix`, for a template that does not take marks: from its longest part that does."""
+    for tag in reversed(list(_TAG.finditer(text))):
+        try:
+            marked = _render(text[: tag.start()], names, shielded=False, value=_marked)
+        except ConfigError:
+            continue
+        return _common_start(marked, rendered)
+    return ""
 
 
 def _common_start(one: str, other: str) -> str:
@@ -125,6 +138,8 @@ def _compiled(text: str, shielded: bool) -> _Compiled:
         return _Compiled(environment.from_string(text), frozenset(names))
     except TemplateSyntaxError as error:
         raise ConfigError(f"the Jinja template is wrong in line {error.lineno}: {error.message}") from error
+    except _NOT_COMPILED as error:  # what the language allows but Python cannot take: too deep, too long
+        raise ConfigError(f"the Jinja template cannot be compiled: {error}") from error
 
 
 @lru_cache(maxsize=2)

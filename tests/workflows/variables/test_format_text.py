@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,3 +126,36 @@ def test_placeholder_names(text, names):
 def test_a_hostile_text_is_scanned_in_linear_time(text):
     """No pattern goes back over what it has seen."""
     assert filled(text)
+
+
+UNFIT = [
+    ("an-index-of-thousands-of-digits", "{l[" + "1" * 5000 + "]}", None),
+    ("such-an-index-in-a-text-that-is-not-well-formed", "{ {l[" + "1" * 5000 + "]}", None),
+    ("a-width-in-digits-of-another-script", "{n:\u0669\u0669\u0669\u0669\u0669\u0669d}", None),
+    ("a-spec-in-the-spec-of-a-spec", "{n:{n:{n}}}", "{n:      7}"),
+    ("specs-without-end", "{n:" * 3000 + "}" * 3000, "{n:" * 2998 + "      7" + "}" * 2998),
+]
+
+
+@pytest.mark.parametrize(("text", "result"), [c[1:] for c in UNFIT], ids=[c[0] for c in UNFIT])
+def test_what_no_value_fits_stays_as_text(text, result):
+    """And nobody who looks at it fails. `result` None: all of it stays."""
+    values = {"n": Found(7, False, Origin.RUN), "l": Found([1], False, Origin.RUN)}
+
+    class Known:
+        def find(self, name):
+            return values.get(name)
+
+    assert joined(fill_pieces(text, Known()).pieces) == (text if result is None else result)
+    assert placeholder_names(text) <= {"n", "l"}
+
+
+def test_variables_that_multiply_each_other_have_an_end():
+    """Ten times ten times ten ... is cut: what is left is text."""
+    values = {name: f"{{{follower}}}" * 10 for name, follower in pairwise("abcdefghi")}
+
+    class Known:
+        def find(self, name):
+            return Found(values.get(name, "x"), True, Origin.STATIC)
+
+    assert len(joined(fill_pieces("{a}", Known()).pieces)) < 1_000_000
