@@ -36,17 +36,24 @@ class UserFolders(Protocol):
 
 
 _FORBIDDEN = re.compile(r"[\\:\x00]")
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+_LONGEST_NAME = 255
+"""Bytes of one name on the usual file systems."""
 
 
 def is_flat_name(value: object) -> bool:
     r"""One path component: a non-empty text, not `.` or `..`, without `/`, `\` and `:`. Source: workflows.md
     1.3.
+
+    What no file system takes as a name is none either: NUL, half a character, more than 255 bytes.
     """
     return (
         isinstance(value, str)
         and value not in ("", ".", "..")
         and "/" not in value
         and not _FORBIDDEN.search(value)
+        and (value.isascii() or not _HALF_A_CHARACTER.search(value))
+        and len(value.encode()) <= _LONGEST_NAME
     )
 
 

@@ -18,7 +18,7 @@ LAN = UserSettings(
     shared_workflows_sub_directory_override="team",
 )
 
-FLAT = [("a", True), ("a b.c", True), ("..a", True), ("", False), (".", False), ("..", False), ("a/b", False), ("a\\b", False), ("a:b", False), ("a\0", False), (None, False), (5, False)]  # fmt: skip
+FLAT = [("a", True), ("a b.c", True), ("..a", True), ("", False), (".", False), ("..", False), ("a/b", False), ("a\\b", False), ("a:b", False), ("a\0", False), (None, False), (5, False), ("é" * 127, True), ("é" * 128, False), ("x\ud800", False)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "flat"), FLAT, ids=[repr(c[0]) for c in FLAT])
