@@ -95,7 +95,8 @@ def inline_xml(inputs: Inputs) -> Stage | None:
     """
     value: Any = inputs.endpoint.get("stripInlineXmlTags")
     if isinstance(value, Mapping):
-        return InlineXml(_tags(value.get("tags", "*")), bool(value.get("collapseWhitespace", True)))
+        collapse = value.get("collapseWhitespace")
+        return InlineXml(_tags(value.get("tags")), collapse is None or bool(collapse))
     return InlineXml() if value is True else None
 
 

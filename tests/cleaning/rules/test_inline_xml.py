@@ -20,6 +20,7 @@ SITUATIONS = [  # id, value of stripInlineXmlTags, answer, what the user sees
     ("bare name", {"tags": "b"}, "a<b/>c<d/>", "a c<d/>"),
     ("no usable tags", {"tags": 5}, "a<b/>c", "a c"),
     ("empty list", {"tags": []}, "a<b/>  c", "a<b/> c"),
+    ("null is absent", {"tags": None, "collapseWhitespace": None}, "a<b/>  c", "a c"),
     ("keeps white space", {"collapseWhitespace": False}, "a\n\n<b>c</b>\n- d", "a\n\n\n- d"),
     ("a seam becomes a space", {"collapseWhitespace": False}, "a<b/><c/>d", "a d"),
     ("no space at the ends", {"collapseWhitespace": False}, "<b/>a<b/>", "a"),

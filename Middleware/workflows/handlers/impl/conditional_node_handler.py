@@ -21,9 +21,9 @@ _TOKEN = re.compile(
       | '(?P<single>[^']*)' | "(?P<double>[^"]*)"
       | (?P<compare>==|!=|>=|<=|>|<)
       | (?P<paren>[()])
-      | (?P<logic>(?:AND|OR)\b)
+      | (?P<logic>(?i:AND|OR)\b)
       | (?P<word>[A-Za-z_][A-Za-z0-9_]*)""",
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE,
 )
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,

@@ -20,9 +20,9 @@ def extract_field(text: str, field: str) -> str:
         text = fenced[1].strip()
     try:
         value = json.loads(text)
+        return _shown(value.get(field)) if isinstance(value, dict) else ""
     except (ValueError, RecursionError):
         return ""
-    return _shown(value.get(field)) if isinstance(value, dict) else ""
 
 
 def _shown(value: Any) -> str:

@@ -58,6 +58,7 @@ FALSE = [
     "3 > x",
 ]
 MALFORMED = [
+    "\u017f == \u017f",  # not ASCII letters: skipped
     "5-3 == 2",
     "hello world == hello world",
     "1,000 > 5",
