@@ -108,12 +108,21 @@ def _files_below(snapshot: ConfigSnapshot, folder: str) -> Iterable[str]:
 def _users(snapshot: ConfigSnapshot) -> list[UserSettings]:
     """The users whose files can be read; the others have their findings already."""
     users = []
+    spelled = {name.lower(): name for name in _pointed(snapshot)}
     for name in user_names(snapshot):
         try:
-            users.append(load_user(snapshot, name))
+            users.append(load_user(snapshot, spelled.get(name.lower(), name)))
         except ConfigError:
             continue
     return users
+
+
+def _pointed(snapshot: ConfigSnapshot) -> list[str]:
+    """The name in the pointer file as it is spelled there: so this user's folders are looked for."""
+    try:
+        return [pointer_user(snapshot)]
+    except ConfigError:
+        return []
 
 
 def settings_files(user: UserSettings) -> dict[str, str]:

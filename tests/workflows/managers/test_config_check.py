@@ -220,3 +220,11 @@ def test_the_processes_tree_checks_nodes(checked):
     checked.put("Workflows/ana/Main.json", [{"type": "Standard"}])
     with pytest.raises(ConfigError, match="'endpointName' is missing"):
         tree.snapshot().read("Workflows/ana/Main.json")
+
+
+def test_the_pointer_spells_the_name_of_its_user(checked, caplog):
+    """Folders are looked for as at a request, so nothing is said of their upper and lower case."""
+    (checked.root / "Workflows/ana").rename(checked.root / "Workflows/Ana")
+    checked.put("Users/_current-user.json", {"currentUser": "Ana"})
+    assert checked.lines() == []
+    assert caplog.messages == []
