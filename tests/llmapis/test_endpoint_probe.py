@@ -124,6 +124,12 @@ class TestWhatIsSeen:
         seen = look(server(models=rig.json_answer(MODELS), completions=rig.json_answer(whole)).url)
         assert (seen.error, seen.whole) == (None, True)
 
+    def test_a_model_that_wants_more_than_one_token(self, server, look, rig):
+        """It is there, and it answers."""
+        message = "Could not finish the message because max_tokens or model output limit was reached."
+        refusal = rig.json_answer({"error": {"message": message}}, "400 Bad Request")
+        assert look(server(models=rig.json_answer(MODELS), completions=refusal).url).error is None
+
     def test_a_backup_is_not_called(self, server, look, configs, rig):
         """A failure is this endpoint's."""
         configs.endpoint("Spare", "http://127.0.0.1:9", modelNameToSendToAPI="x")

@@ -134,6 +134,24 @@ def test_an_endpoint_that_cannot_be_used(put, capsys):
     assert "HEADRACE_NO_SUCH_VARIABLE" in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("api_type", "lines"),
+    [
+        ("Apy", ['Endpoints/Main.json#/apiTypeConfigFileName: error: no API type "Apy" in ApiTypes (did you mean "Api"?)']),
+        ("Odd", ["endpoint Main: error: Unsupported LLM type: oddChat"]),
+    ],
+    ids=["no-such-file", "no-such-type"],
+)  # fmt: skip
+def test_a_fault_of_its_files_is_told_once(put, capsys, api_type, lines):
+    """By the check of the files, or where it is called."""
+    put("ApiTypes/Odd", {"type": "oddChat"})
+    put("Endpoints/Main", {**endpoint(put.url), "apiTypeConfigFileName": api_type})
+    assert doctor.run(Namespace()) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line[: len(wanted)] for line, wanted in zip(printed, lines, strict=False)] == lines
+    assert printed[len(lines)].startswith("user ana: endpoints 1, well 0")
+
+
 def test_embeddings_of_nodes_are_reached(put, capsys):
     """Whatever node names them."""
     put("Endpoints/Vectors", endpoint("http://127.0.0.1:9"))
