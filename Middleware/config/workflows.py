@@ -105,18 +105,24 @@ def workflow_exists(
     return snapshot.first(tried) is not None
 
 
+def shared_root(snapshot: ConfigSnapshot, user: UserSettings) -> str:
+    """The user's shared folder as it is spelled on disk. Raises ConfigError when two differ in case only."""
+    folder = paths.shared_folder(user)
+    return snapshot.find(folder) or folder
+
+
 def shared_names(snapshot: ConfigSnapshot, user: UserSettings) -> list[str]:
-    """The sub-folders of the user's shared folder that are listed as models, sorted."""
-    return [name for name in snapshot.folders(paths.shared_folder(user)) if not name.startswith("_")]
+    """The sub-folders of the user's shared folder that are listed as models, sorted. Raises ConfigError."""
+    return [name for name in snapshot.folders(shared_root(snapshot, user)) if not name.startswith("_")]
 
 
 def picked_folder(snapshot: ConfigSnapshot, user: UserSettings, picked: str) -> str | None:
     """The workflow folder that a name from the model field picks; None: no such workflow. Source:
     workflows.md 1.3.
     """
-    if not paths.is_flat_name(picked) or picked not in snapshot.folders(paths.shared_folder(user)):
+    if not paths.is_flat_name(picked) or picked not in snapshot.folders(shared_root(snapshot, user)):
         return None
-    return paths.shared_workflow_folder(user, picked)
+    return f"{shared_root(snapshot, user)}/{picked}".removeprefix(f"{paths.WORKFLOWS}/")
 
 
 def load_routing(snapshot: ConfigSnapshot, name: str) -> tuple[Category, ...]:

@@ -31,6 +31,8 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 Clock = Callable[[], datetime]
 
 _STAMP = re.compile(r"\([A-Za-z]+, (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\)")
+_EARLIEST = datetime(1900, 1, 1)
+"""No message is older; a damaged file may say so."""
 _SILENT_ROLES = ("system", "systemmes")
 
 
@@ -94,7 +96,7 @@ def track(store: DiscussionStore, messages: Messages, *, bind_placeholder: bool,
         anchor = now
         for message in _dated(messages):
             stamp = stamps.setdefault(message_hash(message), format_stamp(anchor))
-            anchor = (parse_stamp(stamp) or anchor) - timedelta(seconds=1)
+            anchor = max(parse_stamp(stamp) or anchor, _EARLIEST) - timedelta(seconds=1)
         return stamps if stamps != before else None
 
     _update(store, change)

@@ -140,3 +140,13 @@ class TestSettings:
     def test_a_missing_one_is_told(self, configs):
         with pytest.raises(ConfigMissing, match=r"Workflows/ana/Mem.json"):
             load_settings(configs.snapshot(), ANA, "Mem")
+
+
+def test_the_shared_folder_is_found_in_another_case(configs):
+    """As every folder is (workflows.md 16.3); two that differ in case only are an error."""
+    snapshot = put(configs, "_Shared/coder/_DefaultWorkflow")
+    assert shared_names(snapshot, ANA) == ["coder"]
+    picked = picked_folder(snapshot, ANA, "coder")
+    assert load_workflow(snapshot, ANA, "_DefaultWorkflow", folder=picked).folder == "_Shared/coder"
+    with pytest.raises(ConfigError, match="two ways"):
+        shared_names(put(configs, "_SHARED/x/_DefaultWorkflow"), ANA)

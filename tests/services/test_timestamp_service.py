@@ -137,6 +137,13 @@ class TestTracking:
         track(store, [one, two], bind_placeholder=True, clock=clock)
         assert stamps.of(one) == at(-1) and stamps.of(two) == "soon"
 
+    def test_the_first_second_of_all_is_no_trouble(self, store, stamps):
+        """A damaged file may say so; older messages get a time all the same."""
+        one, two = user("one"), user("two")
+        store.update_json("timestamps.json", lambda _: {message_hash(two): "(Monday, 0001-01-01 00:00:00)"})
+        track(store, [one, two], bind_placeholder=True, clock=clock)
+        assert parse_stamp(store.read_json("timestamps.json", {})[message_hash(one)]) is not None
+
     def test_roles_that_are_silent_and_a_generation_prompt_get_no_time(self, store, stamps):
         talk = [{"role": "systemMes", "content": "s"}, user("hi"), assistant("Roland:")]
         track(store, talk, bind_placeholder=True, clock=clock)

@@ -31,6 +31,7 @@ from Middleware.config.workflows import (
     load_routing,
     load_settings,
     load_workflow,
+    shared_root,
 )
 from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.managers.endpoint_check import endpoint_findings
@@ -182,8 +183,9 @@ class UserWalk:
         for key, attribute in _SETTINGS:
             if name := getattr(user, attribute):
                 yield from self._settings(key, name)
-        shared = user.shared_folder.removeprefix("Workflows/")
-        for folder in snapshot.folders(user.shared_folder):
+        root = shared_root(snapshot, user)
+        shared = root.removeprefix("Workflows/")
+        for folder in snapshot.folders(root):
             if snapshot.exists(f"Workflows/{shared}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
                 pointer = "/sharedWorkflowsSubDirectoryOverride"
                 yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{shared}/{folder}")
