@@ -221,11 +221,24 @@ def default_transport() -> Transport:
 def _prepared(post: Post) -> Any:
     """The request, without a session's cookies, redirects and `.netrc`. Raises BackendError `bad_url`."""
     try:
-        if urlsplit(post.url).scheme.lower() not in ("http", "https"):
-            raise ValueError("the URL must begin with http:// or https://")
-        return requests.Request(post.method, post.url, data=post.body, headers=post.headers).prepare()
+        template = _template(post.method, post.url, tuple(post.headers.items()))
     except (requests.RequestException, ValueError) as error:
         raise BackendError(post.endpoint, "bad_url", str(error)) from error
+    prepared = requests.PreparedRequest()
+    prepared.method, prepared.url = template.method, template.url
+    prepared.headers = template.headers.copy()
+    if post.body:
+        prepared.headers["Content-Length"] = str(len(post.body))
+        prepared.body = post.body
+    return prepared
+
+
+@functools.lru_cache(maxsize=256)
+def _template(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> requests.PreparedRequest:
+    """What is the same for every request to one place. Raises RequestException or ValueError."""
+    if urlsplit(url).scheme.lower() not in ("http", "https"):
+        raise ValueError("the URL must begin with http:// or https://")
+    return requests.Request(method, url, headers=dict(headers)).prepare()
 
 
 def _proxies(post: Post, handle: AbortHandle) -> dict[str, str]:
