@@ -24,11 +24,18 @@ _QUIET = {
 }
 
 
+def _leave_out_what_no_line_shows() -> None:
+    """Source: "Optimization" in Python's Logging HOWTO."""
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
 def configure_logging(level: str, folder: Path | None, users: tuple[str, ...] = ()) -> None:
     """`folder`: where files go, None for the console only.
 
     With two or more `users` each has a file of its own.
     """
+    _leave_out_what_no_line_shows()
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if folder is not None:
         handlers.append(_UserFiles(folder, users) if len(users) > 1 else _file(folder))
