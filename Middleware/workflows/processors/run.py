@@ -129,6 +129,10 @@ def new_workflow_id() -> str:
     return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
 
+SPEAK_FOR_THEMSELVES = (MiddlewareError, OSError, ValueError)
+"""Errors whose text is a sentence; of others the name of the class says more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One execution of one workflow file.
@@ -163,7 +167,8 @@ class Run:
         """The error of a node, wrapped with its place; what a child has wrapped already stays as it is."""
         if isinstance(error, WorkflowError):
             return error
-        what = str(error) if isinstance(error, MiddlewareError) else f"{type(error).__name__}: {error}"
+        speaks = isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)
+        what = str(error) if speaks else f"{type(error).__name__}: {error}"
         called = f" (called by {' > '.join(self.chain[:-1])})" if len(self.chain) > 1 else ""
         return WorkflowError(
             f"{self.place(index)}: {what}{called}",

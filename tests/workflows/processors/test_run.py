@@ -9,9 +9,11 @@ import pytest
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext
 from Middleware.config.users import UserSettings
+from Middleware.config.workflows import WorkflowFile
 from Middleware.workflows.processors.run import (
     ProcessServices,
     RequestState,
+    Run,
     discussions_root,
     lock_folder,
     responder_index,
@@ -73,3 +75,22 @@ def test_an_encrypted_discussion_has_a_key(facts):
 def test_the_responder(nodes, index):
     """The first with a truthy flag, else the last."""
     assert responder_index(tuple(nodes)) == index
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileNotFoundError("no file 'x.py'"), "no file 'x.py'"),
+        (ValueError("Unsupported LLM type: 'foo'"), "Unsupported LLM type: 'foo'"),
+        (KeyError("a"), "KeyError: 'a'"),
+        (ValueError(), "ValueError: "),
+    ],
+    ids=["missing-file", "bad-value", "fault-of-ours", "wordless"],
+)
+def test_the_failure_of_a_node_is_a_sentence(error, said):
+    """An error that speaks for itself is quoted as it is; of any other the class is named."""
+    file = WorkflowFile(
+        name="Main", folder="ana", file="Workflows/ana/Main.json", nodes=({"title": "T"},), variables={}
+    )
+    run = Run(state=None, file=file, messages=[])
+    assert str(run.failure(0, error)) == f'Workflows/ana/Main.json, node 1 "T" (Standard): {said}'
