@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from Middleware.common.types import Chunk, JsonObject
-from Middleware.llmapis.handlers.base.event_mapping import arguments_text, finish_fields, usage_of
+from Middleware.llmapis.handlers.base.event_mapping import (
+    arguments_text,
+    count_of,
+    finish_fields,
+    text_of,
+    usage_of,
+)
 
 THOUGHT_BLOCKS = ("thinking", "redacted_thinking")
 
@@ -41,7 +47,7 @@ class ClaudeEvents:
         if kind == "message_start":
             message = data.get("message") or {}
             self.model = message.get("model")
-            self._counts.update(message.get("usage") or {})
+            self._count(message.get("usage"))
         elif kind == "message_stop":
             self.ended = True
         return None
@@ -49,9 +55,9 @@ class ClaudeEvents:
     def _delta(self, block: Any, delta: JsonObject) -> Chunk | None:
         kind = delta.get("type")
         if kind == "text_delta":
-            return {"token": delta.get("text") or "", "finish_reason": None}
+            return {"token": text_of(delta.get("text")), "finish_reason": None}
         if kind == "input_json_delta":
-            piece = delta.get("partial_json")
+            piece = text_of(delta.get("partial_json"))
             if block not in self._call_index or not piece:
                 return None
             self._unsaid_input.pop(block, None)
@@ -59,7 +65,7 @@ class ClaudeEvents:
         if kind in ("thinking_delta", "signature_delta"):
             field = "thinking" if kind == "thinking_delta" else "signature"
             thought = self._thoughts.setdefault(block, {"type": "thinking", "thinking": ""})
-            thought[field] = (thought.get(field) or "") + (delta.get(field) or "")
+            thought[field] = text_of(thought.get(field)) + text_of(delta.get(field))
             return _thought(delta.get("thinking"))
         return None
 
@@ -67,15 +73,15 @@ class ClaudeEvents:
         kind = content.get("type")
         if kind == "tool_use":
             self._call_index[block] = index = len(self.call_ids)
-            self.call_ids.append(str(content.get("id") or ""))
+            self.call_ids.append(text_of(content.get("id")))
             self._unsaid_input[block] = content.get("input") or {}
-            function = {"name": content.get("name") or "", "arguments": ""}
+            function = {"name": text_of(content.get("name")), "arguments": ""}
             call = {"index": index, "id": content.get("id"), "type": "function", "function": function}
             return {"token": "", "finish_reason": None, "tool_calls": [call]}
         if kind in THOUGHT_BLOCKS:
             self._thoughts[block] = dict(content)
             return _thought(content.get("thinking"))
-        text = content.get("text") if kind == "text" else ""
+        text = text_of(content.get("text")) if kind == "text" else ""
         return {"token": text, "finish_reason": None} if text else None
 
     def _stop(self, block: Any) -> Chunk | None:
@@ -85,12 +91,17 @@ class ClaudeEvents:
         return self._arguments(block, arguments_text(self._unsaid_input.pop(block)))
 
     def _ending(self, data: JsonObject) -> Chunk:
-        self._counts.update(data.get("usage") or {})
-        reason = (data.get("delta") or {}).get("stop_reason")
+        self._count(data.get("usage"))
+        delta = data.get("delta")
+        reason = delta.get("stop_reason") if isinstance(delta, dict) else None
         chunk: Chunk = {"token": "", **finish_fields(reason)}  # type: ignore[typeddict-item]
         if (usage := claude_usage(self._counts)) is not None:
             chunk["usage"] = usage
         return chunk
+
+    def _count(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            self._counts.update(usage)
 
     def _arguments(self, block: Any, text: str) -> Chunk:
         call = {"index": self._call_index[block], "function": {"arguments": text}}
@@ -98,15 +109,18 @@ class ClaudeEvents:
 
 
 def _thought(text: Any) -> Chunk | None:
+    text = text_of(text)
     return {"token": "", "finish_reason": None, "thinking": text} if text else None
 
 
-def claude_usage(counts: JsonObject) -> JsonObject | None:
+def claude_usage(counts: Any) -> JsonObject | None:
     """The standard usage; what came from or went into the prompt cache counts as prompt."""
-    read = counts.get("cache_read_input_tokens") or 0
-    prompt = counts.get("input_tokens")
+    if not isinstance(counts, dict):
+        return None
+    read = count_of(counts.get("cache_read_input_tokens")) or 0
+    prompt = count_of(counts.get("input_tokens"))
     if prompt is not None:
-        prompt += read + (counts.get("cache_creation_input_tokens") or 0)
+        prompt += read + (count_of(counts.get("cache_creation_input_tokens")) or 0)
     usage = usage_of(prompt, counts.get("output_tokens"))
     if usage is not None and read:
         usage["cached_tokens"] = read

@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 
 JsonObject = dict[str, Any]
 
+MAX_COUNT = 2**53
+MAX_INDEX = 1000
+
 _NO_REASON = frozenset(("", "null", "none"))
 _FINISH = {
     "stop": "stop",
@@ -54,6 +57,11 @@ def finish_fields(word: Any) -> JsonObject:
     return {"finish_reason": reason, "native_finish_reason": word}
 
 
+def text_of(value: Any) -> str:
+    """A field that should be text: `""` when it is anything else."""
+    return value if isinstance(value, str) else ""
+
+
 def new_call_id() -> str:
     """`call_` and 24 hex digits."""
     return f"call_{uuid.uuid4().hex[:24]}"
@@ -72,7 +80,7 @@ def arguments_object(arguments: Any) -> JsonObject:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
     if isinstance(value, Mapping):
         return dict(value)
@@ -82,7 +90,7 @@ def arguments_object(arguments: Any) -> JsonObject:
 
 def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | None:
     """The standard usage object; None when neither count is a number."""
-    counts = [int(count) if _is_count(count) else None for count in (prompt, completion, total)]
+    counts = [count_of(count) for count in (prompt, completion, total)]
     if counts[0] is None and counts[1] is None:
         return None
     prompt_tokens, completion_tokens = counts[0] or 0, counts[1] or 0
@@ -106,13 +114,17 @@ def openai_usage(usage: Any) -> JsonObject | None:
     )
     for name, block, key in details:
         inner = usage.get(block)
-        if isinstance(inner, Mapping) and _is_count(inner.get(key)):
-            standard[name] = int(inner[key])
+        count = count_of(inner.get(key)) if isinstance(inner, Mapping) else None
+        if count is not None:
+            standard[name] = count
     return standard
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def count_of(value: Any) -> int | None:
+    """A number of tokens; None for what cannot be one (negative, not finite, beyond all sense, no number)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value < MAX_COUNT else None
 
 
 class ToolCallDeltas:
@@ -142,8 +154,8 @@ class ToolCallDeltas:
     def _delta(self, call: Mapping[str, Any]) -> JsonObject:
         function = call.get("function")
         function = function if isinstance(function, Mapping) else {}
-        name = function.get("name") or None
-        index, is_new = self._place(call.get("index"), call.get("id") or None, name)
+        name = text_of(function.get("name")) or None
+        index, is_new = self._place(call.get("index"), _call_id(call.get("id")), name)
         delta: JsonObject = {"index": index}
         if is_new:
             delta["id"] = self._ids[index]
@@ -157,9 +169,9 @@ class ToolCallDeltas:
         delta["function"] = told
         return delta
 
-    def _place(self, wire_index: Any, call_id: Any, name: str | None) -> tuple[int, bool]:
+    def _place(self, wire_index: Any, call_id: str | None, name: str | None) -> tuple[int, bool]:
         """The index of the call that a fragment belongs to, and whether the fragment begins it."""
-        if not isinstance(wire_index, int):
+        if type(wire_index) is not int:
             wire_index = None
         index = self._last if wire_index is None else self._index_of.get(wire_index, -1)
         begins = index < 0 or (wire_index is None and call_id is None and name is not None)
@@ -168,16 +180,23 @@ class ToolCallDeltas:
             begins, index = known is None, index if known is None else known
         if begins:
             index = self._new_index(wire_index)
-            self._ids[index] = str(call_id) if call_id is not None else new_call_id()
+            self._ids[index] = call_id or new_call_id()
         if wire_index is not None:
             self._index_of[wire_index] = index
         self._last = index
         return index, begins
 
     def _new_index(self, wire_index: int | None) -> int:
-        if wire_index is not None and wire_index >= 0 and wire_index not in self._ids:
+        if wire_index is not None and 0 <= wire_index <= MAX_INDEX and wire_index not in self._ids:
             return wire_index
         return max(self._ids, default=-1) + 1
+
+
+def _call_id(value: Any) -> str | None:
+    """The id that a backend gave to a call (numbers occur); None when it gave none."""
+    if isinstance(value, str):
+        return value or None
+    return str(value) if type(value) is int else None
 
 
 _OWN_KEYS = frozenset(("index", "id", "type", "function"))

@@ -16,6 +16,7 @@ from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
 from Middleware.llmapis.backend_errors import in_band_error
+from Middleware.llmapis.handlers.base.backend_json import decoded
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.call_log import CallLog
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
@@ -111,9 +112,9 @@ class OutgoingCall:
                     raise BackendError(name, "bad_request", "the answer is longer than a whole answer may be")
         finally:
             answer.close()
-        text = data.decode("utf-8-sig", "replace")
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         try:
-            body = json.loads(text, strict=False)
+            body = decoded(text)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):

@@ -6,7 +6,6 @@ backends.md 10, 11."""
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from typing import Any, cast
@@ -16,7 +15,8 @@ from Middleware.common.errors import BackendError
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import error_chunk, in_band_error
-from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas
+from Middleware.llmapis.handlers.base.backend_json import DECODER, decoded
+from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
 from Middleware.llmapis.handlers.base.repeated_form import RepeatedForm
 from Middleware.llmapis.handlers.base.stream_state import StreamState
@@ -27,8 +27,7 @@ logger = logging.getLogger(__name__)
 MAX_BAD_EVENTS = 20
 SHOWN = 200
 
-_DECODER = json.JSONDecoder(strict=False)
-_scan: Callable[[str, int], tuple[Any, int]] = cast(Any, _DECODER).scan_once
+_scan: Callable[[str, int], tuple[Any, int]] = cast(Any, DECODER).scan_once
 
 
 class StreamReader:
@@ -125,7 +124,7 @@ class StreamReader:
     def _read_whole(self, body: bytes, batch: Batch) -> bool:
         """A whole answer, from a server that does not stream. False when the bytes are no JSON object."""
         try:
-            answer = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
+            answer = decoded(body.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             if not self._handler._iterate_by_lines:
                 batch += self._take(self._decoder.feed(body))
@@ -219,7 +218,8 @@ class StreamReader:
             self.output = True
             if not self._model_told and self.state.model:
                 self._model_told = True
-                out[0]["model"] = self.state.model
+                if model := text_of(self.state.model):
+                    out[0]["model"] = model
         return out
 
     def _second_look(self, text: str) -> JsonObject | None:
@@ -232,7 +232,7 @@ class StreamReader:
         if not text:
             return None
         try:
-            data = _DECODER.decode(text)
+            data = decoded(text)
         except (ValueError, RecursionError):
             data = None
         if isinstance(data, dict):

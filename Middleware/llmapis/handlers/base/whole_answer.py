@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from Middleware.common.types import JsonObject
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, whole_tool_calls
+from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of, whole_tool_calls
 from Middleware.llmapis.llm_text import LlmText
 
 
@@ -22,6 +22,8 @@ def whole_answer(
     `facts`: `usage`, `model`, `refusal`, `native_finish_reason`, as far as they are known.
     """
     told = {key: value for key, value in (facts or {}).items() if value}
+    if not text_of(told.get("model")):
+        told.pop("model", None)
     ending = finish_fields(finish)
     native = told.pop("native_finish_reason", None) or ending.get("native_finish_reason")
     calls = whole_tool_calls(tool_calls) if isinstance(tool_calls, list) else []

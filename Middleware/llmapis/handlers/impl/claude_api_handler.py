@@ -21,7 +21,7 @@ from Middleware.llmapis.handlers.base.claude_messages import (
     split_system,
     without_prefill,
 )
-from Middleware.llmapis.handlers.base.event_mapping import arguments_text
+from Middleware.llmapis.handlers.base.event_mapping import arguments_text, text_of
 from Middleware.llmapis.handlers.base.message_building import structured_output_block
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.thinking_replay import thinking_replay
@@ -111,7 +111,7 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
         if data.get("type") == "content_block_delta":
             delta = data["delta"]
             if delta.get("type") == "text_delta":
-                return {"token": delta.get("text") or "", "finish_reason": None}
+                return {"token": text_of(delta.get("text")), "finish_reason": None}
         events: ClaudeEvents = state.memo.setdefault("events", ClaudeEvents())
         chunk = events.chunk(data)
         state.model = state.model or events.model
@@ -128,21 +128,21 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
             thinking=_joined(blocks, "thinking"),
             tool_calls=[_openai_call(use) for use in uses],
             finish=body.get("stop_reason"),
-            facts={"usage": claude_usage(body.get("usage") or {}), "model": body.get("model")},
+            facts={"usage": claude_usage(body.get("usage")), "model": body.get("model")},
         )
         thoughts = [block for block in blocks if block.get("type") in THOUGHT_BLOCKS]
         if isinstance(answer, dict) and thoughts:
             answer["thinking_blocks"] = thoughts
-            ids = [str(use["id"]) for use in uses if use.get("id")]
+            ids = [use["id"] for use in uses if text_of(use.get("id"))]
             thinking_replay.keep(self.settings.endpoint.name, ids, thoughts)
         return answer
 
 
 def _openai_call(use: JsonObject) -> JsonObject:
-    function = {"name": use.get("name"), "arguments": arguments_text(use.get("input") or {})}
+    function = {"name": text_of(use.get("name")), "arguments": arguments_text(use.get("input") or {})}
     return {"id": use.get("id"), "type": "function", "function": function}
 
 
 def _joined(blocks: list[JsonObject], kind: str) -> str:
     """The texts of all blocks of one type; block and field share their name (`text`, `thinking`)."""
-    return "".join(str(block.get(kind) or "") for block in blocks if block.get("type") == kind)
+    return "".join(text_of(block.get(kind)) for block in blocks if block.get("type") == kind)

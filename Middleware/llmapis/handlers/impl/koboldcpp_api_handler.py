@@ -12,7 +12,7 @@ from Middleware.llmapis.handlers.base.base_completions_handler import (
     flat_images,
     without_begin_token,
 )
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, usage_of
+from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of, usage_of
 from Middleware.llmapis.handlers.base.model_lists import ModelList, koboldcpp_model
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
@@ -65,7 +65,7 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
         return payload
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
-        token = data.get("token") or ""
+        token = text_of(data.get("token"))
         reason = data.get("finish_reason")
         if reason is None or reason == "null":
             return {"token": token, "finish_reason": None}
@@ -75,7 +75,7 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         result = body["results"][0]
         return whole_answer(
-            result["text"] or "",
+            text_of(result["text"]),
             finish=result.get("finish_reason"),
             facts={"usage": usage_of(result.get("prompt_tokens"), result.get("completion_tokens"))},
         )

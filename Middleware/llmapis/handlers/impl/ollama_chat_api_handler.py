@@ -11,6 +11,7 @@ from Middleware.llmapis.handlers.base.event_mapping import (
     arguments_object,
     arguments_text,
     new_call_id,
+    text_of,
     usage_of,
 )
 from Middleware.llmapis.handlers.base.image_injection import bare_images, with_images
@@ -59,11 +60,11 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
         if state.model is None:
             state.model = data.get("model")
         message = data.get("message") or {}
-        token = message.get("content") or ""
+        token = text_of(message.get("content"))
         if not data.get("done") and len(message) == 2 and "role" in message and "content" in message:
             return {"token": token, "finish_reason": None}
         chunk: Chunk = {"token": token, "finish_reason": None}
-        if thinking := message.get("thinking"):
+        if thinking := text_of(message.get("thinking")):
             chunk["thinking"] = thinking
         if calls := message.get("tool_calls"):
             first = state.memo.get("calls", 0)
@@ -80,8 +81,8 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
         ending: Chunk = {"token": "", "finish_reason": None}
         add_ending(ending, body, called=bool(calls))
         return whole_answer(
-            message.get("content") or "",
-            thinking=message.get("thinking") or "",
+            text_of(message.get("content")),
+            thinking=text_of(message.get("thinking")),
             tool_calls=calls,
             finish=ending["finish_reason"],
             facts={
@@ -117,7 +118,7 @@ def openai_calls(calls: Any, first_index: int) -> list[JsonObject]:
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
             continue
-        told = {"name": function.get("name") or "", "arguments": arguments_text(function.get("arguments"))}
+        told = {"name": text_of(function.get("name")), "arguments": arguments_text(function.get("arguments"))}
         call_id = call.get("id") or new_call_id()
         made.append(
             {"index": first_index + len(made), "id": call_id, "type": "function", "function": told},

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
+from Middleware.llmapis.handlers.base.event_mapping import text_of
 from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
@@ -53,8 +54,8 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
         if state.model is None:
             state.model = data.get("model")
-        chunk: Chunk = {"token": data.get("response") or "", "finish_reason": None}
-        if thinking := data.get("thinking"):
+        chunk: Chunk = {"token": text_of(data.get("response")), "finish_reason": None}
+        if thinking := text_of(data.get("thinking")):
             chunk["thinking"] = thinking
         if data.get("done"):
             state.ended = True
@@ -65,8 +66,8 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
         ending: Chunk = {"token": "", "finish_reason": None}
         add_ending(ending, body, called=False)
         return whole_answer(
-            body["response"] or "",
-            thinking=body.get("thinking") or "",
+            text_of(body["response"]),
+            thinking=text_of(body.get("thinking")),
             finish=ending["finish_reason"],
             facts={
                 "usage": ending.get("usage"),

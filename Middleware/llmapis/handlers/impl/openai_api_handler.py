@@ -10,7 +10,7 @@ from Middleware.llmapis.handlers.base.base_chat_completions_handler import (
     BaseChatCompletionsHandler,
     joined_url,
 )
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage
+from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage, text_of
 from Middleware.llmapis.handlers.base.image_injection import content_parts, openai_image, with_images
 from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
 from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
@@ -75,7 +75,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
                 "usage": openai_usage(body.get("usage")),
                 "model": body.get("model"),
                 "refusal": refused,
-                "native_finish_reason": choice.get("native_finish_reason"),
+                "native_finish_reason": text_of(choice.get("native_finish_reason")),
             },
         )
 
@@ -98,7 +98,7 @@ def _rich_chunk(data: JsonObject, choice: JsonObject, delta: JsonObject) -> Chun
     """A chunk that is more than a piece of text."""
     token, thinking, refused = read_message(delta)
     chunk: Chunk = {"token": token, **finish_fields(choice.get("finish_reason"))}  # type: ignore[typeddict-item]
-    native = choice.get("native_finish_reason")
+    native = text_of(choice.get("native_finish_reason"))
     if native and native != chunk["finish_reason"] and chunk["finish_reason"] is not None:
         chunk["native_finish_reason"] = native
     if thinking:

@@ -7,7 +7,7 @@ from typing import Any
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import joined_url
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage
+from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage, text_of
 from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
@@ -55,7 +55,7 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
             return None if counted is None else {"token": "", "finish_reason": None, "usage": counted}
         choice = choices[0]
         reason = choice.get("finish_reason")
-        chunk: Chunk = {"token": choice.get("text") or "", "finish_reason": None}
+        chunk: Chunk = {"token": text_of(choice.get("text")), "finish_reason": None}
         if reason is not None:
             chunk.update(finish_fields(reason))  # type: ignore[typeddict-item]
         if usage and (counted := openai_usage(usage)) is not None:
@@ -65,7 +65,7 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         choice = body["choices"][0]
         return whole_answer(
-            choice["text"] or "",
+            text_of(choice["text"]),
             finish=choice.get("finish_reason"),
             facts={"usage": openai_usage(body.get("usage")), "model": body.get("model")},
         )

@@ -1,0 +1,18 @@
+"""JSON as backends write it: raw control characters in texts; `NaN` and `Infinity`, which are read as null.
+
+Pure. Some servers (with `logprobs`, say) write numbers that JSON does not know; passed on, they would make
+the answer unreadable for the client."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_BOM = "\ufeff"
+
+DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+
+
+def decoded(text: str) -> Any:
+    """The value of a whole JSON text. Raises ValueError, RecursionError."""
+    return DECODER.decode(text.removeprefix(_BOM))
