@@ -126,3 +126,82 @@ class TestWatcher:
     def test_watches_are_values(self):
         """Active from the start."""
         assert Watch(lambda: True, lambda: None).active
+
+
+class Loop:
+    """gevent's event loop, as far as a watcher needs it: `ring()` says that the connection became readable."""
+
+    def __init__(self):
+        self.hung = None
+
+    def io(self, number, events):
+        self.number, self.events = number, events
+        return self
+
+    def start(self, callback, *args):
+        self.hung = lambda: callback(*args)
+
+    def stop(self):
+        self.hung = None
+
+    def close(self):
+        self.closed = True
+
+    def ring(self):
+        self.hung()
+
+
+class GeventSocket:
+    """Only what gevent's socket adds: the plain one below it, and its hub."""
+
+    def __init__(self, plain, loop):
+        self._sock = plain
+        self.fileno = plain.fileno
+        self.hub = type("Hub", (), {"loop": loop})
+
+
+class TestUnderGevent:
+    """The event loop tells; nobody asks."""
+
+    @pytest.fixture
+    def bell(self):
+        return Loop()
+
+    @pytest.fixture
+    def gone(self):
+        return threading.Event()
+
+    @pytest.fixture
+    def watcher(self):
+        return ClientWatcher(period_s=0.001)
+
+    @pytest.fixture
+    def watch(self, watcher, pair, bell, gone):
+        return watcher.watch({"gunicorn.socket": GeventSocket(pair[0], bell)}, gone.set)
+
+    def test_a_silent_client_costs_nothing(self, watcher, watch, bell, pair):
+        """No thread asks for it; the loop waits for its connection to become readable."""
+        assert not watcher.is_running
+        assert (bell.number, bell.events) == (pair[0].fileno(), 1)
+
+    def test_a_client_that_goes(self, watch, bell, pair, gone):
+        """Noticed when the loop says so."""
+        pair[1].close()
+        bell.ring()
+        assert gone.wait(5)
+        assert not watch.active and bell.hung is None
+
+    def test_the_next_request_is_no_end(self, watch, bell, pair, gone):
+        """But the end behind it is seen as well: from now on the client is asked for."""
+        pair[1].sendall(b"GET")
+        bell.ring()
+        assert not gone.wait(0.05)
+        pair[0].recv(3)
+        pair[1].close()
+        assert gone.wait(5)
+
+    def test_a_stopped_watch_leaves_the_loop(self, watch, bell):
+        """The connection may serve the next request."""
+        watch.stop()
+        watch.stop()
+        assert bell.hung is None and bell.closed
