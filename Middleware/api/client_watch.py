@@ -73,7 +73,7 @@ class ClientWatcher:
         return watch
 
     def _rung(self, watch: Watch) -> None:
-        """The connection has become readable: its end, or the next request. The event loop must not wait, so a
+        """The connection has become readable: its end, or the next request. The event loop must not wait: a
         thread of its own looks.
         """
         watch.unhang_bell()
