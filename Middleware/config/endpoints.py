@@ -58,8 +58,8 @@ class EndpointConfig:
         """`apiKey`, else the environment variable `apiKeyEnv` (read now), else "". Raises ConfigError."""
         key, variable = self.raw.get("apiKey"), self.raw.get("apiKeyEnv")
         if key or not variable:
-            return str(key or "")
-        return environment.from_environment(str(variable), file=self.file, pointer="/apiKeyEnv")
+            return str(key or "").strip()
+        return environment.from_environment(str(variable), file=self.file, pointer="/apiKeyEnv").strip()
 
     @property
     def extra_headers(self) -> dict[str, str]:

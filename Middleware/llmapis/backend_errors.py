@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import email.utils
 import json
+import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from Middleware.common.errors import BackendError
@@ -57,26 +58,29 @@ def error_message(body: Any) -> str:
     return text.strip()[:MAX_MESSAGE]
 
 
-def redacted(text: str, secret: str) -> str:
-    """`text` without the key."""
-    return text.replace(secret, "***") if len(secret) >= 4 else text
+def redacted(text: str, secrets: Sequence[str]) -> str:
+    """`text` without the keys. Very short ones are no keys, and stay."""
+    for secret in secrets:
+        if len(secret) >= 4:
+            text = text.replace(secret, "***")
+    return text
 
 
-def native_body(body: Any, secret: str = "") -> Any:
-    """The backend's own error body, at most 4 KiB of it, without the key."""
+def native_body(body: Any, secrets: Sequence[str] = ()) -> Any:
+    """The backend's own error body, at most 4 KiB of it, without the keys."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
-    clean = redacted(text, secret)
+    clean = redacted(text, secrets)
     if len(clean.encode("utf-8", "replace")) > MAX_NATIVE_BYTES:
         return clean.encode("utf-8", "replace")[:MAX_NATIVE_BYTES].decode("utf-8", "ignore")
     return body if clean == text or (isinstance(body, str) and not clean) else _parsed(clean)
 
 
 def status_error(
-    endpoint: str, status: int, headers: Mapping[str, str], body: bytes, *, secret: str = ""
+    endpoint: str, status: int, headers: Mapping[str, str], body: bytes, *, secrets: Sequence[str] = ()
 ) -> BackendError:
     """The error that an answer with this status is."""
     parsed = _parsed(body.decode("utf-8", "replace"))
-    message = redacted(error_message(parsed), secret) or f"status {status} without a text"
+    message = redacted(error_message(parsed), secrets) or f"status {status} without a text"
     kind = _status_kind(status, message)
     if kind == "bad_url":
         message = (
@@ -88,20 +92,20 @@ def status_error(
         kind,
         message,
         status=status,
-        native=native_body(parsed, secret),
+        native=native_body(parsed, secrets),
         retryable=retryable,
         retry_after_s=retry_after(headers.get("Retry-After")),
     )
 
 
-def in_band_error(endpoint: str, body: Mapping[str, Any], *, secret: str = "") -> BackendError:
+def in_band_error(endpoint: str, body: Mapping[str, Any], *, secrets: Sequence[str] = ()) -> BackendError:
     """The error that an object with a top-level `error` (status 200) is."""
-    message = redacted(error_message(body), secret)
+    message = redacted(error_message(body), secrets)
     error = body.get("error")
     kind = _IN_BAND_KINDS.get(str(error.get("type"))) if isinstance(error, Mapping) else None
     if kind is None:
         kind = "context_overflow" if _OVERFLOW.search(message) else "stream_error"
-    return BackendError(endpoint, kind, message, status=200, native=native_body(dict(body), secret))
+    return BackendError(endpoint, kind, message, status=200, native=native_body(dict(body), secrets))
 
 
 def error_chunk(error: BackendError) -> dict[str, Any]:
@@ -115,7 +119,8 @@ def retry_after(value: str | None, now: float | None = None) -> float | None:
     if not value:
         return None
     try:
-        return max(float(value), 0.0)
+        seconds = float(value)
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
     except ValueError:
         pass
     try:

@@ -123,7 +123,7 @@ def _models(handler: LlmApiHandler) -> tuple[str, ...] | None:
         connect_timeout_s=settings.connect_timeout_s,
         read_timeout_s=min(settings.read_timeout_s, LIST_S),
         tries=1,
-        secret=settings.api_key,
+        secrets=settings.secrets,
         method="GET",
     )
     try:

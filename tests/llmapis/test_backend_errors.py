@@ -61,14 +61,16 @@ def test_an_empty_body_still_has_a_text():
 
 def test_the_key_is_nowhere():
     """Neither in the message nor in the native body."""
-    error = status_error("E", 401, {}, b'{"error":{"message":"key sk-123456 is bad"}}', secret="sk-123456")
+    error = status_error(
+        "E", 401, {}, b'{"error":{"message":"key sk-123456 is bad"}}', secrets=("", "sk-123456")
+    )
     assert error.message == "key *** is bad"
     assert error.native == {"error": {"message": "key *** is bad"}}
 
 
 def test_a_very_short_key_is_not_looked_for():
     """It would cut words to pieces."""
-    assert status_error("E", 401, {}, b"bad", secret="a").message == "bad"
+    assert status_error("E", 401, {}, b"bad", secrets=("a",)).message == "bad"
 
 
 @pytest.mark.parametrize("body", [{"a": "é" * 5000}, "é" * 5000], ids=["object", "text"])
@@ -81,7 +83,7 @@ def test_a_long_native_body_is_cut(body):
 
 def test_a_text_body_is_kept():
     """Not everything is JSON."""
-    assert (native_body("no"), native_body("no sk-123456", "sk-123456")) == ("no", "no ***")
+    assert (native_body("no"), native_body("no sk-123456", ("sk-123456",))) == ("no", "no ***")
 
 
 RETRY = [
@@ -91,6 +93,9 @@ RETRY = [
     ("Thu, 01 Jan 1970 00:01:40 GMT", 40.0),
     ("Thu, 01 Jan 1970 00:00:10 GMT", 0.0),
     ("soon", None),
+    ("nan", None),
+    ("inf", None),
+    ("1e999", None),
     ("", None),
     (None, None),
 ]

@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -44,13 +45,17 @@ ERROR_BODY_BYTES = 64 * 1024
 ERROR_BODY_WAIT_S = 10.0
 DRAIN_S = 0.2
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?")
+_HIDDEN_IN_URLS = re.compile(r"(?<=//)[^/?#]+@|(?<=\?)[^#]+")
+
 _BODY_FAULTS = (OSError, ValueError, AttributeError, HTTPError, http.client.HTTPException)
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
     """One request; its method is POST but for a list of models. `endpoint`: its name, for messages. `tries`:
-    1 = no retries. `secret`: kept out of messages."""
+    1 = no retries. `secrets`: kept out of messages."""
 
     url: str
     body: bytes = field(repr=False)
@@ -59,7 +64,7 @@ class Post:
     connect_timeout_s: float = 30.0
     read_timeout_s: float = 14400.0
     tries: int = TRIES
-    secret: str = field(default="", repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     method: str = "POST"
 
 
@@ -219,11 +224,19 @@ def default_transport() -> Transport:
 
 
 def _prepared(post: Post) -> Any:
-    """The request, without a session's cookies, redirects and `.netrc`. Raises BackendError `bad_url`."""
+    """The request, without a session's cookies, redirects and `.netrc`. Raises BackendError `bad_url`, or
+    `config_error` for a header that cannot be sent (its value is never shown)."""
+    for name, value in post.headers.items():
+        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+            message = f"the header {name!r} holds characters that HTTP does not allow"
+            raise BackendError(post.endpoint, "config_error", message)
     try:
         template = _template(post.method, post.url, tuple(post.headers.items()))
     except (requests.RequestException, ValueError) as error:
-        raise BackendError(post.endpoint, "bad_url", str(error)) from error
+        message = str(error)
+        for hidden in _HIDDEN_IN_URLS.findall(post.url):
+            message = message.replace(hidden, "***")
+        raise BackendError(post.endpoint, "bad_url", message) from error
     prepared = requests.PreparedRequest()
     prepared.method, prepared.url = template.method, template.url
     prepared.headers = template.headers.copy()
@@ -238,6 +251,8 @@ def _template(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> re
     """What is the same for every request to one place. Raises RequestException or ValueError."""
     if urlsplit(url).scheme.lower() not in ("http", "https"):
         raise ValueError("the URL must begin with http:// or https://")
+    if "\\" in url:
+        raise ValueError("the URL holds a backslash, which programs read differently")
     return requests.Request(method, url, headers=dict(headers)).prepare()
 
 
@@ -270,7 +285,7 @@ def _failed_status(post: Post, answer: Answer) -> BackendError:
         logger.debug("the error body of endpoint '%s' was cut: %s", post.endpoint, error.message)
     finally:
         answer.close()
-    return status_error(post.endpoint, answer.status, answer.headers, bytes(body), secret=post.secret)
+    return status_error(post.endpoint, answer.status, answer.headers, bytes(body), secrets=post.secrets)
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
@@ -328,7 +343,8 @@ def _body_error(endpoint: str, error: BaseException) -> BackendError:
 
 def _place(url: str) -> str:
     parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
+    return f"{host}:{parts.port}" if parts.port else host
 
 
 def _reason(causes: list[BaseException]) -> str:

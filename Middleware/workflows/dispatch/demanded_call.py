@@ -86,21 +86,24 @@ def _instruction(listed: Sequence[JsonObject], wanted: Sequence[JsonObject]) -> 
     return "\n".join(lines)
 
 
+def _no_json(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
 def call_of(text: str, demand: Demand) -> JsonObject | None:
     """The tool-call answer that `text` stands for; None when it is not what was demanded."""
     try:
-        reply = json.loads(text.strip())
-    except ValueError:
+        reply = json.loads(text.strip(), parse_constant=_no_json)
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(reply, dict) or reply.get("name") not in demand.names:
-        return None
-    if not isinstance(reply.get("arguments"), dict):
+    name = reply.get("name") if isinstance(reply, dict) else None
+    if not isinstance(name, str) or name not in demand.names or not isinstance(reply.get("arguments"), dict):
         return None
     call = {
         "id": f"wilmer-{uuid.uuid4().hex}",
         "type": "function",
         "function": {
-            "name": reply["name"],
+            "name": name,
             "arguments": json.dumps(reply["arguments"], ensure_ascii=False),
         },
     }

@@ -380,6 +380,56 @@ class TestFailures:
             body_of(transport, url)
         assert caught.value.kind == "bad_url"
 
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "http://user:sk-secret@127.0.0.1:notaport",
+            "http://user:sk-secret@h:99999",
+            "http://h:99999?key=sk-secret&x=",
+            "http://user:sk-secret@[::1",
+        ],
+        ids=str,
+    )
+    def test_a_key_in_an_unusable_url_is_hidden(self, transport, url):
+        """Gateways take keys there."""
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, url)
+        assert caught.value.kind == "bad_url"
+        assert "sk-secret" not in str(caught.value)
+
+    def test_a_backslash_is_no_way_around_the_guard(self, transport):
+        """Some programs take what stands before it for the host, some what stands behind."""
+        with pytest.raises(BackendError, match="backslash"):
+            body_of(transport, "http://127.0.0.1\\@10.0.0.1")
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("Authorization", "Bearer sk-secret\nX: y"),
+            ("Authorization", "Bearer sk-secret\r"),
+            ("Authorization", "Bearer sk–secret"),
+            ("Authorization", " Bearer sk-secret"),
+            ("X", "sk-secret\u2028"),
+            ("x y", "sk-secret"),
+            ("x\ny", "sk-secret"),
+            ("", "sk-secret"),
+        ],
+    )
+    def test_a_header_that_cannot_be_sent(self, transport, name, value):
+        """Said before anything is sent, once, without its value."""
+        sent = Post(url="http://127.0.0.1:9/x", body=b"{}", headers={name: value}, endpoint="E")
+        with pytest.raises(BackendError) as caught:
+            transport.post(sent, AbortHandle())
+        assert (caught.value.kind, caught.value.retryable) == ("config_error", False)
+        assert repr(name) in str(caught.value)
+        assert "secret" not in str(caught.value)
+        assert transport.pauses == []
+
+    def test_an_address_in_brackets_is_named_in_brackets(self, transport):
+        """IPv6."""
+        with pytest.raises(BackendError, match=r"\[::1\]:9"):
+            body_of(transport, "http://[::1]:9")
+
     def test_a_server_that_hangs_up_without_an_answer(self, serve, rig, transport):
         """Tried once more, then a lost connection."""
         server = serve(lambda peer: peer.request())
@@ -407,7 +457,7 @@ class TestFailures:
         """Some servers say which key was wrong."""
         server = serve(answering(rig.json_answer({"error": {"message": "bad key sk-secret"}}, "401 X")))
         with pytest.raises(BackendError) as caught:
-            body_of(transport, server.url, secret="sk-secret")
+            body_of(transport, server.url, secrets=("sk-secret",))
         assert caught.value.message == "bad key ***"
         assert "sk-secret" not in str(caught.value.native)
 

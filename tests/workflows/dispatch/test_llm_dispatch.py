@@ -180,7 +180,18 @@ class TestDemandedCall:
         assert structured.model.calls[0].schema["properties"]["arguments"] == {"type": "object"}
 
     @pytest.mark.parametrize(
-        "bad", ["no", "[]", '{"name": "x", "arguments": {}}', '{"name": "look", "arguments": 1}']
+        "bad",
+        [
+            "no",
+            "[]",
+            '{"name": "x", "arguments": {}}',
+            '{"name": "look", "arguments": 1}',
+            '{"name": ["look"], "arguments": {}}',
+            '{"name": {}, "arguments": {}}',
+            '{"name": "look", "arguments": {"a": NaN}}',
+            "[" * 100_000,
+        ],
+        ids=lambda reply: reply[:40],
     )
     def test_a_bad_reply_is_asked_for_once_more(self, structured, stream, bad):
         """The second one counts."""

@@ -161,7 +161,7 @@ class LlmApiHandler(ABC):
         if not isinstance(event, dict):
             return None
         if event.get("error"):
-            error = in_band_error(self.settings.endpoint.name, event, secret=self.settings.api_key)
+            error = in_band_error(self.settings.endpoint.name, event, secrets=self.settings.secrets)
             return {"token": "", "finish_reason": "error", "error": error_chunk(error)}
         return self._map_event(self._required_event_name or "message", event, StreamState())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -10,6 +11,8 @@ from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, StreamState
 from Middleware.llmapis.llm_text import LlmText
+
+_SECRET_HEADER = re.compile("auth|cookie|key|passw|secret|token", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,12 @@ class HandlerSettings:
     connect_timeout_s: float = 30.0
     read_timeout_s: float = 14400.0
     pinned: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show: the key, and the values of headers that carry one."""
+        values = [value for name, value in self.headers.items() if _SECRET_HEADER.search(name)]
+        return (self.api_key, *(value.split()[-1] for value in values if value.strip()))
 
 
 class HandlerFace(Protocol):
@@ -63,5 +72,7 @@ class HandlerFace(Protocol):
     def abort_request(self) -> tuple[str, JsonObject] | None: ...
 
     def request_headers(self) -> dict[str, str]: ...
+
+    def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject: ...
 
     def read_whole(self, body: JsonObject) -> LlmText | JsonObject: ...

@@ -97,7 +97,7 @@ class OutgoingCall:
     def _read(self, body: JsonObject) -> LlmText | JsonObject:
         settings = self._handler.settings
         if body.get("error"):
-            raise in_band_error(settings.endpoint.name, body, secret=settings.api_key)
+            raise in_band_error(settings.endpoint.name, body, secrets=settings.secrets)
         result = self._handler.read_whole(body)
         self.log.usage = result.get("usage") if isinstance(result, dict) else result.usage
         return result
@@ -143,7 +143,7 @@ class OutgoingCall:
             connect_timeout_s=settings.connect_timeout_s,
             read_timeout_s=settings.read_timeout_s,
             tries=1 if settings.suppress_retries else TRIES,
-            secret=settings.api_key,
+            secrets=settings.secrets,
         )
         self._log_payload(post)
         answer = default_transport().post(post, self.handle)
@@ -157,7 +157,7 @@ class OutgoingCall:
         if request is not None and request.privacy:
             return
         text = _LONG.sub('"(data)"', post.body.decode("utf-8"))
-        logger.debug("POST %s for endpoint '%s': %s", post.url, post.endpoint, text)
+        logger.debug("POST %s for endpoint '%s': %s", post.url.partition("?")[0], post.endpoint, text)
 
     def _tell_backend(self) -> None:
         """Runs in the aborting thread: a backend that needs a further call to stop gets it, in the
@@ -178,7 +178,7 @@ class OutgoingCall:
             connect_timeout_s=ABORT_TIMEOUT_S,
             read_timeout_s=ABORT_TIMEOUT_S,
             tries=1,
-            secret=settings.api_key,
+            secrets=settings.secrets,
         )
         try:
             answer = default_transport().post(post, AbortHandle(pinned=settings.pinned))

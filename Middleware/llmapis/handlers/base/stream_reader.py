@@ -52,6 +52,7 @@ class StreamReader:
         self._form = RepeatedForm()
         self._marked = False
         self._good = self._bad = self._bad_in_a_row = 0
+        self._first: JsonObject | None = None
         self._model_told = False
         self._html = content_type == "text/html"
         self._json = content_type == "application/json"
@@ -82,7 +83,9 @@ class StreamReader:
             return batch
         if not self._marked:
             batch += self._last_events()
-        return batch if self._is_over() else self._end(batch)
+        if self._is_over() or (not batch and self._is_one_piece(batch)):
+            return batch
+        return self._end(batch)
 
     def broken(self, error: BackendError) -> Batch:
         """The connection failed. After a finish reason nobody misses anything; before output it is raised."""
@@ -132,13 +135,29 @@ class StreamReader:
         if not isinstance(answer, dict):
             return False
         if answer.get("error"):
-            raise in_band_error(self._endpoint, answer, secret=self._handler.settings.api_key)
-        chunk = _one_dict(self._handler.read_whole(answer))
+            raise in_band_error(self._endpoint, answer, secrets=self._handler.settings.secrets)
+        self._give_whole(_one_dict(self._handler.read_whole(answer)), batch)
+        return True
+
+    def _is_one_piece(self, batch: Batch) -> bool:
+        """A stream whose only event is a whole answer, though no header says so: it is given."""
+        if self.output or self._first is None:
+            return False
+        try:
+            self._handler._parse_non_stream_response(self._first)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return False
+        chunk = _one_dict(self._handler.read_whole(self._first))
+        if not _is_visible(chunk):
+            return False
+        self._give_whole(chunk, batch)
+        return True
+
+    def _give_whole(self, chunk: Chunk, batch: Batch) -> None:
         self.finish_reason = chunk["finish_reason"]
         self.output = True
         self.ended = self.whole = True
         batch.append(chunk)
-        return True
 
     # Events
 
@@ -179,8 +198,8 @@ class StreamReader:
                 return False
         if name == "error" or data.get("error") or data.get("object") == "error":
             if self._pending is None:
-                secret = self._handler.settings.api_key
-                self._failed(out, in_band_error(self._endpoint, data, secret=secret))
+                secrets = self._handler.settings.secrets
+                self._failed(out, in_band_error(self._endpoint, data, secrets=secrets))
                 return True
             return False
         required = self._handler._required_event_name
@@ -192,6 +211,7 @@ class StreamReader:
         """What the event means to this backend. True as for `_read`."""
         self._good += 1
         self._bad_in_a_row = 0
+        self._first = data if self._good == 1 else None
         try:
             chunk = self._handler._map_event(name, data, self.state)
         except (LookupError, TypeError, ValueError, AttributeError):

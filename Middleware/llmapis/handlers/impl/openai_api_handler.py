@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
 TEXT_GENERATION_WEBUI = "Text-Generation-WebUI"
+
+_ROUTE = re.compile(r"/chat/completions(?=\?|$)")
 
 
 @BACKENDS.register("openAIChatCompletion", "openAIApiChatImageSpecific")
@@ -45,7 +48,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
         """Text-Generation-WebUI is told to stop; others stop when the connection closes."""
         endpoint = self.settings.endpoint
         if TEXT_GENERATION_WEBUI in (endpoint.api_type_name, endpoint.api_type.get("presetType")):
-            return joined_url(self.base_url, "/v1/internal/stop-generation"), {}
+            return _ROUTE.sub("/internal/stop-generation", self._get_api_endpoint_url()), {}
         return None
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:

@@ -68,6 +68,16 @@ class TestHeaders:
         headers = handler(api_key="k", headers={"AUTHORIZATION": "Basic x"}).request_headers()
         assert [value for name, value in headers.items() if name.lower() == "authorization"] == ["Basic x"]
 
+    def test_no_message_shows_what_a_header_says(self):
+        """A gateway that repeats the key that it got."""
+        headers = {"api-key": "az-secret", "X-Auth": "Token tk-secret", "X-Title": "house"}
+        reader = handler(api_key="sk-secret", headers=headers).new_stream()
+        words = "sk-secret az-secret tk-secret house"
+        with pytest.raises(BackendError) as caught:
+            reader.feed(b'data: {"error": {"message": "' + words.encode() + b'"}}\n\n')
+        assert caught.value.message == "*** *** *** house"
+        assert "secret" not in str(caught.value.native)
+
 
 class TestOneEvent:
     EVENTS: ClassVar = [

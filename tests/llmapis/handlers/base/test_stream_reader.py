@@ -337,3 +337,25 @@ def test_kobold_ends_by_closing(caplog):
         out = dicts(new_reader(KOBOLD), 'event: message\ndata: {"token":"a","finish_reason":"null"}\n\n')
     assert out == [*tokens("a"), STOP]
     assert caplog.records == []
+
+
+WHOLE = [
+    ("openAIChatCompletion", {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}),
+    ("claudeMessages", {"content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn"}),
+    ("koboldCppGenerate", {"results": [{"text": "a"}]}),
+]
+
+
+@pytest.mark.parametrize("form", ["{}", "{}\n", "data: {}\n\n", "data: {}\n\ndata: [DONE]\n\n"], ids=repr)
+@pytest.mark.parametrize(("backend", "body"), WHOLE, ids=[name for name, _ in WHOLE])
+def test_a_whole_answer_that_no_header_announces(backend, body, form, make_handler, read_stream):
+    """Servers that ignore `stream` and name no content type."""
+    chunks = read_stream(make_handler(backend), [form.replace("{}", json.dumps(body)).encode()])
+    assert [(chunk["token"], chunk["finish_reason"]) for chunk in chunks] == [("a", "stop")]
+
+
+def test_one_event_that_ends_an_empty_answer(make_handler, read_stream):
+    """It is no whole answer, and stays empty."""
+    event = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    chunks = read_stream(make_handler("openAIChatCompletion"), [f"data: {json.dumps(event)}\n\n".encode()])
+    assert chunks == [{"token": "", "finish_reason": "stop"}]

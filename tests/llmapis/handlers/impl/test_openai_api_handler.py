@@ -149,9 +149,10 @@ class TestPayload:
 
 
 class TestAbort:
-    def test_text_generation_webui_is_told_to_stop(self, make_handler):
+    @pytest.mark.parametrize("base", ["http://h:1", "http://h:1/v1/", "http://h:1/v1/chat/completions"])
+    def test_text_generation_webui_is_told_to_stop(self, make_handler, base):
         """It goes on generating otherwise."""
-        handler = make_handler("Text-Generation-WebUI", endpoint={"endpoint": "http://h:1/v1"})
+        handler = make_handler("Text-Generation-WebUI", endpoint={"endpoint": base})
         assert handler.abort_request() == ("http://h:1/v1/internal/stop-generation", {})
 
     def test_others_stop_when_the_connection_closes(self, handler):
