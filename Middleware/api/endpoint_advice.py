@@ -22,6 +22,7 @@ STEPS = {
     "no_tls": "it does not speak TLS there: write http:// instead of https:// in {file}, or another port",
     "no_connection": "is the machine on, and the port open? Correct `endpoint` in {file}",
     "connect_error": "look after the network, and correct `endpoint` in {file}",
+    "config_error": "correct `apiKey`, its variable, or `extraHeaders` of {file}",
     "bad_url": "write the address as http://host:port in {file}",
     "timeout": "it may be busy, or still loading its model: wait, look at its log, try again",
     "no_key": "it wants a key: set `apiKey` or `apiKeyEnv` in {file}",

@@ -75,7 +75,7 @@ def test_near_names_of_models(model, models, names):
 
 def test_every_kind_of_failure_has_a_step():
     """But for those that no call of the doctor can end with."""
-    assert set(KIND_STATUS) - set(STEPS) == {"config_error", "slot_timeout", "not_found"}
+    assert set(KIND_STATUS) - set(STEPS) == {"slot_timeout", "not_found"}
 
 
 @pytest.mark.parametrize("message", ["<html>long\n page", "<!DOCTYPE html>"])
