@@ -5,6 +5,7 @@ Nothing here runs anything.
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import uuid
@@ -124,9 +125,15 @@ def lock_folder(user: UserSettings) -> Path:
     return facts.public_directory / "SqlLiteDBs"
 
 
+_ids = random.Random()
+"""Of our own: a script of a PythonModule node may seed Python's, and then ids would come twice."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ids.seed)
+
+
 def new_workflow_id() -> str:
     """A random UUID that costs no system call: it names the owner of locks, it guards nothing."""
-    return str(uuid.UUID(int=random.getrandbits(128), version=4))
+    return str(uuid.UUID(int=_ids.getrandbits(128), version=4))
 
 
 SPEAK_FOR_THEMSELVES = (MiddlewareError, OSError, ValueError)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+from Middleware.common.instance_global_variables import (
+    INSTALL_DIRECTORY,
+    LaunchFacts,
+    launch_facts,
+    set_launch_facts,
+)
 from Middleware.common.request_context import RequestContext
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -16,6 +25,7 @@ from Middleware.workflows.processors.run import (
     Run,
     discussions_root,
     lock_folder,
+    new_workflow_id,
     responder_index,
 )
 
@@ -94,3 +104,29 @@ def test_the_failure_of_a_node_is_a_sentence(error, said):
     )
     run = Run(state=None, file=file, messages=[])
     assert str(run.failure(0, error)) == f'Workflows/ana/Main.json, node 1 "T" (Standard): {said}'
+
+
+def test_owners_of_locks_differ_whatever_a_script_seeds():
+    """A script that seeds Python's generator at every call is nothing unusual."""
+    ids = set()
+    for _ in range(3):
+        random.seed(0)
+        ids.add(new_workflow_id())
+    assert len(ids) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_owners_of_locks_differ_between_processes_that_were_one():
+    """Servers load first and fork then."""
+    code = (
+        "import os\n"
+        "from Middleware.workflows.processors.run import new_workflow_id\n"
+        "new_workflow_id()\n"
+        "child = os.fork()\n"
+        "print(new_workflow_id(), flush=True)\n"
+        "child and os.waitpid(child, 0)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=INSTALL_DIRECTORY, capture_output=True, check=True
+    )
+    assert len(set(said.stdout.split())) == 2
