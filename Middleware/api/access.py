@@ -54,14 +54,7 @@ class AccessRules:
         """
         if not self.loopback or not host or "*" in self.cors_origins:
             return True
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        name = name.rstrip(".")
-        if "." not in name and ":" not in name:
-            return True  # no public site has a name of one word; containers and local machines do
-        return name in LOOPBACK_NAMES or _is_near(name) or name.endswith(LOCAL_ENDINGS) or name == _own_name()
+        return _is_local(host)
 
     def allows_key(self, path: str, key: str | None) -> bool:
         """Without required keys everyone may ask. Compared in constant time."""
@@ -70,6 +63,19 @@ class AccessRules:
         given = (key or "").encode("latin-1", "replace")
         matches = [hmac.compare_digest(given, wanted.encode()) for wanted in self.api_keys]
         return any(matches)
+
+
+@lru_cache(maxsize=64)
+def _is_local(host: str) -> bool:
+    """Claims that the value of a `Host` header names no public site."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    name = name.rstrip(".")
+    if "." not in name and ":" not in name:
+        return True  # no public site has a name of one word; containers and local machines do
+    return name in LOOPBACK_NAMES or _is_near(name) or name.endswith(LOCAL_ENDINGS) or name == _own_name()
 
 
 def _is_near(name: str) -> bool:

@@ -36,7 +36,9 @@ SECRET_KEYS = frozenset(
     }
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;]+")
-_HINTS = ("key", "secret", "auth", "passw", "pwd", "bearer", "token:", "token=", "token ", "token'", 'token"')
+_HINT = re.compile(
+    r"""(?i)key|secret|auth|passw|pwd|bearer|token[:= '"]|@|\b(?:sk|pk|rk|xai|gsk|hf|ghp|AIza)[-_]|AIza"""
+)
 """A text without any of these needs no closer look."""
 _URL_PASSWORD = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*:)[^\s/@'\"]+(@)")
 _NAMED = re.compile(
@@ -74,12 +76,11 @@ def masked(text: str, *secrets: str | None) -> str:
     for secret in secrets:
         if secret and len(secret) >= MIN_SECRET:
             text = text.replace(secret, MASK)
-    lowered = text.lower()
-    if any(hint in lowered for hint in _HINTS):
-        text = _BEARER.sub(rf"\1{MASK}", text)
-        text = _NAMED.sub(rf"\1\2{MASK}", text)
-    if "@" in text:
-        text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
+    if not _HINT.search(text):
+        return text
+    text = _BEARER.sub(rf"\1{MASK}", text)
+    text = _NAMED.sub(rf"\1\2{MASK}", text)
+    text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
     return _KEY_LIKE.sub(MASK, text)
 
 

@@ -212,6 +212,19 @@ class _Adapter(HTTPAdapter):
         manager.pool_classes_by_scheme = POOL_CLASSES
         return manager
 
+    def get_connection_with_tls_context(
+        self, request: Any, verify: Any, proxies: Any = None, cert: Any = None
+    ) -> Any:
+        """Without proxies there is none to look for."""
+        if proxies:
+            return super().get_connection_with_tls_context(request, verify, proxies, cert)
+        place, settings = self.build_connection_pool_key_attributes(request, verify, cert)
+        return cast(Any, self.poolmanager).connection_from_host(**place, pool_kwargs=settings)
+
+    def request_url(self, request: Any, proxies: Any) -> Any:
+        """The path; the whole URL is for proxies only."""
+        return super().request_url(request, proxies) if proxies else "/" + request.path_url.lstrip("/")
+
     def close_idle(self, now: float) -> None:
         for manager in (self.poolmanager, *self.proxy_manager.values()):
             close_idle(manager, now)
@@ -258,9 +271,14 @@ def _template(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> re
 
 def _proxies(post: Post, handle: AbortHandle) -> dict[str, str]:
     """The environment's proxies; none for loopback, and none for an address that was checked beforehand."""
-    if handle.pinned or is_loopback(urlsplit(post.url).hostname or ""):
+    if handle.pinned or _leads_to_loopback(post.url):
         return {}
     return dict(get_environ_proxies(post.url, no_proxy=None))
+
+
+@functools.lru_cache(maxsize=256)
+def _leads_to_loopback(url: str) -> bool:
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def is_loopback(host: str) -> bool:
