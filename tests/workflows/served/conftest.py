@@ -28,6 +28,10 @@ class Served:
         checked_tree(house.root)
         house.user["customWorkflow"] = "Main"
 
+    def users(self, names: tuple[str, ...]) -> None:
+        """Whom the command line named; nobody: the pointer's user."""
+        set_launch_facts(replace(launch_facts(), users=names))
+
     def save_user(self, name: str = "ana", **fields: Any) -> None:
         self.house.write(f"Users/{name}", {**self.house.user, **fields})
 
