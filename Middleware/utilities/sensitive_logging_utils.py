@@ -36,9 +36,11 @@ SECRET_KEYS = frozenset(
     }
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;]+")
-_HINT = re.compile(
-    r"""(?i)key|secret|auth|passw|pwd|bearer|token[:= '"]|@|\b(?:sk|pk|rk|xai|gsk|hf|ghp|AIza)[-_]|AIza"""
+_HINTS = (
+    *("key", "secret", "auth", "passw", "pwd", "bearer", "@", "aiza"),
+    *(f"{start}{mark}" for start in ("sk", "pk", "rk", "xai", "gsk", "hf", "ghp") for mark in "-_"),
 )
+_TOKEN = re.compile(r"token['\"]?\s*[:=]")
 """A text without any of these needs no closer look."""
 _URL_PASSWORD = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*:)[^\s/@'\"]+(@)")
 _NAMED = re.compile(
@@ -76,7 +78,8 @@ def masked(text: str, *secrets: str | None) -> str:
     for secret in secrets:
         if secret and len(secret) >= MIN_SECRET:
             text = text.replace(secret, MASK)
-    if not _HINT.search(text):
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _HINTS) and not ("token" in lowered and _TOKEN.search(lowered)):
         return text
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _NAMED.sub(rf"\1\2{MASK}", text)
