@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from Middleware.api.background import BackgroundThreads
 from Middleware.api.error_replies import ErrorReply, StreamFailure, reply_to
 from Middleware.api.request_life import RequestLife
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import RequestContext, entered
 from Middleware.common.types import Batch, Batches, JsonObject
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.wire_formats import AnswerCollector, AnswerFacts, Framer, WireFormat, encoded
@@ -200,7 +201,7 @@ class AnswerStream:
             text = failure.locked_message if isinstance(failure, EarlyTermination) else ""
             return [*framer.units([{"token": text, "finish_reason": "stop"}]), *framer.end()]
         if failure is not None:
-            log_failure(self._job.request.request_id, failure)
+            log_failure(self._job.request.request_id, failure, self._job.request)
             reply = self._job.reply_to(failure)
             return framer.error(reply.message, reply.kind, reply.param, reply.code)
         return [*([] if framer.finished else framer.finish_units("stop")), *framer.end()]
@@ -261,10 +262,11 @@ def _use_up(job: Job, batches: Batches, *, last: bool) -> None:
         _threads.run(lambda: context.run(rest))
 
 
-def log_failure(request_id: str, failure: BaseException) -> None:
-    """One line for what is expected to fail, a traceback for what is not."""
+def log_failure(request_id: str, failure: BaseException, request: RequestContext | None) -> None:
+    """One line for what is expected to fail, a traceback for what is not; told in the log of its user."""
     expected = isinstance(failure, MiddlewareError)
-    logger.error("request %s failed: %s", request_id, failure, exc_info=None if expected else failure)
+    with nullcontext() if request is None else entered(request):
+        logger.error("request %s failed: %s", request_id, failure, exc_info=None if expected else failure)
 
 
 def _close(batches: Batches) -> None:

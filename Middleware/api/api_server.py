@@ -86,7 +86,7 @@ def _error_response(error: Exception) -> Response:
         if isinstance(error, RequestCancelled):
             logger.info("request %s was cancelled", request_id)
         elif not isinstance(error, ClientRequestError):
-            log_failure(request_id, error)
+            log_failure(request_id, error, g.get("request_context"))
     return json_response(reply.body(path), reply.status, reply.headers)
 
 
