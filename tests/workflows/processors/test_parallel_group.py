@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from Middleware.common.errors import WorkflowError
+from Middleware.common.errors import RequestCancelled, WorkflowError
 from Middleware.common.request_context import current_request, entered
+from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.processors.parallel_group import group_end, obstacle
 
 
@@ -56,6 +58,44 @@ class TestGroups:
         house.model.replies = [reply]
         nodes = [member("a"), member("b"), member("c"), say("{agent1Output}{agent2Output}{agent3Output}")]
         assert house.ask(*nodes).text == "ABC"
+
+    def test_ten_run_at_the_same_time(self, house):
+        """With a limit of ten; each waits for the other nine."""
+        house.user["maxParallelNodes"] = 10
+        meeting = threading.Barrier(10, timeout=20)
+
+        def reply(call: Any) -> str:
+            meeting.wait()
+            return call.conversation[0]["content"].upper()
+
+        house.model.replies = [reply]
+        outputs = "".join(f"{{agent{number}Output}}" for number in range(1, 11))
+        assert house.ask(*map(member, "abcdefghij"), say(outputs)).text == "ABCDEFGHIJ"
+
+    def test_ten_are_cancelled_as_one(self, house):
+        """All are at work when the request is cancelled; all end, and nothing comes after them."""
+        house.user["maxParallelNodes"] = 10
+        at_work, stopped = threading.Barrier(11, timeout=20), threading.Event()
+        ended = []
+
+        def reply(_: Any) -> str:
+            cancellation_service.register_abort_callback("r1", stopped.set)
+            at_work.wait()
+            ended.append(stopped.wait(20))
+            return "too late"
+
+        house.model.replies = [reply]
+        house.workflow(
+            "Main", *[member("a") for _ in range(10)], say("x"), {"type": "Standard", "endpointName": "chat"}
+        )
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(lambda: list(house.open()))
+            at_work.wait()
+            cancellation_service.request_cancellation("r1")
+            with pytest.raises(RequestCancelled):
+                asked.result(20)
+        assert ended == [True] * 10
+        assert len(house.model.calls) == 10
 
     def test_the_user_limits_the_threads(self, house):
         """With one, nothing runs beside anything."""
