@@ -17,12 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, cast
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
+from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import ConfigError
+from Middleware.config.plain_fit import plainly_fits
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
@@ -128,16 +130,20 @@ def check(
     fields.
     """
     document = without_nulls(document)
-    breaches = sorted(
-        _validator_of(schema).iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path]
-    )
     findings = [
         Finding(file, pointer + json_pointer(error.absolute_path), _level_of(error, level), explain(error))
-        for error in breaches
+        for error in _breaches(document, schema)
     ]
     if level is None:
         findings.extend(_unknown(document, schema, file, pointer))
     return list(dict.fromkeys(findings))
+
+
+def _breaches(document: Any, schema: Mapping[str, Any]) -> list[ValidationError]:
+    if plainly_fits(document, schema):
+        return []
+    errors = _validator_of(schema).iter_errors(document)
+    return sorted(errors, key=lambda error: [str(part) for part in error.absolute_path])
 
 
 def _level_of(error: ValidationError, level: str | None) -> str:
@@ -153,6 +159,8 @@ def _validator_of(schema: Mapping[str, Any]) -> Draft202012Validator:
     """The compiled validator of a schema object, kept with it (an id is unique while its object lives)."""
     kept = _VALIDATORS.get(id(schema))
     if kept is None or kept[0] is not schema:
+        from jsonschema import Draft202012Validator  # slow to load: only once something is to be looked at
+
         if len(_VALIDATORS) >= _MOST_VALIDATORS:
             _VALIDATORS.clear()
         kept = _VALIDATORS[id(schema)] = (schema, Draft202012Validator(schema))

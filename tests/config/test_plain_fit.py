@@ -1,0 +1,76 @@
+"""The quick yes: never where the real validator finds a fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from Middleware.config.plain_fit import plainly_fits
+from Middleware.config.validation import schema
+
+HOUSE = Path(__file__).resolve().parents[2]
+KINDS = sorted(path.stem for path in (HOUSE / "Middleware/config/schemas").glob("*.json"))
+USERS = sorted((HOUSE / "Public/Configs/Users").glob("[!_]*.json"))
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 70000)
+    | st.floats(-2, 2)
+    | st.sampled_from(["", "a", "drop", "1.0"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["mode", "field", "a"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_yes_is_true(kind):
+    """For any value in any field of any kind of file."""
+    wanted = schema(kind)
+    fields = sorted(wanted.get("properties", {})) or ["a"]
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.dictionaries(st.sampled_from(fields), VALUES, max_size=4) | VALUES)
+    def holds(document):
+        if plainly_fits(document, wanted):
+            assert Draft202012Validator(wanted).is_valid(document)
+
+    holds()
+
+
+@pytest.mark.parametrize("path", USERS, ids=lambda path: path.stem)
+def test_the_files_of_the_house_get_it(path):
+    """A start with a right user file needs no validator."""
+    assert plainly_fits(json.loads(path.read_text("utf-8")), schema("user"))
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({"a": "x"}, {"properties": {"a": {"type": "integer"}}}),
+        ([1, "x"], {"items": {"type": "integer"}}),
+        (True, {"type": "integer"}),
+        (1, {"enum": [True]}),
+        (0, {"minimum": 1}),
+        (2, {"maximum": 1}),
+        (1, {"exclusiveMinimum": 1}),
+        ("", {"minLength": 1}),
+        ("x", {"pattern": "^y"}),
+        ({}, {"required": ["a"]}),
+        ({"a": 1}, {"additionalProperties": False}),
+        (1, {"not": {"type": "string"}}),
+        (1, False),
+    ],
+    ids=lambda value: json.dumps(value),
+)
+def test_no_yes(value, wanted):
+    """A fault, or a keyword that is not known here."""
+    assert not plainly_fits(value, wanted)
