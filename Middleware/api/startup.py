@@ -17,7 +17,6 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
-from Middleware.utilities.file_utils import remove_stale_temporaries
 
 logger = logging.getLogger(__name__)
 
@@ -100,10 +99,11 @@ def _tidy_up(user: UserSettings) -> None:
     run = importlib.import_module("Middleware.workflows.processors.run")
     locking = importlib.import_module("Middleware.services.locking_service")
     manager = importlib.import_module("Middleware.workflows.managers.workflow_manager")
+    files = importlib.import_module("Middleware.utilities.file_utils")
     database = locking.lock_database(run.lock_folder(user), user.name)
     if database.exists():
         manager.process_services().locking(database).remove_dead()
-    remove_stale_temporaries(run.discussions_root(user))
+    files.remove_stale_temporaries(run.discussions_root(user))
 
 
 def _tell_of_scripts(snapshot: ConfigSnapshot, user: UserSettings) -> None:
