@@ -11,6 +11,7 @@ from typing import Any
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.llmapis.handlers.base.event_mapping import arguments_object
 from Middleware.llmapis.handlers.base.image_injection import claude_image, content_parts, with_images
+from Middleware.llmapis.handlers.base.tool_turns import linked
 
 FIRST_USER_TEXT = "..."
 """The user turn before a conversation that the assistant begins."""
@@ -36,8 +37,8 @@ def split_system(messages: Messages) -> tuple[str, Messages]:
 def claude_messages(messages: Messages, thoughts_of: ThoughtsOf) -> Messages:
     """Messages without system turns, as the API takes them; the first is of the user."""
     turned = [
-        _claude_turn(message, at, thoughts_of)
-        for at, message in enumerate(with_images(messages, content_parts(claude_image, images_first=True)))
+        _claude_turn(message, thoughts_of)
+        for message in with_images(linked(messages), content_parts(claude_image, images_first=True))
     ]
     merged: Messages = []
     for message in turned:
@@ -106,7 +107,7 @@ def _claude_tool(tool: JsonObject) -> JsonObject:
     }
 
 
-def _claude_turn(message: Message, at: int, thoughts_of: ThoughtsOf) -> Message:
+def _claude_turn(message: Message, thoughts_of: ThoughtsOf) -> Message:
     if message.get("role") == "tool":
         result = {
             "type": "tool_result",
@@ -118,17 +119,17 @@ def _claude_turn(message: Message, at: int, thoughts_of: ThoughtsOf) -> Message:
     turn = {"role": message.get("role"), "content": message["content"]}
     if message.get("role") != "assistant" or not isinstance(calls, list) or not calls:
         return turn
-    uses = [_tool_use(call, at, number) for number, call in enumerate(calls) if isinstance(call, Mapping)]
+    uses = [_tool_use(call) for call in calls if isinstance(call, Mapping)]
     thoughts = next((found for use in uses if (found := thoughts_of(use["id"]))), [])
     return {**turn, "content": [*thoughts, *_blocks(message["content"]), *uses]}
 
 
-def _tool_use(call: Mapping[str, Any], at: int, number: int) -> JsonObject:
+def _tool_use(call: Mapping[str, Any]) -> JsonObject:
     function = call.get("function")
     function = function if isinstance(function, Mapping) else {}
     return {
         "type": "tool_use",
-        "id": call.get("id") or f"toolcall_{at}_{number}",
+        "id": call["id"],
         "name": function.get("name") or "",
         "input": arguments_object(function.get("arguments")),
     }

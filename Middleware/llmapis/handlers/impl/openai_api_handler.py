@@ -17,6 +17,7 @@ from Middleware.llmapis.handlers.base.message_building import without_empty_tool
 from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
 from Middleware.llmapis.handlers.base.openai_messages import read_message, tool_calls_of
 from Middleware.llmapis.handlers.base.stream_state import StreamState
+from Middleware.llmapis.handlers.base.tool_turns import openai_calls
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -37,7 +38,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
         return openai_models(self._get_api_endpoint_url())
 
     def _convert_messages(self, messages: Messages) -> Messages:
-        return with_images(without_empty_tool_calls(messages), content_parts(openai_image))
+        return with_images(openai_calls(without_empty_tool_calls(messages)), content_parts(openai_image))
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         payload = super()._payload_head(messages)
