@@ -19,7 +19,35 @@ def editor_schemas() -> dict[str, dict[str, Any]]:
     """`user.json`, ..., `workflow.json`, and `node/<type>.json` for each node type."""
     files = {f"{kind}.json": schema(kind) for kind in FILE_KINDS}
     files["workflow.json"] = _workflow()
-    return files | {f"node/{name}.json": _node(name) for name in NODES}
+    files |= {f"node/{name}.json": _node(name) for name in NODES}
+    return {name: _with_nulls(content) for name, content in files.items()}
+
+
+def _with_nulls(schema: Any) -> Any:
+    """The schema for files as they are written, where null means that a key is not there."""
+    if isinstance(schema, list):
+        return [_with_nulls(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: _with_nulls(value) for key, value in schema.items()}
+    if isinstance(properties := changed.get("properties"), dict):
+        changed["properties"] = {name: _or_null(value) for name, value in properties.items()}
+    return changed
+
+
+def _or_null(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    changed = dict(schema)
+    if "type" in changed:
+        kinds = changed["type"] if isinstance(changed["type"], list) else [changed["type"]]
+        changed["type"] = kinds if "null" in kinds else [*kinds, "null"]
+    if "enum" in changed:
+        changed["enum"] = [*changed["enum"], None]
+    for choice in ("anyOf", "oneOf"):
+        if choice in changed:
+            changed[choice] = [*changed[choice], {"type": "null"}]
+    return changed
 
 
 def _node(name: str) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.managers.editor_schemas import FILE_KINDS, editor_schemas
 
@@ -23,12 +26,12 @@ def test_each_is_a_schema(name):
     Draft202012Validator.check_schema(SCHEMAS[name])
 
 
-def valid(document) -> bool:
-    """Held against `workflow.json`, with its neighbours beside it."""
+def valid(document, name="workflow.json") -> bool:
+    """Held against a schema, with its neighbours beside it."""
     registry = Registry().with_resources(
         (name, Resource.from_contents(schema)) for name, schema in SCHEMAS.items()
     )
-    return Draft202012Validator(SCHEMAS["workflow.json"], registry=registry).is_valid(document)
+    return Draft202012Validator(SCHEMAS[name], registry=registry).is_valid(document)
 
 
 WORKFLOWS = [
@@ -38,6 +41,12 @@ WORKFLOWS = [
     ("standard-without-endpoint", [{"prompt": "x"}], False),
     ("flag-of-a-wrong-type", [{"endpointName": "e", "is_responder": "yes"}], False),
     ("own-fields-of-a-type", [{"type": "StaticResponse", "content": 5}], False),
+    ("null-is-absent", [{"type": "Standard", "endpointName": "e", "preset": None, "jinja2": None}], True),
+    (
+        "null-among-choices",
+        [{"endpointName": "e", "onNodeError": None, "clampPromptToContextWindow": None}],
+        True,
+    ),
     ("other-fields", [{"type": "StaticResponse", "content": "x", "colour": 1}], True),
 ]
 
@@ -45,3 +54,31 @@ WORKFLOWS = [
 @pytest.mark.parametrize(("document", "right"), [c[1:] for c in WORKFLOWS], ids=[c[0] for c in WORKFLOWS])
 def test_a_node_is_held_against_its_type(document, right):
     assert valid(document) is right
+
+
+FOLDERS = {
+    "user.json": "Users/[!_]*.json",
+    "endpoint.json": "Endpoints/**/*.json",
+    "apitype.json": "ApiTypes/*.json",
+    "preset.json": "Presets/**/*.json",
+    "prompttemplate.json": "PromptTemplates/*.json",
+    "routing.json": "Routing/*.json",
+    "workflow.json": "Workflows/**/*.json",
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_no_shipped_file_is_underlined(name):
+    """An editor that uses the schemas is content with what we ship."""
+    files = sorted((INSTALL_DIRECTORY / "Public" / "Configs").glob(FOLDERS[name]))
+    assert files
+    assert [file.name for file in files if not valid(json.loads(file.read_text("utf-8")), name)] == []
+
+
+@pytest.mark.parametrize("name", ["user.json", "endpoint.json", "mcpserver.json"])
+def test_every_field_may_be_null(name):
+    """Which says that it is not there."""
+    schema = SCHEMAS[name]
+    document = dict.fromkeys(schema["properties"])
+    wrong = {error.validator for error in Draft202012Validator(schema).iter_errors(document)}
+    assert wrong == set()
