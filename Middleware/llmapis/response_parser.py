@@ -50,8 +50,8 @@ class LLMResponseParser:
     def parse_openai(self, delta: Mapping[str, Any]) -> ParsedDelta:
         """A delta (`choices[0].delta`), or a whole chunk. MiniMax's marks in the text are reasoning."""
         choices = delta.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else {"delta": delta}
-        inner = choice.get("delta") or {}
+        choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {"delta": delta}
+        inner = _mapping(choice.get("delta"))
         token, thinking, _ = read_message(inner)
         ended = standard_finish(choice.get("finish_reason") or inner.get("finish_reason")) is not None
         pieces = [self._splitter.feed(token)] if self._splitter else [("", token)]
@@ -62,8 +62,11 @@ class LLMResponseParser:
         return self._parsed(thinking, text, self._calls.add(tool_calls_of(inner)), ended)
 
     def parse_anthropic(self, chunk: Mapping[str, Any]) -> ParsedDelta:
-        """One event of a messages stream."""
-        said = self._claude.chunk(dict(chunk))
+        """One event of a messages stream. One that is not of the API's form says nothing."""
+        try:
+            said = self._claude.chunk(dict(chunk))
+        except (LookupError, TypeError, AttributeError):
+            said = None
         if said is None:
             return self._parsed("", "", [], self._claude.ended)
         ended = said["finish_reason"] is not None
@@ -90,6 +93,10 @@ class LLMResponseParser:
             thinking_delta=thinking,
             text_delta=text,
         )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 class _ThreadsParser(LLMResponseParser, threading.local):

@@ -116,3 +116,23 @@ class TestFaces:
         other.start()
         other.join()
         assert (seen, llm_parser.parse_openai({"content": "too"}).text) == (["theirs"], "mine too")
+
+
+ODD = [None, 5, "x", [], [None], {"a": 1}, [{"delta": 5}]]
+ANTHROPIC = [
+    ("content_block_delta", "delta"),
+    ("content_block_start", "content_block"),
+    ("content_block_stop", "index"),
+    ("message_start", "message"),
+    ("message_delta", "usage"),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_odd_forms_say_nothing(odd):
+    """Never an exception."""
+    parser = LLMResponseParser()
+    for key in ("choices", "delta", "content", "tool_calls", "finish_reason"):
+        assert parser.parse_openai({key: odd}).thinking == ""
+    for kind, key in ANTHROPIC:
+        assert parser.parse_anthropic({"type": kind, key: odd}).text == ""

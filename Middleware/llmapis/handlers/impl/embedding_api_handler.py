@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import struct
 from typing import Any, ClassVar
 
@@ -128,6 +129,9 @@ def _vector(values: Any) -> Vector:
     if not isinstance(values, list | tuple) or not values:
         raise ValueError("an embedding is empty or not a list")
     try:
-        return [float(value) for value in values]
-    except TypeError as error:
+        vector = [float(value) for value in values]
+    except (TypeError, OverflowError) as error:
         raise ValueError("an embedding holds something that is not a number") from error
+    if not all(map(math.isfinite, vector)):
+        raise ValueError("an embedding holds a number that is not finite")
+    return vector

@@ -37,6 +37,9 @@ def test_ollama_vectors():
 
 UNUSABLE = [
     ("no-list", {"data": 3}, "no list 'data'"),
+    ("too-big", {"data": [{"embedding": [10**400]}]}, "not a number"),
+    ("infinite", {"data": [{"embedding": [1e999]}]}, "not finite"),
+    ("nan", {"data": [{"embedding": "AADAfw=="}]}, "not finite"),
     ("entry-no-object", {"data": [1]}, "not an object"),
     ("empty-vector", {"data": [{"embedding": []}]}, "empty"),
     ("no-vector", {"data": [{}]}, "empty"),
