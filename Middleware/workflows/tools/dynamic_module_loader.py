@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.workflows.tools.old_style_imports import allow_old_style_imports
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ _path_guard = threading.Lock()
 def prepare_search_path() -> None:
     """Put the install folder and its `Middleware` folder at the front of the module search path, once."""
     with _path_guard:
+        allow_old_style_imports()
         for folder in (str(INSTALL_DIRECTORY / "Middleware"), str(INSTALL_DIRECTORY)):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
