@@ -269,6 +269,30 @@ def test_a_web_page(spoken, stream, serve, rig, ask):
     assert caught.value.kind == "protocol_error"
 
 
+SAID = "you sent sk-secret and az-secret"
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html", f"<html>{SAID}"),
+        ("application/json", f'"{SAID}"'),
+        ("text/event-stream", f"data: {SAID}\n\n"),
+    ],
+    ids=["page", "json", "events"],
+)
+def test_no_key_in_words_about_an_unusable_answer(stream, kind, body, serve, rig, ask, caplog):
+    """Neither in the error nor in the log."""
+    sent = rig.head(content_type=kind, content_length=str(len(body))) + body.encode()
+    server = serve(lambda peer: (peer.request(), peer.send(sent), peer.request(), peer.send(sent)))
+    fields = {"apiKey": "sk-secret", "extraHeaders": {"api-key": "az-secret"}}
+    with pytest.raises(BackendError) as caught:
+        answered(ask(server, OpenAi(), stream, **fields), stream)
+    assert caught.value.kind == "protocol_error"
+    assert "secret" not in str(caught.value) + caplog.text
+
+
 @every_backend
 @pytest.mark.parametrize("after_output", [False, True], ids=["before", "after"])
 def test_an_error_inside_a_stream(spoken, after_output, serve, rig, ask):

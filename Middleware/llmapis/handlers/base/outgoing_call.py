@@ -15,7 +15,7 @@ from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
-from Middleware.llmapis.backend_errors import in_band_error
+from Middleware.llmapis.backend_errors import in_band_error, redacted
 from Middleware.llmapis.handlers.base.backend_json import decoded
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.call_log import CallLog
@@ -119,7 +119,8 @@ class OutgoingCall:
             body = None
         if not isinstance(body, dict):
             page = "a web page" if answer.content_type == "text/html" else "no JSON object"
-            raise BackendError(name, "protocol_error", f"the answer is {page}: {text.strip()[:200]}")
+            shown = redacted(text.strip(), self._handler.settings.secrets)[:200]
+            raise BackendError(name, "protocol_error", f"the answer is {page}: {shown}")
         return body
 
     def _payload(self) -> JsonObject:

@@ -14,7 +14,7 @@ from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Chunk, JsonObject
-from Middleware.llmapis.backend_errors import error_chunk, in_band_error
+from Middleware.llmapis.backend_errors import error_chunk, in_band_error, redacted
 from Middleware.llmapis.handlers.base.backend_json import DECODER, decoded
 from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
@@ -121,8 +121,12 @@ class StreamReader:
         return False
 
     def _page(self) -> BackendError:
-        text = bytes(self._kept or b"").decode("utf-8", "replace").strip()[:SHOWN]
-        return self._fault(f"the server answered with a web page: {text}")
+        text = bytes(self._kept or b"").decode("utf-8", "replace").strip()
+        return self._fault(f"the server answered with a web page: {self._shown(text)}")
+
+    def _shown(self, text: str) -> str:
+        """The beginning of what a backend said, without the keys."""
+        return redacted(text, self._handler.settings.secrets)[:SHOWN]
 
     def _read_whole(self, body: bytes, batch: Batch) -> bool:
         """A whole answer, from a server that does not stream. False when the bytes are no JSON object."""
@@ -268,7 +272,7 @@ class StreamReader:
         self._bad += 1
         self._bad_in_a_row += 1
         request = current_request()
-        shown = "(not shown)" if request is not None and request.privacy else text[:SHOWN]
+        shown = "(not shown)" if request is not None and request.privacy else self._shown(text)
         logger.warning("endpoint '%s': an event that cannot be read is skipped: %s", self._endpoint, shown)
 
     def _rich(self, chunk: Chunk, out: Batch) -> None:
