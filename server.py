@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 def get_application(*words: str) -> Flask:
     """The WSGI application of a command line. Raises SystemExit when it cannot serve."""
     startup = importlib.import_module("Middleware.api.startup")
-    application: Flask = startup.prepare(parse(words)).app
+    server = startup.prepare(parse(words))
+    importlib.import_module("Middleware.api.foreign_stop").stop_in_order(server.door)
+    application: Flask = server.app
     return application
 
 

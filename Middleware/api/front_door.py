@@ -42,7 +42,8 @@ class FrontDoor:
         try:
             self._check_source(environ)
         except MiddlewareError as error:
-            return send_error(reply_to(error, request_id), environ, start_response)
+            told = _with_headers(start_response, [("X-Request-Id", request_id)])
+            return send_error(reply_to(error, request_id), environ, told)
         start = _with_headers(start_response, [("X-Request-Id", request_id), *_cors(environ)])
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _preflight(environ, start)
@@ -85,6 +86,11 @@ class FrontDoor:
     def unanswered(self) -> list[RequestLife]:
         """The generation requests whose answer is not complete, waiting ones among them."""
         return [life for life in tuple(self.lives) if not life.answered]
+
+    def cancel_unanswered(self) -> None:
+        """The server stops: what has no complete answer ends now."""
+        for life in self.unanswered():
+            cancellation_service.request_cancellation(life.request_id)
 
 
 def _cors(environ: dict[str, Any]) -> Headers:

@@ -234,8 +234,8 @@ def test_lists_do_not_wait_for_the_gate(gated, backend):
 
 class TestShutdown:
     @pytest.fixture
-    def own(self, launch):
-        return launch(USERS, "--concurrency", "0")
+    def own(self, start):
+        return start("--concurrency", "0")
 
     def test_sigterm_cancels_what_is_unanswered(self, own, backend):
         """The stream ends properly; exit status 0."""
@@ -251,15 +251,16 @@ class TestShutdown:
     def test_nodes_after_an_answer_may_end(self, own, backend):
         """They have half a minute."""
         mark = f"late-{own.port}"
-        backend.on(mark, Reply(["a ", "b "], gap_s=0.7))
+        backend.on(mark, Reply(["a ", "b ", "c "], gap_s=1.2))
         own.post("/v1/chat/completions", ask(mark, user="after"))
         call = backend.wait_for_call(mark)
         own.process.send_signal(signal.SIGTERM)
         assert own.process.wait(10) == 0
         assert not call.hung_up.is_set()
 
-    def test_a_second_signal_ends_the_wait(self, own, backend):
-        """At once."""
+    def test_a_second_signal_ends_the_wait(self, launch, backend):
+        """At once, under `server.py`."""
+        own = launch(USERS, "--concurrency", "0")
         mark = f"now-{own.port}"
         backend.on(mark, Reply(["a "], hangs=True))
         own.post("/v1/chat/completions", ask(mark, user="after"))
