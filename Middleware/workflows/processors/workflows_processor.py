@@ -61,6 +61,7 @@ class WorkflowProcessor:
         self._outputs: dict[str, Any] = dict(self._inputs)
         self._thoughts: dict[str, str] = {}
         self._records: list[NodeRecord] = []
+        self._in_order_until = 0
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
 
     def execute(self) -> Answer:
@@ -246,6 +247,9 @@ class WorkflowProcessor:
     # --- groups ---
 
     def _group_end(self, index: int) -> int:
+        """Index behind the nodes that run together from here: one, or a whole group."""
+        if index < self._in_order_until:
+            return index + 1
         end = group_end(self._nodes, index)
         if end > index + 1 and (why := obstacle(self._nodes, index, end, self._responder)):
             logger.warning(
@@ -254,6 +258,7 @@ class WorkflowProcessor:
                 self._nodes[index]["parallelGroup"],
                 why,
             )
+            self._in_order_until = end
             return index + 1
         return end
 

@@ -133,6 +133,14 @@ class TestGroups:
         assert house.ask(member("a"), member("{agent1Output}"), say("{agent2Output}")).text == "a!!"
         assert "one node after the other" in caplog.text
 
+    def test_an_obstacle_holds_for_the_whole_group(self, house, caplog):
+        """The members behind the obstacle do not run together either; one warning tells it."""
+        names = set()
+        house.model.replies = [lambda _: names.add(threading.current_thread().name) or "x"]
+        house.ask(member("a"), member("{agent1Output}"), member("b"), member("c"), say("x"))
+        assert names == {threading.current_thread().name}
+        assert caplog.text.count("one node after the other") == 1
+
     def test_members_know_the_request(self, house):
         """Threads run in the request's context."""
         seen = set()
