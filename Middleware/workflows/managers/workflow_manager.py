@@ -28,7 +28,7 @@ from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult, NodeStream
 from Middleware.workflows.processors.delivery import finish_chunks, merged
-from Middleware.workflows.processors.run import ProcessServices, RequestState, Run
+from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.source import VariableSource
@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 
 FRAMES_OF_A_RUN = 12
 """Calls on the stack for one level of nesting, with some room."""
+
+DEEPEST = 2000
+"""More nested runs than these could break the stack of a thread, whatever the user allows."""
 
 _KEYS_OF_A_MESSAGE_WITHOUT_TEXT = ("tool_calls", "tool_call_id", "images")
 
@@ -54,7 +57,8 @@ class WorkflowManager:
         snapshot = request.snapshot if isinstance(request.snapshot, ConfigSnapshot) else default_snapshot()
         self.user, self.request, self.snapshot = user, request, snapshot
         self.state = RequestState(request, user, snapshot, process_services())
-        _make_room_for(user.max_workflow_depth)
+        self._max_depth = min(user.max_workflow_depth, DEEPEST)
+        _make_room_for(self._max_depth)
 
     def open_run(
         self,
@@ -120,10 +124,10 @@ class WorkflowManager:
     ) -> NodeResult:
         """A nested run: its value if it is internal, else its answer, still to be pulled."""
         chain = (*parent.chain, call.name)
-        if len(chain) > self.user.max_workflow_depth:
+        if len(chain) > self._max_depth:
             raise ConfigError(
-                f"workflows are nested deeper than {self.user.max_workflow_depth} (maxWorkflowDepth): "
-                f"{_shortened(chain)}",
+                f"workflows are nested deeper than {self._max_depth} (maxWorkflowDepth, at most {DEEPEST}): "
+                f"{shortened(chain)}",
                 file=parent.file.file,
                 pointer=f"/nodes/{context.node_number - 1}",
             )
@@ -215,7 +219,3 @@ def _value_of(processor: WorkflowProcessor) -> NodeResult:
     for _ in processor.execute():
         continue
     return processor.value
-
-
-def _shortened(chain: tuple[str, ...]) -> str:
-    return " > ".join(chain if len(chain) <= 12 else (*chain[:4], "...", *chain[-4:]))

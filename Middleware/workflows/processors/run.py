@@ -176,7 +176,7 @@ class Run:
             return error
         speaks = isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)
         what = str(error) if speaks else f"{type(error).__name__}: {error}"
-        called = f" (called by {' > '.join(self.chain[:-1])})" if len(self.chain) > 1 else ""
+        called = f" (called by {shortened(self.chain[:-1])})" if len(self.chain) > 1 else ""
         return WorkflowError(
             f"{self.place(index)}: {what}{called}",
             workflow=self.file.file,
@@ -184,6 +184,11 @@ class Run:
             cause=error,
             chain=self.chain,
         )
+
+
+def shortened(chain: tuple[str, ...]) -> str:
+    """A chain of workflow names for messages, a long one by its ends."""
+    return " > ".join(chain if len(chain) <= 12 else (*chain[:4], "...", *chain[-4:]))
 
 
 def title_of(node: Mapping[str, Any]) -> str:

@@ -104,6 +104,14 @@ class TestChildren:
         with pytest.raises(WorkflowError, match="deeper than 150"):
             house.ask(child("Main"), stream=stream)
 
+    @pytest.mark.parametrize("answers", [True, False], ids=["answering", "internal"])
+    def test_no_limit_breaks_the_process(self, house, stream, answers):
+        """Whatever the user allows: a failure with a short message, not the end of the process."""
+        house.user["maxWorkflowDepth"] = 10_000
+        with pytest.raises(WorkflowError, match="deeper than 2000") as caught:
+            house.ask(*[child("Main")] if answers else [child("Main"), say("x")], stream=stream)
+        assert len(str(caught.value)) < 600
+
     def test_a_shared_workflow_finds_its_neighbours(self, house, stream):
         """User's folder first, then the caller's, then `_common`."""
         house.workflow("Near", say("near"), folder="_shared/tool")
