@@ -66,3 +66,10 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "Middleware").startswith("Middleware"):
+            raise
+        sys.exit(
+            f"{sys.executable} has no module '{missing.name}'. Start with ./run (Windows: run.bat), not with "
+            "python server.py: it installs what is needed once, and takes the same arguments."
+        )

@@ -86,3 +86,13 @@ def test_a_reader_that_has_seen_enough_is_no_failure():
     told = process.stderr.read()
     process.stderr.close()
     assert (process.wait(30), told) == (0, b"")
+
+
+@pytest.mark.parametrize("words", [["--validate"], ["--User", "demo"]], ids=["command", "server"])
+def test_a_python_without_the_libraries_is_told_the_way(words):
+    """Not everybody knows of virtual environments: no traceback."""
+    told = subprocess.run(
+        [sys.executable, "-S", "server.py", *words], cwd=HOUSE, capture_output=True, text=True, timeout=60
+    )
+    assert told.returncode == 1
+    assert "has no module" in told.stderr and "./run" in told.stderr and "Traceback" not in told.stderr
