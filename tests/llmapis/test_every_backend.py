@@ -33,6 +33,7 @@ class OpenAi:
 
     api_type: str = "Open-AI-API"
     content_type: str = "text/event-stream"
+    stop_route: str = ""
 
     def token(self, text: str) -> bytes:
         return sse({"choices": [{"delta": {"content": text}}]})
@@ -62,9 +63,16 @@ class Completions(OpenAi):
 
 
 @dataclass(frozen=True)
+class WebUi(OpenAi):
+    api_type: str = "Text-Generation-WebUI"
+    stop_route: str = "/v1/internal/stop-generation"
+
+
+@dataclass(frozen=True)
 class OllamaChat:
     api_type: str = "OllamaApiChat"
     content_type: str = "application/x-ndjson"
+    stop_route: str = ""
 
     def said(self, text: str) -> dict[str, Any]:
         return {"message": {"role": "assistant", "content": text}}
@@ -94,6 +102,7 @@ class OllamaGenerate(OllamaChat):
 class Kobold:
     api_type: str = "KoboldCpp"
     content_type: str = "text/event-stream"
+    stop_route: str = "/api/extra/abort"
 
     def token(self, text: str) -> bytes:
         return sse({"token": text, "finish_reason": None}, "message")
@@ -112,6 +121,7 @@ class Kobold:
 class Claude:
     api_type: str = "Claude"
     content_type: str = "text/event-stream"
+    stop_route: str = ""
 
     def token(self, text: str) -> bytes:
         delta = {"type": "text_delta", "text": text}
@@ -128,7 +138,7 @@ class Claude:
         return {"content": [{"type": "text", "text": text}], "stop_reason": "max_tokens"}
 
 
-BACKENDS = [OpenAi(), Completions(), OllamaChat(), OllamaGenerate(), Kobold(), Claude()]
+BACKENDS = [OpenAi(), WebUi(), Completions(), OllamaChat(), OllamaGenerate(), Kobold(), Claude()]
 every_backend = pytest.mark.parametrize("spoken", BACKENDS, ids=[one.api_type for one in BACKENDS])
 both_ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
@@ -337,12 +347,12 @@ def test_too_many_requests(spoken, stream, serve, rig, ask, transport):
 @every_backend
 @both_ways
 def test_cancelled_before_the_headers(spoken, stream, serve, rig, ask):
-    """A clean, empty end within 0.2 s; the server sees the close; KoboldCpp is told to stop as well."""
+    """A clean, empty end within 0.2 s; the server sees the close; some are told to stop as well."""
     asked, closed = threading.Event(), []
 
     def script(peer):
         request = peer.request()
-        if "abort" in request["line"]:
+        if spoken.stop_route and spoken.stop_route in request["line"]:
             peer.send(rig.json_answer({"success": "true"}))
             return
         asked.set()
@@ -367,7 +377,7 @@ def test_cancelled_before_the_headers(spoken, stream, serve, rig, ask):
     assert not result
     assert ended - begun < 0.2
     end = time.monotonic() + 5
-    while not closed or (spoken.api_type == "KoboldCpp" and len(server.requests) < 2):
+    while not closed or (spoken.stop_route and len(server.requests) < 2):
         assert time.monotonic() < end
         time.sleep(0.005)
     assert closed[0] - begun < 0.2

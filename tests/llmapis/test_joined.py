@@ -45,7 +45,7 @@ def test_without_an_end_it_was_cancelled():
 
 def test_an_error_is_raised():
     """Half an answer is none."""
-    with pytest.raises(BackendError, match="endpoint 'E' answered 200: m"):
+    with pytest.raises(BackendError, match="endpoint 'E' answered with an error: m"):
         joined(
             "E",
             [[chunk("a"), chunk("", "error", error={"kind": "stream_error", "message": "m", "status": 200})]],

@@ -3,6 +3,7 @@ knows urllib3's connection classes. Never sends anything by itself."""
 
 from __future__ import annotations
 
+import http.client
 import socket
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -54,10 +55,22 @@ def _open(connection: Any, info: Any, handle: AbortHandle | None) -> socket.sock
     return sock
 
 
+class _FinalResponse(http.client.HTTPResponse):
+    """Reads over interim answers (102, 103). http.client itself knows only 100. Source: RFC 9110, 15.2."""
+
+    def _read_status(self) -> tuple[str, int, str]:
+        found: tuple[str, int, str] = super()._read_status()  # type: ignore[misc]
+        while found[1] in (102, 103):
+            http.client.parse_headers(self.fp)
+            found = super()._read_status()  # type: ignore[misc]
+        return found
+
+
 class _Recorded:
     """What both kinds of connection add to urllib3's."""
 
     scheme = "http"
+    response_class: Any = _FinalResponse
     idle_since = 0.0
     _outbox: list[bytes] | None = None
 

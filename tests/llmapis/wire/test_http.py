@@ -438,6 +438,16 @@ class TestFailures:
         assert caught.value.kind == "connection_lost"
         assert server.accepted == 2
 
+    @pytest.mark.parametrize(
+        "interim",
+        ["100 Continue", "102 Processing", "103 Early Hints"],
+    )
+    def test_interim_answers_are_read_over(self, serve, rig, transport, interim):
+        """Any number of them, before the real one."""
+        heads = rig.head(interim, link="</x>") * 3
+        server = serve(answering(heads, rig.head(content_length="2"), b"hi"))
+        assert body_of(transport, server.url) == b"hi"
+
     def test_a_server_that_does_not_speak_http(self, serve, rig, transport):
         """Not retried."""
         server = serve(answering(b"SSH-2.0-x\r\n\r\n"))
