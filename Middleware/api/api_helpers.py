@@ -14,6 +14,7 @@ from Middleware.api.access import api_key_of, idempotency_key_of
 from Middleware.api.front_door import REQUEST_ID
 from Middleware.api.model_names import parse_model_field, single_user
 from Middleware.api.request_life import LIFE, RequestLife
+from Middleware.api.wsgi_replies import status_line
 from Middleware.common.request_context import current_request
 from Middleware.config.loader import default_snapshot
 from Middleware.services.answers import compact_json
@@ -63,4 +64,5 @@ def current_life() -> RequestLife:
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON answer as the house writes it: UTF-8, not escaped, order of keys kept."""
     data = compact_json(body).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return Response(data, status, headers, content_type="application/json")
+    said = status if status == 200 else status_line(status)
+    return Response(data, said, headers, content_type="application/json")

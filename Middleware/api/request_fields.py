@@ -17,6 +17,8 @@ _WORDS = {"true": True, "false": False}
 
 def json_body(data: bytes) -> JsonObject:
     """The body as an object, whatever its content type says. Raises ClientRequestError."""
+    if not data.strip():
+        raise ClientRequestError("the body is empty; a JSON object is expected")
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -27,7 +29,15 @@ def json_body(data: bytes) -> JsonObject:
 
 
 def _short(error: Exception) -> str:
-    return f"{error.msg} at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "unreadable"
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not {error.encoding.upper()} text"
+    return (
+        "it is nested too deeply"
+        if isinstance(error, RecursionError)
+        else "it holds a number that is too long"
+    )
 
 
 def wants_stream(body: JsonObject, default: bool) -> bool:

@@ -145,7 +145,9 @@ class BackendError(MiddlewareError, RuntimeError):
         self.retry_after_s = retry_after_s
         self.status_hint = KIND_STATUS[kind]
         self.code = "context_length_exceeded" if kind == "context_overflow" else "backend_error"
-        answered = f" answered {status}" if status is not None else ""
+        answered = ""
+        if status is not None:
+            answered = f" answered {status}" if status >= 300 else " answered with an error"
         super().__init__(f"endpoint '{endpoint}'{answered}: {message}")
 
 

@@ -51,6 +51,7 @@ class TestOrigins:
         """DNS rebinding."""
         answer = client.get("/api/tags", headers={"Host": "evil.example"})
         assert answer.status_code == 403 and "evil.example" in answer.json["error"]
+        assert answer.headers["X-Request-Id"] in answer.json["error"]
 
     @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/nothing"])
     def test_preflights(self, client, path):

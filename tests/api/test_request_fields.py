@@ -18,9 +18,16 @@ TOOL = {"type": "function", "function": {"name": "t"}}
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"", "not JSON"), (b"{", "not JSON"), (b"\xff\xfe\xfd", "not JSON"), (b"[1]", "must be a JSON object"), (b"[" * 100000, "not JSON")],
-    ids=["empty", "cut", "bytes", "list", "deep"],
-)  # fmt: skip
+    [
+        (b" ", "the body is empty"),
+        (b"{", "not JSON: .* at line 1, column 2"),
+        (b'{"a": "\xfc"}', "not JSON: it is not UTF-8 text"),
+        (b"[1]", "must be a JSON object"),
+        (b"[" * 100000, "not JSON: it is nested too deeply"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not JSON: it holds a number that is too long"),
+    ],
+    ids=["empty", "cut", "bytes", "list", "deep", "number"],
+)
 def test_bodies_that_are_no_object(data, said):
     """A request error, whatever is in them."""
     with pytest.raises(ClientRequestError, match=said):

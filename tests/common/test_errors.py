@@ -65,7 +65,13 @@ class TestBackendError:
         assert BackendError("big", kind, "no").status_hint == status
 
     @pytest.mark.parametrize(
-        ("status", "text"), [(None, "endpoint 'big': no"), (503, "endpoint 'big' answered 503: no")]
+        ("status", "text"),
+        [
+            (None, "endpoint 'big': no"),
+            (503, "endpoint 'big' answered 503: no"),
+            (200, "endpoint 'big' answered with an error: no"),
+        ],
+        ids=["none", "refused", "error-in-an-answer"],
     )
     def test_it_names_the_endpoint(self, status, text):
         """And the answer, if there was one."""
