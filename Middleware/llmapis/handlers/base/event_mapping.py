@@ -131,13 +131,16 @@ class ToolCallDeltas:
     """Makes the tool-call deltas of one stream regular.
 
     Every delta has `index`; the first of a call has `id`, `type` and `function.arguments`, which is text.
-    A new `id` under an index that is taken begins a new call with the next free index.
+    A new `id` under an index that is taken begins a new call with the next free index; so does, where no ids
+    are given, another name behind arguments. An id that comes after its call has begun is not another one.
     """
 
     def __init__(self) -> None:
         self._ids: dict[int, str] = {}
         self._names: dict[int, str] = {}
-        self._index_of: dict[Any, int] = {}
+        self._index_of: dict[int, int] = {}
+        self._id_made: set[int] = set()
+        self._has_arguments: set[int] = set()
         self._last = -1
 
     @property
@@ -155,7 +158,7 @@ class ToolCallDeltas:
         function = call.get("function")
         function = function if isinstance(function, Mapping) else {}
         name = text_of(function.get("name")) or None
-        index, is_new = self._place(call.get("index"), _call_id(call.get("id")), name)
+        index, is_new = self._place(_wire_index(call.get("index")), _call_id(call.get("id")), name)
         delta: JsonObject = {"index": index}
         if is_new:
             delta["id"] = self._ids[index]
@@ -166,30 +169,50 @@ class ToolCallDeltas:
             self._names[index] = told["name"] = name
         if is_new or "arguments" in function:
             told["arguments"] = arguments_text(function.get("arguments"))
+            if told["arguments"]:
+                self._has_arguments.add(index)
         delta["function"] = told
         return delta
 
-    def _place(self, wire_index: Any, call_id: str | None, name: str | None) -> tuple[int, bool]:
+    def _place(self, wire_index: int | None, call_id: str | None, name: str | None) -> tuple[int, bool]:
         """The index of the call that a fragment belongs to, and whether the fragment begins it."""
-        if type(wire_index) is not int:
-            wire_index = None
         index = self._last if wire_index is None else self._index_of.get(wire_index, -1)
-        begins = index < 0 or (wire_index is None and call_id is None and name is not None)
-        if call_id is not None and index >= 0 and self._ids[index] != call_id:
+        if index < 0:
+            begins = True
+        elif call_id is None:
+            begins = name is not None and (wire_index is None or self._is_another(index, name))
+        elif self._ids[index] == call_id or (index in self._id_made and name is None):
+            begins = False
+        else:
             known = next((at for at, taken in self._ids.items() if taken == call_id), None)
             begins, index = known is None, index if known is None else known
         if begins:
             index = self._new_index(wire_index)
             self._ids[index] = call_id or new_call_id()
+            if call_id is None:
+                self._id_made.add(index)
         if wire_index is not None:
             self._index_of[wire_index] = index
         self._last = index
         return index, begins
 
+    def _is_another(self, index: int, name: str) -> bool:
+        """Claims that a fragment without an id is of another call: another name, behind arguments."""
+        return index in self._has_arguments and self._names.get(index, name) != name
+
     def _new_index(self, wire_index: int | None) -> int:
         if wire_index is not None and 0 <= wire_index <= MAX_INDEX and wire_index not in self._ids:
             return wire_index
         return max(self._ids, default=-1) + 1
+
+
+def _wire_index(value: Any) -> int | None:
+    """The index that a backend gave to a fragment (texts and fractions occur); None for what is none."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 5:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
 
 
 def _call_id(value: Any) -> str | None:

@@ -150,6 +150,36 @@ class TestDeltas:
         assert [delta["index"] for delta in deltas] == [0, 0, 1, 1]
         assert [delta.get("id") for delta in deltas] == ["a", None, "b", None]
 
+    def test_another_name_behind_arguments_is_another_call(self):
+        """The same proxies, where no ids are given."""
+        deltas = self.added(
+            [call("{}", name="f", index=0)], [call("{", name="g", index=0)], [call("}", index=0)]
+        )
+        assert [delta["index"] for delta in deltas] == [0, 1, 1]
+
+    def test_a_name_in_pieces_is_one_call(self):
+        """No arguments have come yet."""
+        deltas = self.added([call("", name="get_", index=0)], [call("{}", name="get_weather", index=0)])
+        assert [delta["index"] for delta in deltas] == [0, 0]
+
+    def test_an_id_that_comes_late_is_no_other_call(self):
+        """The id that was made for the first fragment stays."""
+        deltas = self.added(
+            [call("{", name="f", index=0)], [call("}", index=0, id="a")], [call("", index=0, id="a")]
+        )
+        assert [delta["index"] for delta in deltas] == [0, 0, 0]
+        assert ["id" in delta for delta in deltas] == [True, False, False]
+
+    @pytest.mark.parametrize("indexes", [("0", "1"), (0.0, 1.0)], ids=str)
+    def test_indexes_that_are_no_integers(self, indexes):
+        """Texts and fractions tell calls apart all the same."""
+        zero, one = indexes
+        deltas = self.added(
+            [call("", name="f", index=zero, id="a"), call("", name="g", index=one, id="b")],
+            [call("0", index=zero), call("1", index=one)],
+        )
+        assert [delta["index"] for delta in deltas] == [0, 1, 0, 1]
+
     def test_an_id_that_came_before_goes_on_with_its_call(self):
         """Fragments that all carry their id, under one index."""
         deltas = self.added(
