@@ -104,10 +104,15 @@ def chosen_workflow(
     return DEFAULT_WORKFLOW
 
 
+def matching_name(text: str) -> str:
+    """The form in which names and answers are compared: upper case, without punctuation."""
+    return text.translate(_NO_PUNCTUATION).upper()
+
+
 def matching_category(text: str, categories: Sequence[Category]) -> Category | None:
     """The first category whose name stands in a word of `text`, word by word. Source: workflows.md 4.3."""
-    names = [(category.name.translate(_NO_PUNCTUATION).upper(), category) for category in categories]
-    for word in text.translate(_NO_PUNCTUATION).upper().split():
+    names = [(matching_name(category.name), category) for category in categories]
+    for word in matching_name(text).split():
         for name, category in names:
             if name in word:
                 return category

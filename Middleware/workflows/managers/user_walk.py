@@ -35,6 +35,7 @@ from Middleware.config.workflows import (
 )
 from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.managers.endpoint_check import endpoint_findings
+from Middleware.workflows.managers.unreachable import lost_categories
 from Middleware.workflows.managers.workflow_check import (
     NodePlace,
     Reach,
@@ -208,6 +209,8 @@ class UserWalk:
             return
         file = self._snapshot.find(paths.routing_file(user.routing_config)) or ""
         self.files_read.add(file)
+        for lost, why in lost_categories(categories):
+            self._note(file, json_pointer([lost.name]), WARNING, why)
         for category in categories:
             yield _Wanted(category.workflow, file, json_pointer([category.name, "workflow"]))
 

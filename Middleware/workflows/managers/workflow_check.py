@@ -18,6 +18,7 @@ from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.workflows.handlers.registry import NODES, known_type, node_handler, node_schema
+from Middleware.workflows.managers.unreachable import repeated_locks
 from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.variables.format_text import placeholder_names
 from Middleware.workflows.variables.providers import VARIABLES, Layer
@@ -106,6 +107,8 @@ def own_findings(file: str, document: Any) -> list[Finding]:
         findings += _schema_findings(place)
         findings += _role_findings(place, is_responder=place is answering)
     findings += _second_responders(places)
+    for index, why in repeated_locks([place.config for place in places]):
+        findings.append(places[index].finding("", WARNING, why))
     findings += _parallel_findings(places, answering)
     return findings
 

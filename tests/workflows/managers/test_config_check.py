@@ -162,6 +162,16 @@ class TestReach:
         expected = 'Routing/r.json#/B~1C/workflow: error: no workflow "X"; tried Workflows/ana/X.json'
         assert line == expected
 
+    def test_a_route_that_is_never_taken_is_told(self, checked):
+        checked.change(
+            "Users/ana.json", customWorkflowOverride=False, routingConfig="r", categorizationWorkflow="Main"
+        )
+        route = {"description": "d", "workflow": "Main"}
+        checked.put("Routing/r.json", {"CHAT": route, "SMALL_CHAT": route})
+        checked.flow(name="_DefaultWorkflow")
+        expected = "can never be picked: 'CHAT' stands earlier and fits wherever this one does"
+        assert checked.lines() == [f"Routing/r.json#/SMALL_CHAT: warning: {expected}"]
+
     def test_a_broken_user_file_is_told_once(self, checked):
         checked.put("Users/bob.json", "{")
         assert checked.lines() == [

@@ -81,6 +81,10 @@ class WorkflowNodeHandler:
         """The workflows that this node may run, for validation."""
         return []
 
+    def takes_lock(self, config: NodeConfig) -> str | None:
+        """The lock that the node takes until its run ends, for validation."""
+        return None
+
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
         """What `--validate` should note of a node that is right: (field, sentence)."""
         return []

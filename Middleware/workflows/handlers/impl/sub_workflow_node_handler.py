@@ -119,6 +119,14 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
             raise ConfigError(f"no branch fits and there is no default; branches: {known}")
         return self.run(context, workflow, _by_lower_name(config.get("routeOverrides")).get(key) or {})
 
+    def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """Branches that no key can pick: it has no blanks around it, and of two spellings the last counts."""
+        branches = config.get("conditionalWorkflows")
+        names = list(branches) if isinstance(branches, Mapping) else []
+        last = {name.lower(): name for name in names}
+        lost = [name for name in names if name.strip() != name or last[name.lower()] != name]
+        return [("conditionalWorkflows", f"no key can pick the branch {name!r}") for name in lost]
+
     def children(self, config: NodeConfig) -> list[ChildName]:
         branches = config.get("conditionalWorkflows")
         return [

@@ -33,5 +33,9 @@ class WorkflowLockNode(WorkflowNodeHandler):
             message = context.fill(context.config.get("lockedMessage") or "")
             raise EarlyTermination(f"lock '{lock_id}' is held", locked_message=message)
 
+    def takes_lock(self, config: NodeConfig) -> str | None:
+        lock_id = config.get("workflowLockId")
+        return lock_id if isinstance(lock_id, str) else None
+
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
         return False
