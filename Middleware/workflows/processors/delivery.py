@@ -28,10 +28,11 @@ from Middleware.workflows.models.node_result import (
     is_tool_call_answer,
     result_text,
 )
-from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, whole_chunk
+from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
 
 CHAT_API_TYPES = ("openaichatcompletion", "ollamaapichat")
 STATIC_DELAY_LIMIT_S = 5.0
+TICK_S = 0.5
 _FACTS = ("model", "native_finish_reason", "truncated")
 _ASKS_FOR_CLEANING = (
     "removeCustomTextFromResponseStart",
@@ -225,13 +226,6 @@ class _Sent:
         return kept if kept["token"] or len(kept) > 2 else None
 
 
-def lowered(call: JsonObject) -> JsonObject:
-    function = call.get("function")
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        return call
-    return {**call, "function": {**function, "name": function["name"].lower()}}
-
-
 def _error_of(chunk: Chunk, endpoint: str) -> BackendError:
     error = chunk["error"]
     kind = error.get("kind")
@@ -329,7 +323,10 @@ def merged(chunks: Iterable[Chunk]) -> Chunk:
 
 
 def static_batches(text: str, delay_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> Batches:
-    """A text as a stream: one piece, or word by word with a delay until five seconds were spent."""
+    """A text as a stream: one piece, or word by word with a delay until five seconds were spent.
+
+    A long delay is cut by ticks, so that the client sees that there is life, and its going is noticed.
+    """
     if delay_s <= 0:
         yield [{"token": text, "finish_reason": None}]
     else:
@@ -340,9 +337,13 @@ def static_batches(text: str, delay_s: float = 0.0, sleep: Callable[[float], Non
 def _word_by_word(text: str, delay_s: float, sleep: Callable[[float], None]) -> Iterator[Batch]:
     spent = 0.0
     for piece in re.findall(r"\S+|\s+", text):
-        if not piece.isspace() and spent < STATIC_DELAY_LIMIT_S:
-            sleep(delay_s)
-            spent += delay_s
+        left = 0.0 if piece.isspace() or spent >= STATIC_DELAY_LIMIT_S else delay_s
+        spent += left
+        while left > 0:
+            sleep(min(left, TICK_S))
+            left -= TICK_S
+            if left > 0:
+                yield []
         yield [{"token": piece, "finish_reason": None}]
 
 

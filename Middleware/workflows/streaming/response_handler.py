@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
@@ -145,7 +144,7 @@ class StreamingResponseHandler:
         if calls := chunk.get("tool_calls"):
             self._flush(run, out)
             self._called = True
-            delta = [_lowered(call) for call in calls] if self._lowers_calls else calls
+            delta = [lowered(call) for call in calls] if self._lowers_calls else calls
             out.append({"token": "", "finish_reason": None, "tool_calls": delta})
         if chunk.get("error"):
             self._flush(run, out)
@@ -231,46 +230,6 @@ class StreamingResponseHandler:
             self._counted = len(completed)
 
 
-@dataclass(frozen=True, slots=True)
-class CleanAnswer:
-    """A whole result, cleaned.
-
-    `output`: what the node's output becomes, a text or `{"content", "tool_calls", "finish_reason"}`.
-    `batch`: what the client gets if the node answers, thoughts routed. `thoughts`: what was hidden.
-    """
-
-    output: str | JsonObject
-    batch: Batch
-    thoughts: tuple[str, ...]
-
-
-def clean_whole(
-    result: str | JsonObject,
-    endpoint_config: Mapping[str, Any],
-    workflow_node_config: Mapping[str, Any],
-    generation_prompt: str | None = None,
-    *,
-    responder: bool = True,
-) -> CleanAnswer:
-    """A whole result of a node (`LlmText`, plain text or tool-call dict) cleaned as its stream would be.
-
-    Not `responder`: its thoughts are dropped and names of tool calls stay, whatever the configuration says.
-    The user is the one of the request being served.
-    """
-    node = workflow_node_config
-    if not responder:
-        node = {**node, "reasoningOutput": "drop", "lowercaseToolCallFunctionNames": False}
-    handler = StreamingResponseHandler(endpoint_config, node, generation_prompt)
-    batch = [chunk for part in handler.clean(iter([[whole_chunk(result)]])) for chunk in part]
-    output: str | JsonObject = handler.full_response_text
-    if isinstance(result, dict):
-        calls = [call for chunk in batch for call in chunk.get("tool_calls") or ()]
-        output = {**result, "content": output, "finish_reason": handler.finish_reason}
-        if calls:
-            output["tool_calls"] = calls
-    return CleanAnswer(output, batch, tuple(handler.thoughts))
-
-
 def whole_chunk(result: str | JsonObject) -> Chunk:
     """A whole result as the one chunk of a stream.
 
@@ -306,7 +265,8 @@ def _end_units(framer: Framer) -> list[str]:
     return framer.error(message, "server_error", None, "backend_error")
 
 
-def _lowered(call: JsonObject) -> JsonObject:
+def lowered(call: JsonObject) -> JsonObject:
+    """The tool call (or a fragment of one) with its function's name in lower case."""
     function = call.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return call

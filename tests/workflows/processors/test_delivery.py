@@ -23,7 +23,14 @@ class TestStaticText:
         """Each word, no white space; then the rest comes at once."""
         slept: list[float] = []
         assert "".join(texts(static_batches(" a b c d", 2.0, slept.append))) == " a b c d"
-        assert slept == [2.0, 2.0, 2.0]
+        assert sum(slept) == 6.0
+
+    def test_a_long_delay_is_cut_by_ticks(self):
+        """The client gets its heartbeats, and its going is noticed."""
+        slept: list[float] = []
+        batches = list(static_batches("a", 1.75, slept.append))
+        assert slept == [0.5, 0.5, 0.5, 0.25]
+        assert batches[:4] == [[], [], [], [{"token": "a", "finish_reason": None}]]
 
 
 def test_merged():

@@ -15,7 +15,6 @@ from Middleware.common.request_context import RequestContext, entered
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.workflows.streaming.response_handler import (
     StreamingResponseHandler,
-    clean_whole,
     whole_chunk,
 )
 
@@ -375,52 +374,35 @@ def _text_of(unit):
     return unit.get("response") or unit.get("message", {}).get("content") or ""
 
 
-class TestWhole:
+class TestWholeChunk:
     def test_a_text(self):
-        answer = clean_whole("<think>x</think> a", FIELD, {})
-
-        assert (answer.output, answer.thoughts) == ("a", ("x",))
-        assert [short(chunk) for chunk in answer.batch] == [("thinking", "x"), "a", ("end", "stop")]
+        assert whole_chunk("a") == {"token": "a", "finish_reason": "stop"}
 
     def test_a_text_that_knows_more(self):
         usage = {"total_tokens": 1}
         said = LlmText("a", finish_reason="length", thinking="p", usage=usage, model="m")
-        answer = clean_whole(said, {"reasoningOutput": "inline"}, {})
-
-        assert type(answer.output) is str
-        assert (answer.output, answer.thoughts) == ("a", ("p",))
-        assert answer.batch[-1] == {"token": "", "finish_reason": "length", "usage": usage, "model": "m"}
-        assert "".join(chunk["token"] for chunk in answer.batch) == "<think>\np\n</think>\n\na"
+        assert whole_chunk(said) == {
+            "token": "a",
+            "finish_reason": "length",
+            "thinking": "p",
+            "usage": usage,
+            "model": "m",
+        }
 
     @pytest.mark.parametrize(
         ("content", "expected"), [("", ""), (None, ""), (" a", "Bo: a")], ids=["empty", "null", "text"]
     )
     def test_a_tool_call(self, content, expected):
-        """Without text it stays so, in a group chat too."""
-        result = {
-            "content": content,
-            "tool_calls": [{"id": "c1", "function": {"name": "F"}}],
-            "finish_reason": "stop",
-        }
-        answer = clean_whole(result, {}, {"lowercaseToolCallFunctionNames": True}, "Bo:")
+        """Its calls get their place; without text it stays so, in a group chat too."""
+        result = {"content": content, "tool_calls": [{"id": "c1", "function": {"name": "F"}}]}
+        handler = StreamingResponseHandler({}, {"lowercaseToolCallFunctionNames": True}, "Bo:")
+        batches = list(handler.clean(iter([[whole_chunk(result)]])))
 
-        assert answer.output == {
-            "content": expected,
-            "tool_calls": [{"index": 0, "id": "c1", "function": {"name": "f"}}],
-            "finish_reason": "tool_calls",
-        }
-
-    def test_a_node_that_does_not_answer_routes_nothing(self):
-        result = {"content": "<think>x", "tool_calls": [CALL], "finish_reason": "tool_calls"}
-        answer = clean_whole(result, FIELD, {"lowercaseToolCallFunctionNames": True}, responder=False)
-
-        assert answer.output == {"content": "<think>x", "tool_calls": [CALL], "finish_reason": "tool_calls"}
-
-    def test_a_dict_without_calls(self):
-        assert clean_whole({"content": " a"}, {}, {}).output == {"content": "a", "finish_reason": "stop"}
-
-    def test_whole_chunk(self):
-        assert whole_chunk("a") == {"token": "a", "finish_reason": "stop"}
+        assert handler.full_response_text == expected
+        assert [chunk["tool_calls"] for chunk in batches[0] if "tool_calls" in chunk] == [
+            [{"index": 0, "id": "c1", "function": {"name": "f"}}]
+        ]
+        assert handler.finish_reason == "tool_calls"
 
 
 MORSELS = st.sampled_from(["<think>", "</think>", "<th", " ", "a", "Bo", ":", "Sure!", "\n", "x" * 14])
