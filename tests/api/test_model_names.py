@@ -11,7 +11,7 @@ from Middleware.common.errors import ClientRequestError
 from Middleware.config.loader import default_snapshot
 
 SINGLE = [
-    ("", None), (None, None), (5, None), ("gpt-4", None), ("novel", "novel"), ("novel:latest", "novel"), ("x:novel", "novel"),
+    ("", None), (None, None), (5, None), ("gpt-4", None), ("bob:latest", None), ("novel", "novel"), ("novel:latest", "novel"), ("x:novel", "novel"),
     ("x:novel:latest", "novel"), ("x:none", None), ("mira", None), ("novel:latest:latest", None), ("..", None), ("x:../novel", None),
 ]  # fmt: skip
 MULTI = [
