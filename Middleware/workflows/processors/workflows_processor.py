@@ -118,7 +118,7 @@ class WorkflowProcessor:
         engine = self._engine(index)
         node = self._node(index)
         record, begun = self._record(index), time.perf_counter()
-        begun_to_answer = False
+        begun_to_answer = answered = False
         try:
             context = engine.prepared(node, self.run.messages, is_responder=True)
             context = self._with_stamps(context)
@@ -134,16 +134,18 @@ class WorkflowProcessor:
                 for batch in batches:
                     begun_to_answer = begun_to_answer or bool(batch)
                     if batch and batch[-1]["finish_reason"] is not None:
+                        answered = True
                         self._say_whether_last(index, batch[-1], of_child=passed_on)
                     yield batch
         except NEVER_A_FAILURE:
             raise
         except Exception as error:
-            if begun_to_answer:
+            if begun_to_answer and not answered:
                 self._stop_if_cancelled()
                 raise self.run.failure(index, error) from error
             text = self._failed(index, engine, node, error)
-            yield from self._answer_with(index, text)
+            if not answered:
+                yield from self._answer_with(index, text)
         record.seconds = time.perf_counter() - begun
 
     def _say_whether_last(self, index: int, finish: Chunk, *, of_child: bool) -> None:
@@ -175,17 +177,17 @@ class WorkflowProcessor:
         return delivery.batches()
 
     def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> Answer:
-        """The answer of a child, untouched; recorded when the child has run to its end."""
+        """The answer of a child, untouched; recorded when it is complete. The rest of the child runs then."""
         value = stream.value or (lambda: None)
         try:
             for batch in stream.batches:
                 if batch and batch[-1]["finish_reason"] is not None:
                     self.value = value()
+                    self._record_output(index, self.value)
                     self._stamp_answer(context, result_text(self.value))
                 yield batch
         finally:
             close_batches(stream.batches)
-        self._record_output(index, value())
 
     def _answer_with(self, index: int, text: str) -> Answer:
         """`errorText` in place of an answer."""
@@ -193,7 +195,9 @@ class WorkflowProcessor:
         self._record_output(index, text)
         state = self.run.state
         batches = [[*batch] for batch in static_batches(text)][:-1]
-        batches.append(finish_chunks(state.request, state.user, text=text))
+        finish = finish_chunks(state.request, state.user, node=self._nodes[index], text=text)
+        self._say_whether_last(index, finish[-1], of_child=False)
+        batches.append(finish)
         if self.run.stream:
             yield from batches
         else:

@@ -184,6 +184,21 @@ class TestFailures:
         assert house.ask(ask(returnToUser=True), ask(), say("x"), stream=stream).text == "hello"
         assert "a node after the answer failed" in caplog.text
 
+    def test_a_child_that_fails_after_its_answer(self, house, stream, tmp_path):
+        """The answer stands; with `onNodeError` the nodes after the child run, and see it."""
+        file = tmp_path / "seen.txt"
+        house.model.replies = ["hello"]
+        house.workflow("Child", ask(returnToUser=True), ask("no"))
+        call = {"type": "CustomWorkflow", "workflowName": "Child", "returnToUser": True}
+        save = {"type": "SaveCustomFile", "filepath": str(file), "content": "{agent1Output}"}
+        assert house.ask(call, save, stream=stream).text == "hello"
+        assert not file.exists()
+        assert (
+            house.ask({**call, "onNodeError": "continue", "errorText": "e"}, save, stream=stream).text
+            == "hello"
+        )
+        assert file.read_text() == "hello"
+
     def test_an_error_text_that_fails_is_the_failure(self, house, stream):
         """A template that cannot be filled."""
         node = ask("nowhere", onNodeError="continue", errorText="{{ 1 +", jinja2=True)
@@ -339,6 +354,14 @@ class TestLiveness:
         assert [c["function"] for c in answer.tool_calls] == [
             {"name": "ping", "arguments": '{"a":1}'}
         ] * called
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_an_error_text_is_an_answer_too(self, house, stream):
+        """The node that made it asks for the call."""
+        house.user["livenessToolCall"] = LIVENESS
+        node = ask("no", onNodeError="continue", errorText="sorry", injectLivenessToolCall=True)
+        answer = house.ask(node, stream=stream)
+        assert (answer.text, answer.finish_reason) == ("sorry", "tool_calls")
 
     def test_other_routes_get_none(self, house):
         """Text completions have no tool calls."""
