@@ -5,6 +5,7 @@ Source: frontend-api.md 3, 8.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -49,8 +50,9 @@ class _OllamaView(GenerationView):
         model = context.model_name if context else ""
         return _builder.build_ollama_load_response(model, "unload" if unload else "load", chat=self.is_chat)
 
+    @abstractmethod
     def is_empty(self, body: JsonObject) -> bool:
-        raise NotImplementedError
+        """Claims that the body asks nothing."""
 
 
 class ApiChatAPI(_OllamaView):

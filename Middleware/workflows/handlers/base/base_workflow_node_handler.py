@@ -18,6 +18,7 @@ changes `context.config`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -51,7 +52,7 @@ class ChildName:
     inputs: int = 0
 
 
-class WorkflowNodeHandler:
+class WorkflowNodeHandler(ABC):
     """One node type.
 
     `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. Own fields only.
