@@ -67,12 +67,12 @@ class WorkflowNodeHandler(ABC):
     CALLS_MODEL: ClassVar[bool] = False
     """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
 
+    @abstractmethod
     def handle(self, context: ExecutionContext) -> NodeResult:
         """The node's result (`NodeResult`).
 
         A `NodeStream` only when `context.stream`, or from an answering child.
         """
-        raise NotImplementedError
 
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
         """Claims that the node may run beside others (workflows.md 16.14)."""
