@@ -9,6 +9,9 @@ import socket
 import sys
 import threading
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers import impl
