@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 
 from Middleware.common.errors import (
     KIND_STATUS,
-    BackendError,
     ClientRequestError,
-    ConfigError,
     MiddlewareError,
-    RequestCancelled,
     ServerBusy,
-    WorkflowError,
 )
 from Middleware.common.types import JsonObject
 from Middleware.services.wire_formats import error_object
+from Middleware.utilities.sensitive_logging_utils import without_quotes
 
 _TYPES = {
     400: "invalid_request_error",
@@ -102,16 +99,5 @@ def reply_to(error: BaseException, request_id: str, *, privacy: bool = False) ->
 def _sentence(error: BaseException, privacy: bool) -> str:
     if not isinstance(error, MiddlewareError):
         return f"internal error ({type(error).__name__}); the server's log says more"
-    if privacy and not isinstance(error, ClientRequestError | ServerBusy | RequestCancelled | ConfigError):
-        return _discreet(error)
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _discreet(error: BaseException) -> str:
-    """Where it failed, without the text of the failure."""
-    place = f"{error.workflow}, node {error.node}: " if isinstance(error, WorkflowError) else ""
-    cause = error.__cause__ if isinstance(error, WorkflowError) and error.__cause__ else error
-    if isinstance(cause, BackendError):
-        answered = f" answered {cause.status}" if cause.status is not None else " failed"
-        return f"{place}endpoint '{cause.endpoint}'{answered} ({cause.kind})"
-    return f"{place}failed ({type(cause).__name__})"
+    said = without_quotes(error) if privacy else str(error)
+    return " ".join(said.split()) or type(error).__name__

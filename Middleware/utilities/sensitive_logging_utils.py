@@ -10,6 +10,14 @@ import logging
 import re
 from typing import Any
 
+from Middleware.common.errors import (
+    BackendError,
+    ClientRequestError,
+    ConfigError,
+    RequestCancelled,
+    ServerBusy,
+    WorkflowError,
+)
 from Middleware.common.request_context import current_request
 
 REDACTED = "[Redacted]"
@@ -97,8 +105,23 @@ def masked_config(value: Any) -> Any:
     return [masked_config(item) for item in value] if isinstance(value, list) else value
 
 
+def without_quotes(error: BaseException) -> str:
+    """What failed and where, for people. Without the text of the failure: it may quote a prompt (backends do)."""
+    if isinstance(error, ClientRequestError | ServerBusy | RequestCancelled | ConfigError):
+        return str(error)
+    place = f"{error.workflow}, node {error.node}: " if isinstance(error, WorkflowError) else ""
+    cause = error.__cause__ if isinstance(error, WorkflowError) and error.__cause__ else error
+    if isinstance(cause, BackendError):
+        answered = f" answered {cause.status}" if (cause.status or 0) >= 300 else " failed"
+        return f"{place}endpoint '{cause.endpoint}'{answered} ({cause.kind})"
+    return f"{place}failed ({type(cause).__name__})"
+
+
 class SensitiveFilter(logging.Filter):
-    """Stands on every handler: writes the request's user into the record and masks what is secret in it."""
+    """Stands on every handler: writes the request's user into the record and masks what is secret in it.
+
+    With redaction on the errors that a record tells of are told without what they quote.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, "is_masked", False):
@@ -106,6 +129,10 @@ class SensitiveFilter(logging.Filter):
         request = current_request()
         record.user = request.user if request else "system"
         key = request.api_key if request else None
+        if request and request.privacy and isinstance(record.args, tuple):
+            record.args = tuple(
+                without_quotes(arg) if isinstance(arg, BaseException) else arg for arg in record.args
+            )
         record.msg, record.args = masked(record.getMessage(), key), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from Middleware.common.errors import BackendError, ConfigMissing
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.utilities.sensitive_logging_utils import (
     MASK,
@@ -122,6 +123,23 @@ class TestFilter:
             except ValueError:
                 line = log("failed", exc_info=sys.exc_info())
         assert "the prompt" not in line and REDACTED in line and "File " in line
+
+    @pytest.mark.parametrize(
+        ("error", "told"),
+        [
+            (BackendError("big", "bad_request", "bad: the prompt", status=400), "endpoint 'big' answered 400 (bad_request)"),
+            (BackendError("big", "stream_error", "the prompt", status=200), "endpoint 'big' failed (stream_error)"),
+            (ValueError("the prompt"), "failed (ValueError)"),
+            (ConfigMissing("no such workflow"), "no such workflow"),
+        ],
+        ids=["refused", "in-an-answer", "other", "config"],
+    )  # fmt: skip
+    def test_errors_of_private_requests_quote_nothing(self, log, error, told):
+        """A backend's error may repeat what it was asked; everybody else's is told whole."""
+        with entered(PRIVATE):
+            assert log("%s; next try in %.1f s", error, 0.5).endswith(f"] {told}; next try in 0.5 s")
+        with entered(OPEN):
+            assert str(error) in log("%s; next try", error)
 
     def test_two_handlers_mask_once(self):
         """The record is shared."""
