@@ -264,7 +264,7 @@ def _use_up(job: Job, batches: Batches, *, last: bool) -> None:
 
 def log_failure(request_id: str, failure: BaseException, request: RequestContext | None) -> None:
     """One line for what is expected to fail, a traceback for what is not; told in the log of its user."""
-    expected = isinstance(failure, MiddlewareError)
+    expected = isinstance(failure.__cause__ or failure, MiddlewareError)
     with nullcontext() if request is None else entered(request):
         logger.error("request %s failed: %s", request_id, failure, exc_info=None if expected else failure)
 

@@ -106,7 +106,7 @@ def masked_config(value: Any) -> Any:
 
 
 def without_quotes(error: BaseException) -> str:
-    """What failed and where, for people. Without the text of the failure: it may quote a prompt (backends do)."""
+    """What failed and where, for people; not the text of the failure, it may quote a prompt (backends do)."""
     if isinstance(error, ClientRequestError | ServerBusy | RequestCancelled | ConfigError):
         return str(error)
     place = f"{error.workflow}, node {error.node}: " if isinstance(error, WorkflowError) else ""

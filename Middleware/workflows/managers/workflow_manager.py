@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
-from Middleware.common.errors import ConfigError, EarlyTermination, RequestCancelled
+from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -170,10 +170,16 @@ class WorkflowManager:
             if not answered:
                 raise
             logger.info("request %s: cancelled after its answer", self.request.request_id)
-        except Exception:
+        except Exception as error:
             if not answered:
                 raise
-            logger.exception("request %s: a node after the answer failed", self.request.request_id)
+            expected = isinstance(error.__cause__ or error, MiddlewareError)
+            logger.error(
+                "request %s: a node after the answer failed: %s",
+                self.request.request_id,
+                error,
+                exc_info=None if expected else error,
+            )
         finally:
             self._log_trace()
 

@@ -177,13 +177,15 @@ class Run:
         speaks = isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)
         what = str(error) if speaks else f"{type(error).__name__}: {error}"
         called = f" (called by {shortened(self.chain[:-1])})" if len(self.chain) > 1 else ""
-        return WorkflowError(
+        failure = WorkflowError(
             f"{self.place(index)}: {what}{called}",
             workflow=self.file.file,
             node=index + 1,
             cause=error,
             chain=self.chain,
         )
+        failure.__cause__ = error
+        return failure
 
 
 def shortened(chain: tuple[str, ...]) -> str:

@@ -142,7 +142,7 @@ class WorkflowProcessor:
         except Exception as error:
             if begun_to_answer and not answered:
                 self._stop_if_cancelled()
-                raise self.run.failure(index, error) from error
+                raise self.run.failure(index, error)
             text = self._failed(index, engine, node, error)
             if not answered:
                 yield from self._answer_with(index, text)
@@ -230,12 +230,12 @@ class WorkflowProcessor:
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
         if node.get("onNodeError") != "continue":
-            raise failure from error
+            raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
         try:
             return engine.error_text(node, self.run.messages)
         except ConfigError as wrong_text:
-            raise self.run.failure(index, wrong_text) from error
+            raise self.run.failure(index, wrong_text)
 
     def _keep(self, index: int, worked: tuple[NodeResult, NodeEngine]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""

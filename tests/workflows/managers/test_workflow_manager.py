@@ -86,6 +86,7 @@ class TestChildren:
         assert 'Workflows/ana/Deep.json, node 1 "T" (Standard)' in str(caught.value)
         assert "called by Main > Child" in str(caught.value)
         assert caught.value.chain == ("Main", "Child", "Deep")
+        assert isinstance(caught.value.__cause__, ConfigMissing)
 
     def test_depth_is_limited(self, house, stream):
         """A workflow that calls itself for ever fails with its chain."""

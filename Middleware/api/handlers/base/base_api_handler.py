@@ -47,7 +47,9 @@ def cancel(request_id: str | None = None) -> Any:
     """Answer a DELETE: cancel the request that the path, the query or the body names (13)."""
     given = request_id or request.args.get("request_id") or _id_in_body()
     for prefix in _ID_PREFIXES:
-        given = given.removeprefix(prefix)
+        given = given.strip().removeprefix(prefix)
+    if not given:
+        raise ClientRequestError("'request_id' is required", param="request_id")
     answer: dict[str, Any] = {"status": "cancelled", "request_id": given}
     if cancellation_service.is_running(given):
         cancellation_service.request_cancellation(given)
@@ -59,6 +61,4 @@ def cancel(request_id: str | None = None) -> Any:
 def _id_in_body() -> str:
     body = json_body(request.get_data())
     given = body.get("request_id")
-    if not isinstance(given, str) or not given.strip():
-        raise ClientRequestError("'request_id' is required", param="request_id")
-    return given.strip()
+    return given if isinstance(given, str) else ""

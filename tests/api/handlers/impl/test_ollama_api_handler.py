@@ -227,6 +227,13 @@ class TestCancel:
     def test_an_id_that_does_not_run_leaves_no_trace(self, client):
         """A client may send any string."""
         assert client.delete("/api/chat?request_id=x").json["active"] is False
+
+    @pytest.mark.parametrize("given", ["", " ", "chatcmpl-", None, 5], ids=repr)
+    def test_no_id_at_all(self, client, given):
+        """Wherever it is missing."""
+        assert client.delete("/api/generate", json={"request_id": given}).status_code == 400
+        if isinstance(given, str):
+            assert client.delete("/api/chat", query_string={"request_id": given}, json={}).status_code == 400
         assert not cancellation_service.is_cancelled("x")
 
 
