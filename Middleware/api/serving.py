@@ -91,7 +91,8 @@ class _Signals:
         return self._count > 1
 
     def wait(self) -> None:
-        while not self._seen.wait(3600):
+        """Woken now and then: a signal that the system gave to another thread interrupts no wait."""
+        while not self._seen.wait(1.0):
             continue
 
 
