@@ -142,7 +142,8 @@ class WorkflowProcessor:
         except Exception as error:
             if begun_to_answer and not answered:
                 self._stop_if_cancelled()
-                raise self.run.failure(index, error)
+                failure = self.run.failure(index, error)
+                raise failure from failure.__cause__
             text = self._failed(index, engine, node, error)
             if not answered:
                 yield from self._answer_with(index, text)
@@ -235,7 +236,8 @@ class WorkflowProcessor:
         try:
             return engine.error_text(node, self.run.messages)
         except ConfigError as wrong_text:
-            raise self.run.failure(index, wrong_text)
+            failure = self.run.failure(index, wrong_text)
+            raise failure from wrong_text
 
     def _keep(self, index: int, worked: tuple[NodeResult, NodeEngine]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
