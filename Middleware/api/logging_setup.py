@@ -27,7 +27,7 @@ _QUIET = {
 def _leave_out_what_no_line_shows() -> None:
     """Source: "Optimization" in Python's Logging HOWTO."""
     logging._srcfile = None
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging.logThreads = logging.logMultiprocessing = False  # gunicorn's own lines show the process
 
 
 def configure_logging(level: str, folder: Path | None, users: tuple[str, ...] = ()) -> None:

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from waitress.server import BaseWSGIServer, create_server  # type: ignore[import-untyped]
@@ -23,7 +23,6 @@ from Middleware.api.launch_arguments import Launch
 from Middleware.api.startup import served_users, warm_up
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import default_snapshot
-from Middleware.services.cancellation_service import cancellation_service
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +126,13 @@ def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals)
     logger.info("stopping: %d requests are running", len(server.door.lives))
     for listener in listeners:
         listener.trigger.pull_trigger(_closing(listener))
-    for life in server.door.unanswered():
-        cancellation_service.request_cancellation(life.request_id)
-    _wait(lambda: not server.door.unanswered(), CANCEL_S, signals)
-    if not _wait(lambda: not server.door.lives, REST_S, signals):
+
+    def over(lives: Callable[[], Collection[object]]) -> bool:
+        server.door.cancel_unanswered()  # again and again: an open connection may bring another request
+        return not lives()
+
+    _wait(lambda: over(server.door.unanswered), CANCEL_S, signals)
+    if not _wait(lambda: over(lambda: server.door.lives), REST_S, signals):
         logger.warning("stopped while %d requests had nodes to run", len(server.door.lives))
 
 

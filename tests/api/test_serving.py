@@ -114,6 +114,34 @@ def test_a_stop_closes_the_port_and_cancels_what_is_unanswered(prepared, capsys)
     assert refused == [True]
 
 
+def test_what_arrives_during_a_stop_is_cancelled_as_well(prepared, capsys):
+    """An open connection may bring one more request while nodes after an answer still run."""
+    launch, server = prepared("--port", "0")
+    answered, late = RequestLife("answered"), RequestLife("late")
+    answered.stop_watching()
+    aborted = threading.Event()
+
+    def begin(port, said):
+        server.door.lives.add(answered)
+        cancellation_service.register_abort_callback("late", aborted.set)
+
+        def arrive():
+            until = time.monotonic() + 10
+            while not is_closed(port) and time.monotonic() < until:
+                time.sleep(0.01)
+            server.door.lives.add(late)
+            aborted.wait(10)
+            server.door.lives.clear()
+
+        threading.Thread(target=arrive).start()
+
+    thread = when_listening(capsys, begin)
+    assert serving.serve(launch, server) == 0
+    thread.join(10)
+    cancellation_service.acknowledge_cancellation("late")
+    assert aborted.is_set()
+
+
 def test_a_second_signal_ends_the_wait(prepared, capsys, caplog):
     """With a word about what was left."""
     launch, server = prepared("--port", "0")

@@ -37,7 +37,7 @@ TYPOS = [
     ("user-folder-deep", "Users/a.json", {"presetConfigsSubDirectoryOverride": "a/./b"}, "/presetConfigsSubDirectoryOverride", ERROR, "a folder name"),
     ("user-folder-drive", "Users/a.json", {"structuredOutputConfigsSubDirectory": "c:\\x"}, "/structuredOutputConfigsSubDirectory", ERROR, "a folder name"),
     ("user-timeout", "Users/a.json", {"connectTimeoutInSeconds": 10**30}, "/connectTimeoutInSeconds", ERROR, "2000000 or less"),
-    ("user-depth", "Users/a.json", {"maxWorkflowDepth": 10**30}, "/maxWorkflowDepth", ERROR, "10000 or less"),
+    ("user-depth", "Users/a.json", {"maxWorkflowDepth": 10**30}, "/maxWorkflowDepth", ERROR, "2000 or less"),
     ("endpoint-timeout-large", "Endpoints/a.json", ENDPOINT | {"readTimeoutInSeconds": 1e30}, "/readTimeoutInSeconds", ERROR, "2000000 or less"),
     ("pointer", "Users/_current-user.json", {"currentUsr": "a"}, "", ERROR, "'currentUser' is missing (is 'currentUsr' meant"),
     ("endpoint-missing", "Endpoints/x/a.json", {"endpoint": "u", "apiTypeConfigFileNam": "A"}, "", ERROR, "'apiTypeConfigFileNam' meant"),
