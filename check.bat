@@ -1,12 +1,23 @@
 @echo off
 rem Everything that must hold before a change lands: format, lint, types, all tests, coverage.
+rem   check          all of it
+rem   check --fast   the quick half: ruff, mypy, the architecture test
 setlocal
 cd /d "%~dp0"
-if not exist .venv\Scripts\python.exe (
-  py -3 -m venv .venv 2>nul || python -m venv .venv || exit /b 1
-)
+if exist .venv\Scripts\python.exe goto :made
+py -3 -m venv .venv 2>nul || python -m venv .venv || exit /b 1
+:made
+fc /b setup.cfg .venv\.installed-test.cfg >nul 2>nul && goto :installed
+echo installing the test extras (once) ...
 .venv\Scripts\python -m pip install --quiet --disable-pip-version-check -e ".[test]" || exit /b 1
+copy /y setup.cfg .venv\.installed-test.cfg >nul
+:installed
 .venv\Scripts\ruff check . || exit /b 1
 .venv\Scripts\ruff format --check . || exit /b 1
 .venv\Scripts\mypy || exit /b 1
-.venv\Scripts\python -m pytest -q -n 2 --dist loadscope --cov --cov-report=term:skip-covered --cov-fail-under=95
+if "%~1"=="--fast" goto :fast
+.venv\Scripts\python -m pytest -q -n 2 --dist loadscope --cov --cov-report=term:skip-covered --cov-fail-under=95 %*
+exit /b %errorlevel%
+:fast
+.venv\Scripts\python -m pytest -q tests/test_architecture.py
+exit /b %errorlevel%
