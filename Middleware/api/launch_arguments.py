@@ -29,7 +29,6 @@ COMMANDS = {
     "dry_run": "dry_run",
     "explain": "dry_run",
     "doctor": "doctor",
-    "memory": "memory",
 }
 """Argument -> module of `api/commands` that serves it."""
 
@@ -217,5 +216,3 @@ def _add_commands(group: argparse._ArgumentGroup) -> None:
     add("--messages", metavar="FILE", help="conversation for --dry-run and --explain")
     add("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
     add("--doctor", action="store_true", help="call each endpoint once")
-    add("--memory", nargs="+", metavar="ACTION", help="look after discussions")
-    add("--preview", action="store_true", help="with --memory: show what would happen")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -177,9 +178,9 @@ class TestServer:
         (("--dry-run", "Main", "--messages", "f", "--stub-output", "x"), "dry_run"),
         (("--explain", "Main#2"), "dry_run"),
         (("--doctor",), "doctor"),
-        (("--memory", "list", "x", "--preview"), "memory"),
     ],
 )
 def test_commands(launch, words, command):
     """Each is a module of `api/commands`."""
     assert launch(*words).command == command
+    assert importlib.util.find_spec(f"Middleware.api.commands.{command}") is not None
