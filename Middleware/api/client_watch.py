@@ -7,6 +7,7 @@ clients cost nothing. Never reads a byte of what the client sends. Source: front
 
 from __future__ import annotations
 
+import _thread
 import logging
 import socket
 import threading
@@ -73,11 +74,11 @@ class ClientWatcher:
         return watch
 
     def _rung(self, watch: Watch) -> None:
-        """The connection has become readable: its end, or the next request. The event loop must not wait: a
-        thread of its own looks.
+        """The connection has become readable: its end, or the next request. The event loop must not wait,
+        not even for a Thread to say that it has begun: a bare thread looks.
         """
         watch.unhang_bell()
-        threading.Thread(target=self._look_after_bell, args=(watch,), daemon=True).start()
+        _thread.start_new_thread(self._look_after_bell, (watch,))
 
     def _look_after_bell(self, watch: Watch) -> None:
         _look_at(watch)

@@ -181,6 +181,16 @@ class TestHangUps:
         assert status == 200 and b"free again" in body
         assert backend.calls(second) == []
 
+    def test_it_is_no_error(self, server, backend):
+        """The log of a server whose clients left holds no traceback."""
+        mark = f"quiet-{server.port}"
+        backend.on(mark, Reply(["one "], hangs=True))
+        connection = post(server, "/v1/chat/completions", {**ask(mark), "stream": True})
+        call = backend.wait_for_call(mark)
+        hang_up(connection)
+        assert call.hung_up.wait(5)
+        assert "Traceback" not in server.log
+
     def test_after_the_end_mark_nothing_is_cancelled(self, server, backend):
         """That is the normal end."""
         mark = f"rest-{server.port}"
