@@ -108,7 +108,7 @@ class TestChildren:
     @pytest.mark.parametrize("answers", [True, False], ids=["answering", "internal"])
     def test_no_limit_breaks_the_process(self, house, stream, answers):
         """Whatever the user allows: a failure with a short message, not the end of the process."""
-        house.user["maxWorkflowDepth"] = 10_000
+        house.user["maxWorkflowDepth"] = 2000
         with pytest.raises(WorkflowError, match="deeper than 2000") as caught:
             house.ask(*[child("Main")] if answers else [child("Main"), say("x")], stream=stream)
         assert len(str(caught.value)) < 600

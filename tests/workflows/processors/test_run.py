@@ -123,8 +123,9 @@ def test_owners_of_locks_differ_between_processes_that_were_one():
         "from Middleware.workflows.processors.run import new_workflow_id\n"
         "new_workflow_id()\n"
         "child = os.fork()\n"
-        "print(new_workflow_id(), flush=True)\n"
         "child and os.waitpid(child, 0)\n"
+        "print(new_workflow_id(), flush=True)\n"
+        "child or os._exit(0)\n"
     )
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=INSTALL_DIRECTORY, capture_output=True, check=True
