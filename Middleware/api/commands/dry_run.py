@@ -104,8 +104,8 @@ def _explained(nodes: list[DryNode], name: str, number: int | None, failure: Mid
     own = [node for node in nodes if node.depth == 0 and node.number == number]
     found = own[:1] if number is not None else [node for node in nodes if node.sent][:1]
     if not found or not found[0].sent:
-        which = f"node {number}" if number is not None else "a node"
-        print(f"error: {failure or f'{name} has not {which} that calls a model in this walk'}")
+        which = f"node {number}" if number is not None else "node"
+        print(f"error: {failure or f'{name} has no {which} that calls a model in this walk'}")
         return 1
     print("\n\n".join(sent.text() for sent in found[0].sent))
     return 0
