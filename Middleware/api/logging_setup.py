@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -54,10 +55,28 @@ def configure_logging(level: str, folder: Path | None, users: tuple[str, ...] = 
 
 
 def _file(folder: Path) -> RotatingFileHandler:
-    folder.mkdir(parents=True, exist_ok=True)
-    return RotatingFileHandler(
-        folder / FILE_NAME, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True
-    )
+    return _LogFile(folder / FILE_NAME, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True)
+
+
+class _LogFile(RotatingFileHandler):
+    """Made, with its folder, at its first line.
+
+    A disk that refuses is told of once: the console has the lines.
+    """
+
+    _told = False
+
+    def _open(self) -> TextIOWrapper:
+        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+        return super()._open()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            print(f"{self.baseFilename} cannot be written: {error.strerror or error}", file=sys.stderr)
 
 
 class _UserFiles(logging.Handler):

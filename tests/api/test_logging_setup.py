@@ -59,6 +59,38 @@ def test_a_file_for_each_of_several_users(tmp_path):
     assert not (tmp_path / "jo" / "wilmerai.log").exists()
 
 
+@pytest.mark.parametrize("users", [("mira",), ("mira", "jo")], ids=["one", "several"])
+@pytest.mark.parametrize("blocked", ["logs", "logs/wilmerai.log"], ids=["folder", "file"])
+def test_files_that_cannot_be_written(tmp_path, capsys, users, blocked):
+    """The console tells it once, and goes on; later lines are tried again."""
+    place = tmp_path / blocked
+    if blocked == "logs":
+        place.write_text("in the way")
+    else:
+        place.mkdir(parents=True)
+    configure_logging("INFO", tmp_path / "logs", users)
+    for text in ("one", "two"):
+        say(text)
+    told = capsys.readouterr().err
+    assert told.count("cannot be written") == 1 and "wilmerai.log" in told
+    assert "one" in told and "two" in told and "Traceback" not in told
+    (place.unlink if blocked == "logs" else place.rmdir)()
+    say("three")
+    assert "three" in (tmp_path / "logs" / "wilmerai.log").read_text()
+
+
+def test_a_wrong_log_call_is_told_in_full(tmp_path, capsys):
+    """It is a bug, not a full disk."""
+    configure_logging("INFO", tmp_path)
+    ours = next(
+        h
+        for h in logging.getLogger().handlers
+        if getattr(h, "is_headrace", False) and hasattr(h, "baseFilename")
+    )
+    ours.emit(logging.makeLogRecord({"msg": "%d", "args": ("x",), "user": ""}))
+    assert "TypeError" in capsys.readouterr().err
+
+
 def test_set_up_again_it_replaces_its_own_handlers():
     """Nothing is written twice."""
     configure_logging("INFO", None)
