@@ -88,6 +88,6 @@ def _fernet() -> Any:
         from cryptography import fernet
     except ImportError as error:
         raise ConfigError(
-            "encryptUsingApiKey needs the package 'cryptography': pip install headrace[encryption]"
+            "encryptUsingApiKey needs the package 'cryptography': .venv/bin/python -m pip install cryptography"
         ) from error
     return fernet

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import socket
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from Middleware.api.client_watch import ClientWatcher, Watch, probe_of
+
+HOUSE = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -205,3 +210,35 @@ class TestUnderGevent:
         watch.stop()
         watch.stop()
         assert bell.hung is None and bell.closed
+
+    def test_the_loop_never_waits(self, tmp_path):
+        """gevent refuses any wait in its event loop, also that of a thread for its start."""
+        pytest.importorskip("gevent")
+        script = tmp_path / "bell.py"
+        script.write_text(_UNDER_GEVENT, "utf-8")
+        told = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd=HOUSE
+        )
+        assert (told.stdout.strip(), told.stderr) == ("gone", "")
+
+
+_UNDER_GEVENT = """
+import sys
+
+sys.path.insert(0, "")
+from gevent import monkey
+
+monkey.patch_all()
+import gevent
+from gevent import socket
+from gevent.event import Event
+
+from Middleware.api.client_watch import ClientWatcher
+
+ours, theirs = socket.socketpair()
+gone = Event()
+ClientWatcher().watch({"gunicorn.socket": ours}, gone.set)
+gevent.sleep(0)
+theirs.close()
+print("gone" if gone.wait(20) else "not noticed")
+"""
