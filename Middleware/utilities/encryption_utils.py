@@ -88,6 +88,7 @@ def _fernet() -> Any:
         from cryptography import fernet
     except ImportError as error:
         raise ConfigError(
-            "encryptUsingApiKey needs the package 'cryptography': .venv/bin/python -m pip install cryptography"
+            "encryptUsingApiKey needs the package 'cryptography': "
+            ".venv/bin/python -m pip install -e '.[encryption]'"
         ) from error
     return fernet

@@ -68,7 +68,7 @@ def test_without_the_package_the_message_names_the_extra(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match=r"headrace\[encryption\]"):
+    with pytest.raises(ConfigError, match=r"'.\[encryption\]'"):
         encrypt(b"x", b"k")
 
 
