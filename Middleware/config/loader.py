@@ -214,13 +214,23 @@ class ConfigTree:
             if known is not None and known[0] == changed:
                 return known[1]
             with os.scandir(path) as entries:
-                marked = sorted((entry.name, entry.is_dir()) for entry in entries)
+                marked = sorted(
+                    (entry.name, entry.is_dir()) for entry in entries if not self._leads_back(folder, entry)
+                )
         except (OSError, ValueError):
             return [], []
         found = ([n for n, is_dir in marked if is_dir], [n for n, is_dir in marked if not is_dir])
         if self._clock() - changed > _SETTLED_NS:
             self._listings[folder] = (changed, found)
         return found
+
+    def _leads_back(self, folder: str, entry: os.DirEntry[str]) -> bool:
+        """Claims that the entry of `folder` links to a folder above it: who walks in would walk for ever."""
+        if not entry.is_symlink():
+            return False
+        parts = folder.split("/")
+        above = (self._prefix + "/".join(parts[:length]) for length in range(len(parts) + 1))
+        return os.path.realpath(entry.path) in {os.path.realpath(path) for path in above}
 
     def is_folder(self, relative: str) -> bool:
         try:

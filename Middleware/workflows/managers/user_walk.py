@@ -337,7 +337,10 @@ def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Itera
     """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
     for name in snapshot.files(folder):
         file = f"{folder}/{name}.json"
-        document, error = snapshot.inspect(file)
+        try:
+            document, error = snapshot.inspect(file)
+        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
+            continue
         if error is None and (
             isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
         ):

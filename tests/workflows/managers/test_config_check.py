@@ -238,3 +238,32 @@ def test_the_pointer_spells_the_name_of_its_user(checked, caplog):
     checked.put("Users/_current-user.json", {"currentUser": "Ana"})
     assert checked.lines() == []
     assert caplog.messages == []
+
+
+class TestLinks:
+    """Folders and files may be links; the check ends whatever they lead to."""
+
+    def test_a_linked_folder_is_checked(self, checked, tmp_path_factory):
+        elsewhere = tmp_path_factory.mktemp("elsewhere")
+        (elsewhere / "Bad.json").write_text("[5]", "utf-8")
+        (checked.root / "Workflows" / "more").symlink_to(elsewhere)
+        assert any(line.startswith("Workflows/more/Bad.json#") for line in checked.lines())
+
+    def test_a_link_that_leads_nowhere(self, checked):
+        """It is as if it were not there."""
+        (checked.root / "Workflows" / "ana" / "Gone.json").symlink_to("gone")
+        assert checked.lines() == []
+
+    def test_links_in_circles(self, checked):
+        """Each folder is visited once, not as often as the links allow."""
+        workflows = checked.root / "Workflows"
+        (workflows / "ana" / "again").symlink_to(workflows)
+        (workflows / "ana" / "self").symlink_to(workflows / "ana")
+        (workflows / "bea").mkdir()
+        (workflows / "bea" / "ana").symlink_to(workflows / "ana")
+        (workflows / "ana" / "bea").symlink_to(workflows / "bea")
+        checked.flow({"type": "Standard", "endpointNme": "small-model"}, name="Bad")
+        assert {line.split("#")[0] for line in checked.lines() if "error" in line} == {
+            "Workflows/ana/Bad.json",
+            "Workflows/bea/ana/Bad.json",
+        }
