@@ -191,7 +191,8 @@ class LockingService:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite has ended it itself when the disk is full
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 

@@ -197,6 +197,18 @@ class TestTrouble:
         assert locks.acquire("nightly", "run-1") is True
         assert [row[2] for row in rows(database)] == ["other"]
 
+    def test_a_full_disk_is_named(self, service, caplog, monkeypatch):
+        """SQLite has rolled back by itself then; the warning still tells why."""
+        locks = service()
+
+        def fails(connection):
+            connection.execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+
+        monkeypatch.setattr(locks, "_beat", fails)
+        assert locks.acquire("nightly", "run-1") is True
+        assert "disk is full" in caplog.text
+
 
 class TestStart:
     """At start only rows that are expired, or whose process is dead, go."""
