@@ -1,12 +1,14 @@
-"""Every example user answers, whole and streamed the same, with the calls that its page tells of.
+"""Every example user, and the user that the pages teach, answers clean: whole and streamed the same text.
 
-One server process serves them all; the model behind them is a small fake of an Ollama server.
+One server process serves them all; the model behind them is a small fake of an Ollama server that thinks aloud
+and names itself in every answer.
 """
 
 from __future__ import annotations
 
 import http.server
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -26,13 +28,20 @@ from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 pytestmark = pytest.mark.e2e
 
 CONFIGS = INSTALL_DIRECTORY / "Public" / "Configs"
-USERS = sorted(p.stem for p in (CONFIGS / "Users").glob("[!_]*.json") if p.stem != "local-model")
+TAUGHT_USER = "ana"
+USERS = sorted([TAUGHT_USER, *(p.stem for p in (CONFIGS / "Users").glob("[!_]*.json"))])
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 EVENT = {"what": "Boat", "when": "Friday", "where": "the mill", "people": "Ana, Tom"}
 
 
 def reply(body: dict[str, Any]) -> str:
-    """What the model says: the same for the same request."""
+    """What the model says, thoughts and all: the same for the same request."""
+    name = "" if body["messages"][-1]["content"].endswith("Tom:") else "Assistant: "
+    return f"< Thinking >What do they want?\n</THINK>\n\n{name}{answer(body)}\n"
+
+
+def answer(body: dict[str, Any]) -> str:
+    """What of it is meant for the user."""
     first = body["messages"][0]["content"]
     if "sort messages" in first:
         return "**Code**"
@@ -42,7 +51,7 @@ def reply(body: dict[str, Any]) -> str:
         return json.dumps(EVENT)
     if any(message.get("images") for message in body["messages"]):
         return "a red square"
-    return f"<think>hm</think>Said to {len(body['messages'])} messages."
+    return f"Said to {len(body['messages'])} messages."
 
 
 class FakeOllama(http.server.BaseHTTPRequestHandler):
@@ -97,8 +106,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     threading.Thread(target=backend.serve_forever, daemon=True).start()
     public = tmp_path_factory.mktemp("public")
     shutil.copytree(CONFIGS, public / "Configs")
-    for name in ("Main", "Reasoning", "Vision"):
-        _point(public / "Configs/Endpoints/examples" / f"{name}.json", backend.server_port)
+    for name in ("examples/Main", "examples/Reasoning", "examples/Vision", "local-model/Demo"):
+        _point(public / "Configs/Endpoints" / f"{name}.json", backend.server_port)
+    _teach(public / "Configs")
     process, port = _start(public)
     yield Server(port, calls)
     process.terminate()
@@ -108,8 +118,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _point(file: Path, port: int) -> None:
-    endpoint = json.loads(file.read_text(encoding="utf-8")) | {"endpoint": f"http://127.0.0.1:{port}"}
+    """The three fields that a newcomer changes; the rest stays as shipped."""
+    fields = {"endpoint": f"http://127.0.0.1:{port}", "apiTypeConfigFileName": "OllamaApiChat"}
+    endpoint = json.loads(file.read_text(encoding="utf-8")) | fields | {"modelNameToSendToAPI": "small"}
     file.write_text(json.dumps(endpoint), encoding="utf-8")
+
+
+def _teach(configs: Path) -> None:
+    """The user of the section "A user of your own" of the configuration page, word for word."""
+    page = (INSTALL_DIRECTORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+    section = page.split("\n## A user of your own\n")[1].split("\n## ")[0]
+    user, workflow = re.findall(r"```json\n(.*?)```", section, re.S)
+    (configs / "Users" / f"{TAUGHT_USER}.json").write_text(user, encoding="utf-8")
+    (configs / "Workflows" / TAUGHT_USER).mkdir()
+    (configs / "Workflows" / TAUGHT_USER / "Main.json").write_text(workflow, encoding="utf-8")
 
 
 def _start(public: Path) -> tuple[subprocess.Popen[bytes], int]:
@@ -137,7 +159,7 @@ def _start(public: Path) -> tuple[subprocess.Popen[bytes], int]:
     pytest.fail("the server did not start")
 
 
-PLAIN = "<think>hm</think>Said to 2 messages."
+PLAIN = "Said to 2 messages."
 PICTURE = [
     {"type": "text", "text": "[DiscussionId]d1[/DiscussionId] What is it?"},
     {"type": "image_url", "image_url": {"url": PIXEL}},
@@ -145,14 +167,16 @@ PICTURE = [
 
 # user, what is said, the answer (None: any), calls of the whole and of the streamed request
 EXAMPLES = {
+    TAUGHT_USER: ("Hello", PLAIN, (1, 1)),
     "demo": ("Hello", None, (0, 0)),
     "chat": ("Hello", PLAIN, (1, 1)),
     "draft-criticise-answer": ("Hello", PLAIN, (3, 3)),
-    "reasoning": ("Hello", "Said to 2 messages.", (1, 1)),
+    "local-model": ("Hello", PLAIN, (1, 1)),
+    "reasoning": ("Hello", PLAIN, (1, 1)),
     "router": ("Write a loop", PLAIN, (3, 3)),
     "reviewers": ("A text.", PLAIN, (7, 7)),
-    "group-chat": ("Tom:", "Tom: <think>hm</think>Said to 2 messages.", (2, 2)),
-    "vision": (PICTURE, "<think>hm</think>Said to 3 messages.", (2, 1)),
+    "group-chat": ("Tom:", "Tom: Said to 2 messages.", (2, 2)),
+    "vision": (PICTURE, "Said to 3 messages.", (2, 1)),
     "chain-of-thought": ("2 + 2?", PLAIN, (4, 4)),
     "json-extraction": ("Boat", "**Boat**\n\n- when: Friday\n- where: the mill\n- who: Ana, Tom", (1, 1)),
     "recursion": ("A poem", PLAIN, (4, 4)),

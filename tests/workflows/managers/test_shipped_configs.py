@@ -7,18 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.endpoints import load_endpoint, load_samplers
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user, pointer_user, user_names
 from Middleware.config.validation import schema
 from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.utilities.streaming_utils import post_process_llm_output
 from Middleware.workflows.managers.config_check import check_tree, check_users
 from Middleware.workflows.managers.workflow_check import own_errors
 
 ROOT = INSTALL_DIRECTORY / "Public" / "Configs"
 TREE = ConfigTree(ROOT, own_errors)
 USERS = user_names(TREE.snapshot())
+ANSWERING_ENDPOINTS = sorted(
+    file for file in (ROOT / "Endpoints").rglob("*.json") if file.stem != "Embeddings"
+)
 API_TYPES = [
     "Open-AI-API",
     "LlamaCppServer",
@@ -163,6 +168,17 @@ def test_every_example_endpoint_has_the_three_presets(endpoint, preset):
     snapshot = TREE.snapshot()
     user = load_user(snapshot, "chat")
     assert load_samplers(snapshot, user, load_endpoint(snapshot, user, endpoint), preset).block
+
+
+@pytest.mark.parametrize("file", ANSWERING_ENDPOINTS, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize("tag", ["think", "Thinking", "thought", "reasoning", "reflection"])
+def test_every_endpoint_cleans(file, tag):
+    """Thoughts, the model's own name and the white space around them never reach a client, whichever server is meant."""
+    endpoint = json.loads(file.read_text(encoding="utf-8"))
+    said = f"<{tag}>\nThey greet me.\n</{tag}>\n\nAssistant: Hello.\n\n"
+    cleaner = ResponseCleaner(endpoint, {})
+    assert post_process_llm_output(said, endpoint, {}) == "Hello."
+    assert "".join([*map(cleaner.feed, said), cleaner.finish()]) == "Hello."
 
 
 def test_no_key_ships():
