@@ -1,0 +1,162 @@
+"""What the pages show can be used as it stands: JSON fits its schema, Python runs, commands are understood."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Middleware.workflows.managers.editor_schemas import editor_schemas
+from Middleware.api.launch_arguments import parse
+from Middleware.cleaning import stage
+from Middleware.cleaning.stage import Findings, Inputs
+from Middleware.config.validation import NOTE, check, schema
+from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.managers.workflow_check import own_findings
+from Middleware.workflows.tools.dynamic_module_loader import run_dynamic_module
+
+OLLAMA_ANSWER = (
+    *("model", "created_at", "message", "done", "done_reason", "request_id"),
+    *("total_duration", "load_duration"),
+    *("prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration"),
+)
+HOUSE = Path(__file__).resolve().parents[1]
+PAGES = sorted([*(HOUSE / "docs").glob("**/*.md"), HOUSE / "README.md"])
+
+
+def blocks(language: str) -> list[Any]:
+    """Every block of a language: page and text, with an id that names page and number."""
+    found = []
+    for page in PAGES:
+        name = page.relative_to(HOUSE).as_posix()
+        texts = re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text("utf-8"), re.S | re.M)
+        found += [pytest.param(name, text, id=f"{name}-{number}") for number, text in enumerate(texts, 1)]
+    return found
+
+
+def part_of(kind: str) -> Callable[[Any], list[Any]]:
+    """A file of a kind, or some of its fields: all known, and of the right form."""
+    whole = {key: value for key, value in schema(kind).items() if key != "required"}
+    return lambda document: check(document, whole, kind)
+
+
+def workflow(document: Any) -> list[Any]:
+    """Notes are about names that a caller or a user brings."""
+    return [finding for finding in own_findings("Workflows/ana/Main.json", document) if finding.level != NOTE]
+
+
+def only(*allowed: str) -> Callable[[Any], list[Any]]:
+    """What is no file of ours: these keys and no others."""
+    return lambda document: sorted(set(document) - set(allowed))
+
+
+def schemas_exist(document: Any) -> list[Any]:
+    """Settings of an editor: each address is a file that `--schemas` writes."""
+    named = {entry["url"].removeprefix("./schemas/") for entry in document["json.schemas"]}
+    return sorted(named - set(editor_schemas()))
+
+
+def fields_of(kind: str) -> Callable[[Any], bool]:
+    return lambda document: set(document) <= set(schema(kind)["properties"])
+
+
+def has(name: str) -> Callable[[Any], bool]:
+    return lambda document: name in document
+
+
+KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
+    (lambda document: isinstance(document, list) or "nodes" in document, workflow),
+    (lambda document: document.get("type") in NODES, lambda document: workflow([document])),
+    (lambda document: document.get("type") in BACKENDS, part_of("apitype")),
+    (fields_of("endpoint"), part_of("endpoint")),
+    (fields_of("user"), part_of("user")),
+    (has("temperature"), part_of("preset")),
+    (has("RECIPES"), part_of("routing")),
+    (has("json.schemas"), schemas_exist),
+    (has("responseStartTextToRemove"), lambda document: workflow([{"endpointName": "a", **document}])),
+    (has("messages"), only("model", "stream", "messages")),
+    (has("choices"), only("id", "object", "created", "model", "system_fingerprint", "choices", "usage")),
+    (has("done"), only(*OLLAMA_ANSWER)),
+    (has("error"), only("error")),
+]
+"""What a block may be: how it is known, and what is wrong with it. The first that fits counts."""
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("json"))
+def test_every_json_block_can_be_used(page: str, text: str) -> None:
+    """It is a file of ours or a part of one, without error or warning; or what clients and editors see."""
+    document = json.loads(text)
+    faults = next(faults for fits, faults in KINDS if fits(document))
+    assert faults(document) == []
+
+
+class TestPython:
+    """The blocks on the pages, run as they stand."""
+
+    def test_none_is_left_out(self) -> None:
+        """A new Python block brings its test to this class."""
+        assert [block.values[0] for block in blocks("python")] == [
+            "docs/cleaning.md",
+            "docs/nodes/PythonModule.md",
+        ]
+
+    def test_a_rule_of_your_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It cleans as soon as it is loaded."""
+        monkeypatch.setattr(stage, "RULES", dict(stage.RULES))
+        exec(compile(blocks("python")[0].values[1], "docs/cleaning.md", "exec"), {})
+        made = stage.RULES[350](Inputs({"removeDiagnosticPrefix": True}, {}, {}, None, Findings()))
+        assert made is not None
+        assert made.feed("[DIAGNOSTIC]: all is well") + made.finish() == "all is well"
+
+    def test_a_script_of_your_own(self, tmp_path: Path) -> None:
+        """It counts words."""
+        script = tmp_path / "words.py"
+        script.write_text(blocks("python")[1].values[1], "utf-8")
+        assert run_dynamic_module(str(script), "two words") == "2 words"
+
+
+def commands() -> list[Any]:
+    """The words behind each `./run` and `python server.py` of the pages, in blocks and in running text."""
+    found = {}
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for line in re.findall(r"(?:\./run|python server\.py|run\.bat)((?: [^\s`|<>&#\"';,()]+)*)", text):
+            found[f"{page.relative_to(HOUSE).as_posix()}:{line.strip()}"] = line
+    return [pytest.param(shlex.split(line.rstrip(".:")), id=name) for name, line in found.items()]
+
+
+@pytest.mark.parametrize("words", commands())
+def test_every_command_line_is_understood(words: list[str]) -> None:
+    """The arguments exist, and their values fit. (`--local-model` is an argument of `./run` itself.)"""
+    launch = parse([word for word in words if word not in ("--local-model", "...")])
+    assert launch.port > 0
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        pytest.param(name, words, id=name)
+        for name, text in ((b.values[0], b.values[1]) for b in blocks("[a-z]+"))
+        for words in re.findall(r"server:get_application\((.*?)\)'", text)
+    ],
+)
+def test_every_gunicorn_line_is_understood(page: str, words: str) -> None:
+    """What stands in the brackets are words of the command line, as Python texts."""
+    assert parse(ast.literal_eval(f"[{words}]")).facts.users
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())
+def test_links_lead_to_headings_that_exist(page: Path) -> None:
+    """`page.md#heading`, spelled as GitHub does."""
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)#([^)]+)\)", page.read_text("utf-8")):
+        goal = page.parent / target if target else page
+        headings = re.findall(r"^#+ (.*)$", goal.read_text("utf-8"), re.M)
+        slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        assert anchor in slugs, f"{page.name} links to {target}#{anchor}"
