@@ -1,0 +1,67 @@
+"""The files for containers and services start the server as the server wants it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from Middleware.api.launch_arguments import parse
+
+HOUSE = Path(__file__).resolve().parents[1]
+DOCKERFILE = (HOUSE / "Dockerfile").read_text("utf-8")
+COMPOSE = (HOUSE / "compose.yml").read_text("utf-8")
+UNIT = (HOUSE / "deploy" / "headrace.service").read_text("utf-8")
+COPIED = sorted({name for line in re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.M) for name in line.split()})
+
+
+class TestContainer:
+    def test_the_server_listens_where_the_port_is_published(self) -> None:
+        """Inside a container loopback is out of reach; the published port is that of the image."""
+        program, script, *words = json.loads(re.findall(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.M)[0])
+        launch = parse(words)
+        assert (program, script) == ("python", "server.py")
+        assert (launch.host, launch.port) == ("0.0.0.0", 5000)
+        assert "EXPOSE 5000" in DOCKERFILE
+
+    def test_a_user_may_be_added(self) -> None:
+        """Words of `command:` stand behind those of the image."""
+        words = json.loads(re.findall(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.M)[0])[2:]
+        assert parse([*words, "--User", "demo"]).facts.users == ("demo",)
+
+    @pytest.mark.parametrize("name", COPIED)
+    def test_what_is_copied_is_there(self, name: str) -> None:
+        """In the folder, and not held back by `.dockerignore`."""
+        assert (HOUSE / name).exists()
+        assert f"!{name}" in (HOUSE / ".dockerignore").read_text("utf-8").splitlines()
+
+    def test_all_that_the_server_needs_is_copied(self) -> None:
+        """Code, metadata and the configuration that ships."""
+        assert set(COPIED) >= {"Middleware", "Public", "server.py", "setup.cfg", "pyproject.toml"}
+
+
+class TestCompose:
+    @pytest.mark.parametrize("service", ["headrace", "ollama", "open-webui"])
+    def test_the_services(self, service: str) -> None:
+        """Each has the name that the pages and the others call it by."""
+        assert re.search(rf"^  {service}:$", COMPOSE, re.M)
+
+    def test_open_webui_is_pointed_here(self) -> None:
+        """At the OpenAI routes of the service, on its port."""
+        assert "OPENAI_API_BASE_URL: http://headrace:5000/v1" in COMPOSE
+
+    def test_no_port_is_open_to_the_network(self) -> None:
+        """Every published port is one of loopback."""
+        ports = re.findall(r"ports: \[(.*)\]", COMPOSE)
+        assert [port for port in ports if not port.startswith('"127.0.0.1:')] == []
+
+
+def test_the_service_is_told_where_the_data_lies() -> None:
+    """The words behind `run` are understood; a stop has the time that the server may take (35 s)."""
+    line = re.findall(r"^ExecStart=%h/headrace/run (.*)$", UNIT, re.M)[0]
+    assert parse(line.replace("%h", "/home/ana").split()).facts.public_directory == Path(
+        "/home/ana/headrace-data"
+    )
+    assert int(re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.M)[0]) > 35
