@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from Middleware.workflows.managers.editor_schemas import editor_schemas
 from Middleware.api.launch_arguments import parse
 from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
-from Middleware.config.validation import NOTE, check, schema
+from Middleware.config.validation import NOTE, check, known_fields, schema
 from Middleware.llmapis.handlers.registry import BACKENDS
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.registry import NODES, node_schema
+from Middleware.workflows.managers.editor_schemas import editor_schemas
 from Middleware.workflows.managers.workflow_check import own_findings
 from Middleware.workflows.tools.dynamic_module_loader import run_dynamic_module
+from Middleware.workflows.variables.providers import VARIABLES
 
 OLLAMA_ANSWER = (
     *("model", "created_at", "message", "done", "done_reason", "request_id"),
@@ -102,10 +103,9 @@ class TestPython:
 
     def test_none_is_left_out(self) -> None:
         """A new Python block brings its test to this class."""
-        assert [block.values[0] for block in blocks("python")] == [
-            "docs/cleaning.md",
-            "docs/nodes/PythonModule.md",
-        ]
+        others = "docs/frontends/others.md"  # tests/e2e/test_pages.py
+        pages = [block.values[0] for block in blocks("python")]
+        assert pages == ["docs/cleaning.md", others, others, "docs/nodes/PythonModule.md"]
 
     def test_a_rule_of_your_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It cleans as soon as it is loaded."""
@@ -118,8 +118,33 @@ class TestPython:
     def test_a_script_of_your_own(self, tmp_path: Path) -> None:
         """It counts words."""
         script = tmp_path / "words.py"
-        script.write_text(blocks("python")[1].values[1], "utf-8")
+        script.write_text(blocks("python")[3].values[1], "utf-8")
         assert run_dynamic_module(str(script), "two words") == "2 words"
+
+
+PASTED = (HOUSE / "docs" / "workflows-by-a-model.md").read_text("utf-8")
+ROWS = dict(re.findall(r"^\| `(?!type`)(\w+)` \| (.*) \|$", PASTED, re.M))
+
+
+class TestThePageForAModel:
+    """What a model is told of nodes is what there is."""
+
+    @pytest.mark.parametrize("name", sorted(NODES))
+    def test_every_node_type_has_its_row(self, name: str) -> None:
+        """A new node type is a row more."""
+        assert name in ROWS
+
+    @pytest.mark.parametrize("name", sorted(ROWS))
+    def test_the_fields_of_a_row_exist(self, name: str) -> None:
+        """As the schemas of the node spell them."""
+        fields = set(re.findall(r"`([A-Za-z_]\w*)`", re.sub(r"\(.*?\)|:.*|,? such as .*", "", ROWS[name])))
+        known = {key for part in node_schema(name) for key in known_fields(part)}
+        assert fields - known - {"Standard", "Invoke"} == set()
+
+    @pytest.mark.parametrize("name", sorted({*re.findall(r"`\{(\w+)\}`", PASTED)}))
+    def test_the_variables_exist(self, name: str) -> None:
+        """But for those of a run's own nodes and inputs."""
+        assert name in VARIABLES or re.fullmatch(r"agent\d+(Output|Input)", name)
 
 
 def commands() -> list[Any]:
