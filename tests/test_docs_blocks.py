@@ -15,6 +15,7 @@ import pytest
 from Middleware.api.launch_arguments import parse
 from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
+from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.validation import NOTE, check, known_fields, schema
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.workflows.handlers.registry import NODES, node_schema
@@ -22,6 +23,7 @@ from Middleware.workflows.managers.editor_schemas import editor_schemas
 from Middleware.workflows.managers.workflow_check import own_findings
 from Middleware.workflows.tools.dynamic_module_loader import run_dynamic_module
 from Middleware.workflows.variables.providers import VARIABLES
+from server import main
 
 OLLAMA_ANSWER = (
     *("model", "created_at", "message", "done", "done_reason", "request_id"),
@@ -155,6 +157,27 @@ def commands() -> list[Any]:
         for line in re.findall(r"(?:\./run|python server\.py|run\.bat)((?: [^\s`|<>&#\"';,()]+)*)", text):
             found[f"{page.relative_to(HOUSE).as_posix()}:{line.strip()}"] = line
     return [pytest.param(shlex.split(line.rstrip(".:")), id=name) for name, line in found.items()]
+
+
+def test_what_explain_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page shows the request of an example user as it is."""
+    page = (HOUSE / "docs" / "commands.md").read_text("utf-8")
+    command, shown = re.findall(r"^\$ python server\.py (.*--explain .*)\n((?:.*\n)*?)```", page, re.M)[0]
+    before = launch_facts()
+    status = main(command.split())
+    set_launch_facts(before)
+    assert (status, capsys.readouterr().out) == (0, shown)
+
+
+def test_every_argument_is_on_the_page_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """What `--help` lists."""
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    told = (HOUSE / "docs" / "server.md").read_text("utf-8") + (HOUSE / "docs" / "commands.md").read_text(
+        "utf-8"
+    )
+    listed = set(re.findall(r"--[A-Za-z-]+", capsys.readouterr().out)) - {"--help"}
+    assert {name for name in listed if name not in told} == set()
 
 
 @pytest.mark.parametrize("words", commands())

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.workflows.handlers.registry import NODES
 
 DOCS = INSTALL_DIRECTORY / "docs"
 TALK = [
@@ -18,6 +21,54 @@ TALK = [
 def shown(page, number):
     """A JSON block of a page."""
     return json.loads(re.findall(r"```json\n(.*?)```", (DOCS / page).read_text("utf-8"), re.S)[number])
+
+
+def workflows():
+    """Every workflow and every node that a page shows; a node alone comes behind three that say something."""
+    found = []
+    for page in [*sorted(DOCS.glob("**/*.md")), INSTALL_DIRECTORY / "README.md"]:
+        for text in re.findall(r"^ *```json\n(.*?)^ *```", page.read_text("utf-8"), re.S | re.M):
+            document = json.loads(text)
+            if isinstance(document, list) or "nodes" in document or document.get("type") in NODES:
+                found.append(pytest.param(text, id=f"{page.stem}-{len(found)}"))
+    return found
+
+
+def file_of(document):
+    """The workflow file that holds it."""
+    if isinstance(document, list):
+        return {"nodes": document}
+    said = [{"type": "StaticResponse", "content": text} for text in ("TRUE", "2", "TRUE")]
+    return document if "nodes" in document else {"nodes": [*said, document], "worker": "small-model"}
+
+
+def names_in(text, *fields):
+    """The values of fields anywhere in a text of JSON, placeholders aside."""
+    return sorted(set(re.findall(rf'"(?:{"|".join(fields)})": "([^"{{]+)"', text)))
+
+
+def furnish(house, text):
+    """The endpoints, presets and workflows that a text of JSON names."""
+    for name in (*names_in(text, "endpointName"), "small-model"):
+        house.endpoint(name)
+    for name in names_in(text, "preset"):
+        house.write(f"Presets/any/{name}", {})
+    branches = re.findall(r'"conditionalWorkflows": (\{.*?\})', text)
+    called = [name for branch in branches for name in json.loads(branch).values()]
+    for name in (*called, *names_in(text, "workflowName")):
+        house.workflow(name, {"type": "StaticResponse", "content": "done"})
+        house.workflow(name, {"type": "StaticResponse", "content": "done"}, folder="_common")
+
+
+@pytest.mark.parametrize("text", workflows())
+def test_every_workflow_of_the_pages_runs(house, tmp_path, text):
+    """With models that answer, and with the presets, workflows and scripts that it names, it gives an answer."""
+    scripts = str(INSTALL_DIRECTORY / "Public" / "workflow_python_scripts")
+    here = text.replace("/srv/notes", str(tmp_path)).replace("Public/workflow_python_scripts", scripts)
+    furnish(house, here)
+    house.user["userWideWorkflowVariables"] = {"notesDir": str(tmp_path)}
+    house.write("Workflows/ana/Main", file_of(json.loads(here)))
+    assert house.ask(discussion_id="d1").finish_reason == "stop"
 
 
 def test_the_jinja_example(house):
