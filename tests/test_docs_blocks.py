@@ -180,6 +180,17 @@ def test_every_argument_is_on_the_page_of_the_server(capsys: pytest.CaptureFixtu
     assert {name for name in listed if name not in told} == set()
 
 
+VALUES = {"PATH": "/srv/x", "NAME": "demo", "N": "3", "ADDRESS": "127.0.0.1", "S": "9"}
+OLD_FLAGS = re.findall(r"^\| `(--[^`]+)`", (HOUSE / "docs/from-wilmerai.md").read_text("utf-8"), re.M)
+
+
+@pytest.mark.parametrize("flag", OLD_FLAGS)
+def test_every_old_flag_is_still_one(flag: str) -> None:
+    """The table of those who come from WilmerAI."""
+    assert len(OLD_FLAGS) == 12
+    assert parse([VALUES.get(word, word) for word in flag.split()]).port > 0
+
+
 @pytest.mark.parametrize("words", commands())
 def test_every_command_line_is_understood(words: list[str]) -> None:
     """The arguments exist, and their values fit. (`--local-model` is an argument of `./run` itself.)"""
