@@ -104,3 +104,19 @@ def test_the_last_lines_of_a_log(house, tmp_path):
     (tmp_path / ".log").write_text("".join(lines), "utf-8")
     house.workflow("Main", shown("nodes/GetCustomFile.md", 0), notesDir=str(tmp_path))
     assert house.ask().text == "".join(lines[-40:])
+
+
+FORMATS = re.findall(
+    r"^\| `(.+?)` \| (?:`(.*?)`(?:[,:].*)?|(t[a-z ]+)) \|$",
+    (DOCS / "variables.md").read_text("utf-8").split("## Format mode")[1].split("## Jinja mode")[0],
+    re.M,
+)
+
+
+@pytest.mark.parametrize(("text", "result", "words"), FORMATS, ids=[row[0] for row in FORMATS])
+def test_the_table_of_format_mode(house, text, result, words):
+    """Each row, with the values that its heading names."""
+    nodes = [{"type": "StaticResponse", "content": content} for content in ("OUT{}", text)]
+    house.workflow("Main", *nodes, n=7)
+    expected = {"the content of the second message": "Yes?", "themselves": text}
+    assert house.ask(say=TALK).text == expected.get(words, result)
