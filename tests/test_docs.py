@@ -15,7 +15,7 @@ from Middleware.workflows.handlers.registry import NODES
 
 HOUSE = Path(__file__).resolve().parents[1]
 DOCS = HOUSE / "docs"
-PAGES = sorted([*DOCS.glob("**/*.md"), HOUSE / "README.md"])
+PAGES = sorted([*(page for page in DOCS.glob("**/*.md") if page.parent.name != "spec"), HOUSE / "README.md"])
 RULES = sorted(p.stem for p in (HOUSE / "Middleware/cleaning/rules").glob("[!_]*.py"))
 WANTED = [
     *[("nodes", name) for name in NODES],

@@ -31,7 +31,9 @@ OLLAMA_ANSWER = (
     *("prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration"),
 )
 HOUSE = Path(__file__).resolve().parents[1]
-PAGES = sorted([*(HOUSE / "docs").glob("**/*.md"), HOUSE / "README.md"])
+PAGES = sorted(
+    [*(p for p in (HOUSE / "docs").glob("**/*.md") if p.parent.name != "spec"), HOUSE / "README.md"]
+)
 
 
 def blocks(language: str) -> list[Any]:
