@@ -76,9 +76,21 @@ def _folder(value: str, what: str) -> str:
     return f"{nested(value, what)}/" if value else ""
 
 
+def is_user_pointer(file: str) -> bool:
+    """Claims that a file is the pointer. Any other name that begins with `_` is a user's."""
+    return file.casefold() == USER_POINTER.casefold()
+
+
+def is_archived_user(file: str) -> bool:
+    """Claims that a file lies in a folder below `Users/`: no user, whatever is in it."""
+    return file.startswith("Users/") and file.count("/") > 1
+
+
 def user_file(name: str) -> str:
-    """`Users/<name in lower case>.json`."""
-    return f"Users/{nested(name.lower(), 'a user')}.json"
+    """`Users/<name in lower case>.json`. A folder below `Users/` (an archive) holds no users."""
+    if not is_flat_name(name):
+        raise ConfigError(f"{name!r} cannot be the name of a user: it must be a plain file name")
+    return f"Users/{name.lower()}.json"
 
 
 def endpoint_folder(user: UserFolders) -> str:

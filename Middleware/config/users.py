@@ -113,7 +113,7 @@ SETTINGS = {_key(f): f for f in fields(UserSettings) if f.name not in ("name", "
 def load_user(snapshot: ConfigSnapshot, name: str) -> UserSettings:
     """The settings of `Users/<name in lower case>.json`. Raises ConfigMissing, ConfigError."""
     file = snapshot.find(paths.user_file(name))
-    if file is None:
+    if file is None or paths.is_user_pointer(file):
         known = user_names(snapshot)
         near = nearest_file(name, known)
         hint = f" (did you mean {near!r}?)" if near else f"; there are: {', '.join(known) or 'none'}"
@@ -122,8 +122,8 @@ def load_user(snapshot: ConfigSnapshot, name: str) -> UserSettings:
 
 
 def user_names(snapshot: ConfigSnapshot) -> list[str]:
-    """The names of all user files."""
-    return [name for name in snapshot.files("Users") if not name.startswith("_")]
+    """The names of all user files: what stands in `Users/` itself, the pointer excepted."""
+    return [name for name in snapshot.files("Users") if not paths.is_user_pointer(f"Users/{name}.json")]
 
 
 def pointer_user(snapshot: ConfigSnapshot) -> str:

@@ -20,6 +20,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import ConfigError
+from Middleware.config.paths import is_archived_user, is_user_pointer
 from Middleware.config.plain_fit import plainly_fits
 
 if TYPE_CHECKING:
@@ -74,8 +75,10 @@ def schema(kind: str) -> dict[str, Any]:
 
 def schema_kind(file: str) -> str | None:
     """The schema name for a file below the config root; None: files of this folder have none."""
-    if file.startswith("Users/_"):
+    if is_user_pointer(file):
         return "userpointer"
+    if is_archived_user(file):
+        return None
     return KINDS.get(file.partition("/")[0])
 
 

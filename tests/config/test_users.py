@@ -111,6 +111,25 @@ class TestFiles:
         assert user_names(configs.snapshot()) == ["ana"]
         assert pointer_user(configs.snapshot()) == "ana"
 
+    def test_any_other_name_that_begins_with_an_underscore_is_a_user(self, configs):
+        """Only `_current-user.json` is the pointer; a folder below `Users/` holds no users."""
+        configs.put("Users/_current-user.json", {"currentUser": "_ana"})
+        configs.put("Users/_ana.json", {"port": 5001})
+        configs.put("Users/old/tom.json", {"port": 5002})
+        snapshot = configs.snapshot()
+        assert user_names(snapshot) == ["_ana"]
+        assert load_user(snapshot, pointer_user(snapshot)).port == 5001
+
+    def test_an_archived_user_cannot_be_named(self, configs):
+        configs.put("Users/old/tom.json", {"port": 5002})
+        with pytest.raises(ConfigError, match="'old/tom' cannot be the name of a user"):
+            load_user(configs.snapshot(), "old/tom")
+
+    def test_the_pointer_is_no_user(self, configs):
+        configs.put("Users/_current-user.json", {"currentUser": "ana"})
+        with pytest.raises(ConfigMissing, match="no user '_current-user'"):
+            load_user(configs.snapshot(), "_current-user")
+
     def test_a_blank_pointer_is_an_error(self, configs):
         configs.put("Users/_current-user.json", {"currentUser": " "})
         with pytest.raises(ConfigError, match="/currentUser"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import validation
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
-from Middleware.config.paths import USER_POINTER, user_file
+from Middleware.config.paths import USER_POINTER, is_archived_user, user_file
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.workflows.handlers import impl
@@ -96,7 +96,9 @@ def file_findings(snapshot: ConfigSnapshot, file: str, settings_kind: str | None
 
 
 def _all_files(snapshot: ConfigSnapshot) -> list[str]:
-    return sorted(file for folder in FOLDERS for file in _files_below(snapshot, folder))
+    """The files that mean something: an archive of old users, below `Users/`, does not."""
+    files = (file for folder in FOLDERS for file in _files_below(snapshot, folder))
+    return sorted(file for file in files if not is_archived_user(file))
 
 
 def _files_below(snapshot: ConfigSnapshot, folder: str) -> Iterable[str]:
