@@ -11,8 +11,8 @@ from typing import Any
 from Middleware.common.errors import ClientRequestError, ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
-from Middleware.config.paths import is_flat_name
 from Middleware.config.users import load_user, pointer_user
+from Middleware.config.workflows import picked_folder, shared_names
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +49,10 @@ def parse_model_field(value: Any, snapshot: ConfigSnapshot | None = None) -> tup
 
 def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
     """Claims that the user's shared folder holds a folder of this name. A broken user file has none."""
-    if not is_flat_name(name):
-        return False
     try:
-        shared = load_user(snapshot, user).shared_folder
+        return picked_folder(snapshot, load_user(snapshot, user), name) is not None
     except ConfigError:
         return False
-    return snapshot.exists(f"{shared}/{name}")
 
 
 def choose(value: Any, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
@@ -89,9 +86,7 @@ def advertised_ids(snapshot: ConfigSnapshot) -> list[str]:
 def _shared_workflows(snapshot: ConfigSnapshot, user: str) -> list[str]:
     try:
         settings = load_user(snapshot, user)
+        return shared_names(snapshot, settings) if settings.allow_shared_workflows else []
     except ConfigError as error:
         logger.warning("the workflows of user %s cannot be listed: %s", user, error)
         return []
-    if not settings.allow_shared_workflows:
-        return []
-    return sorted(name for name in snapshot.folders(settings.shared_folder) if not name.startswith("_"))

@@ -300,12 +300,31 @@ def _unknown(document: Any, schema: Mapping[str, Any], file: str, pointer: str) 
         if isinstance(inner, Mapping):
             yield from _unknown(value, inner, file, place.pointer)
         elif name not in fields and not any(pattern.search(name) for pattern in patterns):
-            yield from _unknown_field(name, fields, bool(schema.get("x-open")), place)
+            yield from _unknown_field((name, value), fields, bool(schema.get("x-open")), place)
 
 
-def _unknown_field(name: str, fields: Iterable[str], is_open: bool, place: Finding) -> Iterator[Finding]:
+_OF_AN_ABSENT = {"boolean": False, "string": "", "array": [], "object": {}}
+
+
+def _changes_nothing(value: Any, field: Any) -> bool:
+    """Claims that a field has this value when it is absent, so that nothing is lost where it is misspelt."""
+    kind = field.get("type") if isinstance(field, Mapping) else None
+    if not isinstance(kind, str):
+        return False
+    absent = field.get("default", _OF_AN_ABSENT.get(kind))
+    return type(value) is type(absent) and bool(value == absent)
+
+
+def _unknown_field(
+    field: tuple[str, Any], fields: Mapping[str, Any], is_open: bool, place: Finding
+) -> Iterator[Finding]:
+    name, value = field
     near = nearest(name, fields)
-    if near:
+    if near and _changes_nothing(value, fields[near]):
+        yield Finding(
+            place.file, place.pointer, NOTE, f"unknown field {name!r} is ignored, and changes nothing"
+        )
+    elif near:
         yield Finding(place.file, place.pointer, WARNING, f"unknown field {name!r} (did you mean {near!r}?)")
     elif not is_open:
         yield Finding(place.file, place.pointer, NOTE, f"unknown field {name!r} is ignored")

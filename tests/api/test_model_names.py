@@ -90,3 +90,14 @@ class TestLists:
         with caplog.at_level(logging.WARNING):
             assert advertised_ids(default_snapshot()) == ["mira", "jo", "jo:novel"]
         assert "user mira cannot be listed" in caplog.text
+
+
+def test_a_shared_folder_that_differs_in_case(configs):
+    """It is used as everywhere else: its workflows are listed and can be picked."""
+    configs(
+        "Users/mira.json", {"sharedWorkflowsSubDirectoryOverride": "_Tools", "allowSharedWorkflows": True}
+    )
+    configs("Workflows/_tools/notes/_DefaultWorkflow.json", [])
+    snapshot = default_snapshot()
+    assert advertised_ids(snapshot) == ["mira:notes"]
+    assert parse_model_field("mira:notes", snapshot) == (None, "notes")

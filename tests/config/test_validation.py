@@ -53,7 +53,7 @@ TYPOS = [
     ("apitype-mode", "ApiTypes/a.json", {"type": "x", "thinking": {"mode": "effrt"}}, "/thinking/mode", WARNING, "'effort'"),
     ("apitype-nested", "ApiTypes/a.json", {"type": "x", "structuredOutput": {"filed": "f"}}, "/structuredOutput/filed", WARNING, "'field'"),
     ("preset", "Presets/A/a.json", ["temperature"], "", ERROR, "an object"),
-    ("template", "PromptTemplates/a.json", {"promptTemplateSystemPrefx": ""}, "/promptTemplateSystemPrefx", WARNING, "promptTemplateSystemPrefix"),
+    ("template", "PromptTemplates/a.json", {"promptTemplateSystemPrefx": "S:"}, "/promptTemplateSystemPrefx", WARNING, "promptTemplateSystemPrefix"),
     ("template-role", "PromptTemplates/a.json", {"promptTemplateOtherPrefix": 5}, "/promptTemplateOtherPrefix", ERROR, "a text"),
     ("routing", "Routing/a.json", {"CODE": {"descripton": "x", "workflow": "y"}}, "/CODE", ERROR, "'descripton' meant"),
     ("mcp", "MCPServers/a.json", {"transport": "stdoi"}, "/transport", ERROR, "'stdio'"),
@@ -199,3 +199,44 @@ FOLDERS = ["", "lan", "lan/", "lan/fast", "..lan", ".hidden/x", "a b", "_shared"
 def test_folders_of_a_user(folder):
     """What stays in its tree is a folder, nested ones too."""
     assert check_file("Users/a.json", {"endpointConfigsSubDirectory": folder}) == []
+
+
+HARMLESS = [
+    ("isResponder", False, "boolean", None), ("Prompt", "", "string", None), ("arg", [], "array", None),
+    ("kwarg", {}, "object", None), ("stream_it", True, "boolean", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "kind", "default"), HARMLESS, ids=[c[0] for c in HARMLESS])
+def test_a_misspelt_field_that_changes_nothing_is_a_note(name, value, kind, default):
+    """Its value is what holds without it; any other value is a warning."""
+    known = {
+        "isResponder": "is_responder",
+        "Prompt": "prompt",
+        "arg": "args",
+        "kwarg": "kwargs",
+        "stream_it": "streamIt",
+    }
+    field = {"type": kind} | ({} if default is None else {"default": default})
+    (finding,) = check({name: value}, {"properties": {known[name]: field}}, "x.json")
+    assert (finding.level, finding.message) == (
+        NOTE,
+        f"unknown field {name!r} is ignored, and changes nothing",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (True, {"type": "boolean"}),
+        (0, {"type": "boolean"}),
+        (False, {"type": "boolean", "default": True}),
+        (False, {}),
+        (False, {"type": ["boolean", "string"]}),
+        (False, False),
+    ],
+    ids=["true", "zero", "not-the-default", "any-type", "two-types", "no-schema"],
+)
+def test_a_misspelt_field_that_was_meant_to_do_something_is_a_warning(value, field):
+    (finding,) = check({"isResponder": value}, {"properties": {"is_responder": field}}, "x.json")
+    assert finding.level == WARNING

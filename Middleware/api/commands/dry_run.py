@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.api.chat_messages import check_messages, internal_messages
+from Middleware.api.model_names import parse_model_field
 from Middleware.common.errors import MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, entered
-from Middleware.config.loader import tree_of
-from Middleware.config.users import load_user, pointer_user
+from Middleware.config.loader import ConfigSnapshot, tree_of
+from Middleware.config.paths import DEFAULT_WORKFLOW, shared_workflow_folder
+from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.config.workflows import workflow_exists
 from Middleware.workflows.managers.dry_run import DryNode, DryRun
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -66,10 +69,12 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
         print(f"--explain: {wanted!r}: after # stands the number of a node", file=sys.stderr)
         return 2
     walk = DryRun(user, request, arguments.stub_output)
+    workflow, folder = _workflow(snapshot, user, name)
     batches = walk.open_run(
-        name,
+        workflow,
         internal_messages(body["messages"], user),
         stream=body.get("stream") is True,
+        folder=folder,
         tools=body.get("tools") or None,
         tool_choice=body.get("tool_choice"),
     )
@@ -88,6 +93,15 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
     if failure is not None:
         print(f"error: {failure}")
     return 1 if failure is not None else 0
+
+
+def _workflow(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> tuple[str, str | None]:
+    """Name and folder: a workflow of the user, else a shared one by a name that the model field takes."""
+    if ":" in name or not workflow_exists(snapshot, user, name):
+        _, picked = parse_model_field(name, snapshot)
+        if picked:
+            return DEFAULT_WORKFLOW, shared_workflow_folder(user, picked)
+    return name, None
 
 
 def _print_all(nodes: list[DryNode]) -> None:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
+from Middleware.config.workflows import load_routing
 from Middleware.llmapis.llm_api import ServiceCall
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.sensitive_logging_utils import MASK, masked, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
 from Middleware.workflows.handlers.registry import known_type, node_handler
+from Middleware.workflows.managers.stub_output import StubOutput
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, result_text
@@ -79,9 +81,20 @@ class DryRun(WorkflowManager):
         super().__init__(user, request)
         self.stub_output = stub_output
         self.nodes: list[DryNode] = []
+        self.taken: list[str] = []
+        """What templates took out of stubbed outputs since the last node ended."""
 
     def processor(self, run: Run) -> WorkflowProcessor:
+        if len(run.chain) == 1 and run.file.name == self.user.categorization_workflow:
+            run = replace(run, categories=self._categories())
         return _DryProcessor(run, self)
+
+    def _categories(self) -> dict[str, str]:
+        """What the categorisation workflow is told in a request: the user's routing."""
+        if not self.user.routing_config:
+            return {}
+        categories = load_routing(self.snapshot, self.user.routing_config)
+        return {category.name: category.description for category in categories}
 
 
 class _DryProcessor(WorkflowProcessor):
@@ -113,11 +126,17 @@ class _DryProcessor(WorkflowProcessor):
         assert isinstance(engine, _DryEngine)
         engine.node = node
         node.notes = handler.dry_notes(context)
-        result = handler.handle(context) if handler.RUNS_DRY else engine.stub()
+        result = handler.handle(context) if handler.RUNS_DRY else engine.stub_object()
+        node.notes += [f"{path} is a stub here: only a run can tell what it is" for path in self._taken()]
         node.output = (
             "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
         )
         return result
+
+    def _taken(self) -> list[str]:
+        taken = list(dict.fromkeys(self._walk.taken))
+        self._walk.taken.clear()
+        return taken
 
     def _group_end(self, index: int) -> int:
         return index + 1
@@ -144,6 +163,10 @@ class _DryEngine(NodeEngine):
         """What takes the place of an output that only a model, a script or a service could give."""
         stub = self._walk.stub_output
         return f"[output of node {self.index + 1}]" if stub is None else stub
+
+    def stub_object(self) -> StubOutput:
+        """The same for a script or a service, whose output may be an object."""
+        return StubOutput.of(self.stub(), f"agent{self.index + 1}Output", self._walk.taken.append)
 
     def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult:
         prepared = LLMDispatchService.prepare(context, call)

@@ -164,15 +164,17 @@ class UserWalk:
     def _roots(self) -> Iterator[_Wanted]:
         """Where requests of this user begin, and what the user file names besides."""
         user, snapshot = self._user, self._snapshot
+        shared = list(self._shared())
         if user.custom_workflow_override:
             if user.custom_workflow:
                 yield _Wanted(user.custom_workflow, self._file, "/customWorkflow")
             else:
+                level = NOTE if shared else ERROR
                 self._note(
-                    self._file, "/customWorkflow", ERROR, "is empty, but customWorkflowOverride is true"
+                    self._file, "/customWorkflow", level, "is empty, but customWorkflowOverride is true"
                 )
         else:
-            yield from self._routes()
+            yield from self._routes(lives_on_shared=bool(shared))
         if user.chat_prompt_template_name:
             template = user.chat_prompt_template_name
             self._leads(
@@ -184,18 +186,22 @@ class UserWalk:
         for key, attribute in _SETTINGS:
             if name := getattr(user, attribute):
                 yield from self._settings(key, name)
-        root = shared_root(snapshot, user)
-        shared = root.removeprefix("Workflows/")
-        for folder in snapshot.folders(root):
-            if snapshot.exists(f"Workflows/{shared}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
-                pointer = "/sharedWorkflowsSubDirectoryOverride"
-                yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{shared}/{folder}")
+        yield from shared
 
-    def _routes(self) -> Iterator[_Wanted]:
+    def _shared(self) -> Iterator[_Wanted]:
+        """The workflows that a client can pick by the model name."""
+        root = shared_root(self._snapshot, self._user)
+        for folder in self._snapshot.folders(root):
+            if self._snapshot.exists(f"{root}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
+                pointer, below = "/sharedWorkflowsSubDirectoryOverride", root.removeprefix("Workflows/")
+                yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}")
+
+    def _routes(self, *, lives_on_shared: bool) -> Iterator[_Wanted]:
         user = self._user
         default = _Wanted(paths.DEFAULT_WORKFLOW, self._file, "/routingConfig", level=WARNING)
         if not (user.routing_config and user.categorization_workflow):
-            yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, "/customWorkflowOverride")
+            level = NOTE if lives_on_shared else ERROR
+            yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, "/customWorkflowOverride", level=level)
             return
         yield default
         yield _Wanted(user.categorization_workflow, self._file, "/categorizationWorkflow", categorises=True)

@@ -22,6 +22,9 @@ FILES: dict[str, Any] = {
         {"type": "StaticResponse", "content": "x", "title": "Text"},
         {"type": "Standard", "endpointName": "demo", "prompt": "say {chat_user_prompt_last_one}"},
     ],
+    "Workflows/_shared/notes/_DefaultWorkflow": [
+        {"type": "Standard", "endpointName": "demo", "prompt": "shared"}
+    ],
     "Workflows/ana/Bad": [{"type": "Standard", "endpointName": "nope"}],
 }
 
@@ -72,6 +75,12 @@ class TestDryRun:
         assert run(dry_run="Main", messages=str(tree / "m.json")) == 2
         assert "--messages" in capsys.readouterr().err
 
+    @pytest.mark.parametrize("name", ["notes", "notes:latest", "ana:notes", "ana:notes:latest"])
+    def test_a_shared_workflow_is_named_as_in_the_model_field(self, tree, capsys, name):
+        """By its folder, alone or behind the user."""
+        assert run(dry_run=name) == 0
+        assert capsys.readouterr().out.startswith("Workflows/_shared/notes/_DefaultWorkflow.json\n")
+
     def test_a_failing_node_is_told(self, tree, capsys):
         """Status 1."""
         assert run(dry_run="Bad") == 1
@@ -97,6 +106,10 @@ class TestExplain:
         assert run(explain=name) == 0
         printed = capsys.readouterr().out
         assert printed.startswith("POST") and "node" not in printed
+
+    def test_a_shared_workflow_is_explained_too(self, tree, capsys):
+        assert run(explain="ana:notes#1") == 0
+        assert '"content": "shared"' in capsys.readouterr().out
 
     @pytest.mark.parametrize("name", ["Main#1", "Main#9"])
     def test_a_node_that_calls_no_model(self, tree, capsys, name):

@@ -9,6 +9,7 @@ import pytest
 from Middleware.common.errors import ConfigError
 from Middleware.config.loader import tree_of
 from Middleware.workflows.managers import config_check
+from tests.workflows.managers.conftest import ABSENT, llm
 
 MEMORY = {"discussionIdMemoryFileWorkflowSettings": "Mem"}
 COMPACTOR = {"contextCompactorSettingsFile": "Com"}
@@ -267,3 +268,38 @@ class TestLinks:
             "Workflows/ana/Bad.json",
             "Workflows/bea/ana/Bad.json",
         }
+
+
+class TestSharedWorkflowsAlone:
+    """A user who lives on shared workflows has no workflow of their own: that is no fault."""
+
+    @pytest.mark.parametrize(
+        ("settings", "pointer"),
+        [
+            ({"customWorkflowOverride": False, "customWorkflow": ABSENT}, "/customWorkflowOverride"),
+            ({"customWorkflow": ABSENT}, "/customWorkflow"),
+        ],
+        ids=["no-workflow", "none-named"],
+    )
+    def test_a_note_where_the_shared_folder_offers_something(self, checked, settings, pointer):
+        checked.change("Users/ana.json", **settings)
+        checked.put("Workflows/_shared/pick/_DefaultWorkflow.json", [llm()])
+        (finding,) = [f for f in config_check.check_users(checked.tree.snapshot(), ["ana"])]
+        assert (finding.level, finding.pointer) == ("note", pointer)
+
+    def test_an_error_where_it_offers_nothing(self, checked):
+        """A folder without `_DefaultWorkflow` can be picked, but does not answer."""
+        checked.change("Users/ana.json", customWorkflowOverride=False)
+        checked.put("Workflows/_shared/pick/Other.json", [llm()])
+        (finding,) = config_check.check_users(checked.tree.snapshot(), ["ana"])
+        assert finding.level == "error"
+
+
+class TestUnderscores:
+    def test_a_user_may_begin_with_one(self, checked):
+        """It is checked as a user, and an archive below `Users/` is not checked at all."""
+        checked.put("Users/_bo.json", {"customWorkflowOverride": True, "customWorkflow": "None"})
+        checked.put("Users/old/tom.json", {"customWorkflow": 5})
+        assert [line.partition(":")[0] for line in checked.lines() if "error" in line] == [
+            "Users/_bo.json#/customWorkflow"
+        ]

@@ -98,3 +98,31 @@ class TestWalk:
         assert '  prompt: "p"' in lines
         assert "  POST http://model.test" in lines
         assert lines[-1] == '  output: "[output of node 1]"'
+
+    @pytest.mark.parametrize(
+        ("template", "text"),
+        [
+            ("{{ agent1Output.messages }}", "[agent1Output.messages]"),
+            ("{{ agent1Output['a'].b.c }}", "[agent1Output['a'].b.c]"),
+            (
+                "{% for m in agent1Output.messages %}{{ m.role.name }}{% endfor %}",
+                "[agent1Output.messages.role.name]",
+            ),
+            ("{{ agent1Output.get('a').b }}", "[agent1Output.get.b]"),
+        ],
+        ids=["attribute", "key", "loop", "call"],
+    )
+    def test_a_template_takes_what_it_likes_out_of_a_stub(self, walked, template, text):
+        """The output of a script may be an object: the walk goes on, and a note says that it cannot know."""
+        script = {"type": "PythonModule", "module_path": "server.py"}
+        dry, answer = walked(script, {"type": "StaticResponse", "content": template, "jinja2": True})
+        assert answer == text
+        assert any("is a stub here" in note for note in dry.nodes[1].notes)
+
+    def test_the_categorisation_workflow_knows_its_categories(self, walked, house, caplog):
+        """Their names are variables of that workflow, walked by itself too."""
+        house.user |= {"categorizationWorkflow": "Main", "routingConfig": "r"}
+        house.write("Routing/r", {"COOK": {"description": "food", "workflow": "Main"}})
+        dry, _ = walked(ask(prompt="One of {categoriesSeparatedByOr}?"))
+        assert dry.nodes[0].fields["prompt"] == "One of COOK?"
+        assert caplog.records == []
