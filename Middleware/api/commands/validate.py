@@ -1,4 +1,6 @@
-"""`--validate`: checks the whole config tree, prints one line per finding, and says how many there are."""
+"""`--validate`: checks the whole config tree, or what the users of `--User` reach. Prints one line per finding,
+and says how many there are.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections import Counter
 
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.validation import ERROR, NOTE, WARNING
-from Middleware.workflows.managers.config_check import check_tree, checked_tree
+from Middleware.workflows.managers.config_check import check_tree, check_users, checked_tree
 
 
 def run(arguments: Namespace) -> int:
@@ -16,9 +18,11 @@ def run(arguments: Namespace) -> int:
     if not root.is_dir():
         print(f"{root}: error: there is no such folder")
         return 1
-    findings = check_tree(checked_tree(root).snapshot())
+    snapshot, users = checked_tree(root).snapshot(), launch_facts().users
+    findings = check_users(snapshot, users) if users else check_tree(snapshot)
     for finding in findings:
         print(finding)
     count = Counter(finding.level for finding in findings)
-    print(f"{root}: errors {count[ERROR]}, warnings {count[WARNING]}, notes {count[NOTE]}")
+    place = f"{root}, what {', '.join(users)} can reach" if users else str(root)
+    print(f"{place}: errors {count[ERROR]}, warnings {count[WARNING]}, notes {count[NOTE]}")
     return 1 if count[ERROR] else 0

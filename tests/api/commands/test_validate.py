@@ -47,3 +47,35 @@ def test_warnings_do_not(root, capsys):
 def test_a_missing_folder_is_an_error(root, capsys):
     assert validate.run(Namespace()) == 1
     assert "no such folder" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("users", "status", "lines"),
+    [
+        (("ana",), 0, [": errors 0, warnings 0, notes 0"]),
+        (("tom",), 1, ["Users/tom.json#/customWorkflow: error", ": errors 1, warnings 0, notes 0"]),
+        (("ana", "tom"), 1, ["Users/tom.json#/customWorkflow: error", ": errors 1, warnings 0, notes 0"]),
+        (("bo",), 1, ["Users/bo.json#: error: no user 'bo'", ": errors 1, warnings 0, notes 0"]),
+        (
+            (),
+            1,
+            [
+                "Users/tom.json#/customWorkflow: error",
+                "Workflows/ana/Old.json#: note",
+                ": errors 1, warnings 0, notes 1",
+            ],
+        ),
+    ],
+    ids=["well", "faulty", "both", "nobody", "whole-tree"],
+)
+def test_with_users_only_what_they_reach(root, capsys, users, status, lines):
+    """Faults of others, and workflows that nobody names, are not theirs."""
+    put(root, "Users/ana.json", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+    put(root, "Users/tom.json", {"customWorkflowOverride": True, "customWorkflow": "Mian"})
+    put(root, "Workflows/ana/Main.json", [{"type": "StaticResponse", "content": "x"}])
+    put(root, "Workflows/ana/Old.json", [{"type": "StaticResponse", "content": "x"}])
+    set_launch_facts(LaunchFacts(config_directory=root, users=users))
+    assert validate.run(Namespace()) == status
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == len(lines)
+    assert all(part in line for part, line in zip(lines, printed, strict=True))
