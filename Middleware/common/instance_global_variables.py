@@ -4,6 +4,7 @@ setter.
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -29,6 +30,15 @@ class LaunchFacts:
     concurrency_level: str = "wilmer"
     instance_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started_at: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def beside_public(self) -> tuple[Path, ...]:
+        """The folders above the Public root, and above a config root that is called `Public/Configs`."""
+        config = Path(os.path.abspath(self.config_directory))
+        above = [Path(os.path.abspath(self.public_directory)).parent]
+        if [part.casefold() for part in config.parts[-2:]] == ["public", "configs"]:
+            above.append(config.parents[1])
+        return tuple(dict.fromkeys(above))
 
 
 _facts = LaunchFacts()

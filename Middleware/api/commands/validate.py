@@ -1,5 +1,6 @@
-"""`--validate`: checks the whole config tree, or what the users of `--User` reach. Prints one line per finding,
-and says how many there are.
+"""`--validate`: checks the whole config tree, or what the users of `--User` reach.
+
+Prints one line per finding, and says how many there are.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, launch_facts
 from Middleware.workflows.tools.old_style_imports import allow_old_style_imports
 
 logger = logging.getLogger(__name__)
@@ -71,22 +71,26 @@ _path_guard = threading.Lock()
 
 
 def prepare_search_path() -> None:
-    """Put the install folder and its `Middleware` folder at the front of the module search path, once."""
+    """Put the install folder and its `Middleware` folder at the front of the module search path, once.
+
+    At its end stands the folder that holds the Public root: a tree that lies elsewhere finds its own scripts.
+    """
     with _path_guard:
         allow_old_style_imports()
         for folder in (str(INSTALL_DIRECTORY / "Middleware"), str(INSTALL_DIRECTORY)):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
+        sys.path.extend(str(f) for f in launch_facts().beside_public if str(f) not in sys.path)
 
 
 def locate(name: str) -> tuple[Path, Path]:
-    """Where a script is, and the folder that its relative name counts from (working directory or install
-    folder).
+    """Where a script is, and the folder that its relative name counts from: the working directory, the
+    install folder, or the one that holds the Public root. Source: tools.md 8.2.
 
     Raises FileNotFoundError.
     """
     path = Path(os.path.expanduser(name))
-    for root in (Path.cwd(), INSTALL_DIRECTORY):
+    for root in (Path.cwd(), INSTALL_DIRECTORY, *launch_facts().beside_public):
         if "\0" not in name and name.strip() and (root / path).exists():
             return root / path, root
     raise FileNotFoundError(f"no file '{name}'")

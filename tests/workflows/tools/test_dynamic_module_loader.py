@@ -6,10 +6,16 @@ import logging
 import os
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import (
+    INSTALL_DIRECTORY,
+    LaunchFacts,
+    launch_facts,
+    set_launch_facts,
+)
 from Middleware.workflows.tools import dynamic_module_loader
 from Middleware.workflows.tools.dynamic_module_loader import (
     DynamicModuleError,
@@ -201,3 +207,47 @@ def test_a_linked_script_keeps_its_name(script, tmp_path):
     """Error texts name the file as the workflow does."""
     (tmp_path / "link.py").symlink_to(script(invoke("None.x")))
     assert "'link.py'" in run_dynamic_module(str(tmp_path / "link.py"))
+
+
+class TestForeignTree:
+    """A tree that lies elsewhere: its scripts are named from the folder that holds its Public folder."""
+
+    @pytest.fixture(params=["public", "relative-public", "configs", "both"])
+    def tree(self, request, tmp_path, monkeypatch):
+        home = tmp_path / "old"
+        folder = home / "Public" / "scripts"
+        folder.mkdir(parents=True)
+        (folder / "tool.py").write_text(
+            "from Public.scripts.words import count\n" + invoke("return count(args[0])")
+        )
+        (folder / "words.py").write_text("def count(text):\n    return len(text.split())\n")
+        monkeypatch.chdir(tmp_path)
+        facts = {
+            "public": {"public_directory": home / "Public"},
+            "relative-public": {"public_directory": Path("old/Public")},
+            "configs": {"config_directory": home / "Public" / "Configs"},
+            "both": {
+                "public_directory": tmp_path / "data" / "Public",
+                "config_directory": Path("old/Public/Configs"),
+            },
+        }[request.param]
+        before = launch_facts()
+        set_launch_facts(LaunchFacts(**facts))
+        yield home
+        set_launch_facts(before)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "Public"]:
+            del sys.modules[name]
+
+    def test_its_scripts_are_found_and_find_each_other(self, tree):
+        """The folder stands last on the module search path."""
+        assert run_dynamic_module("Public/scripts/tool.py", "a b c") == 3
+        assert str(tree) in sys.path[-2:]
+
+    def test_the_folder_counts_for_the_place_of_the_script(self, tree):
+        assert locate("Public/scripts/tool.py") == (tree / "Public/scripts/tool.py", tree)
+
+
+def test_a_config_root_of_another_name_says_nothing(tmp_path):
+    """Only `Public/Configs` tells where the tree begins."""
+    facts = LaunchFacts(public_directory=tmp_path / "p", config_directory=tmp_path / "conf" / "x")
+    assert facts.beside_public == (tmp_path,)
