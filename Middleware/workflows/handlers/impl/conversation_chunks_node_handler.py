@@ -168,12 +168,11 @@ def _hashes(cursor: Path) -> set[str]:
 
 
 def _remember(cursor: Path, done: str) -> None:
+    """Add a line. The last one has no line end: other programs that keep the file write it so."""
     cursor.parent.mkdir(parents=True, exist_ok=True)
     with locked(lock_file_for(cursor)):
-        old = cursor.read_bytes() if cursor.exists() else b""
-        if old and not old.endswith(b"\n"):
-            old += b"\n"
-        atomic_write(cursor, old + done.encode("ascii") + b"\n")
+        lines = cursor.read_bytes().split() if cursor.exists() else []
+        atomic_write(cursor, b"\n".join([*lines, done.encode("ascii")]))
 
 
 def _output(context: ExecutionContext, name: str, count: int) -> str:

@@ -163,7 +163,17 @@ class TestCursor:
         cursor.parent.mkdir()
         cursor.write_text("older")
         run()
-        assert cursor.read_text() == f"older\n{message_hash(bench.messages[9])}\n"
+        assert cursor.read_text() == f"older\n{message_hash(bench.messages[9])}"
+
+    def test_it_has_no_line_end_at_its_end(self, bench, run, cursor):
+        """Other programs write it so; what they wrote with one is continued all the same."""
+        run_one = f"{message_hash(talk(10)[9])}"
+        bench.messages = talk(10)
+        run(lookbackMessages=0)
+        assert cursor.read_text() == run_one
+        cursor.write_text("older\n")
+        run(lookbackMessages=0)
+        assert cursor.read_text() == f"older\n{run_one}"
 
     def test_an_unreadable_one_is_none(self, bench, run, cursor):
         bench.messages = talk(10)
