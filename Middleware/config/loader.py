@@ -24,13 +24,17 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import current_request
 from Middleware.config.tolerant_json import parse
-from Middleware.config.validation import Finding, check_file, errors_of
+from Middleware.config.validation import NO_NODES, Finding, check_file, errors_of, has_nodes
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 WorkflowCheck = Callable[[str, Any], list[Finding]]
 """(file, its nodes or object) -> findings: the nodes' own schemas, handed in by the floor that knows them."""
+
+VANISHED_NS = 200_000_000
+"""How long a file that was just there is looked for again: editors rename the old one, then write the new."""
+_LOOKS = 20
 
 _SETTLED_NS = 100_000_000
 """A file that changed less than this before it was read may change again within one tick of its clock."""
@@ -85,10 +89,11 @@ class ConfigTree:
         check_workflow: WorkflowCheck | None = None,
         *,
         clock: Callable[[], int] = time.time_ns,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.root = Path(root)
         self.check_workflow = check_workflow
-        self._clock = clock
+        self._clock, self._pause = clock, pause
         self._prefix = os.path.join(os.fspath(self.root), "")
         self._lock = threading.RLock()
         self._files: dict[str, _History] = {}
@@ -116,15 +121,35 @@ class ConfigTree:
 
     def version(self, relative: str, since: int) -> _Version:
         """The state of a file that a request which began at `since` sees."""
-        try:
-            stat = os.stat(self._prefix + relative)
-            key: tuple[int, ...] | None = (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
-        except (OSError, ValueError):
-            key = None
+        key = self._key(relative)
         history = self._files.get(relative)
+        if key is None and history is not None and not history.versions[-1].missing:
+            key = self._looked_for_again(relative, since)
         if history is None or history.key != key or not history.settled:
             history = self._refreshed(relative, key)
         return history.at(since) if history else _GONE
+
+    def _key(self, relative: str) -> tuple[int, ...] | None:
+        """What changes when the file does; None: it is not there."""
+        try:
+            stat = os.stat(self._prefix + relative)
+        except (OSError, ValueError):
+            return None
+        return (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
+
+    def _looked_for_again(self, relative: str, since: int) -> tuple[int, ...] | None:
+        """The key of a file that was there, once it is back; None: it stays away.
+
+        Whoever began before it vanished needs no waiting: the old version is theirs.
+        """
+        now = self._clock()
+        vanished = self._gone(relative, now).since
+        looks = 0 if since < vanished else _LOOKS * (VANISHED_NS - (now - vanished)) // VANISHED_NS
+        for _ in range(looks):
+            self._pause(VANISHED_NS / _LOOKS / 1e9)
+            if key := self._key(relative):
+                return key
+        return None
 
     def newest(self, relative: str) -> _Version:
         """The state of a file on disk now, good or not."""
@@ -183,10 +208,18 @@ class ConfigTree:
         findings = check_file(relative, document)
         if error := errors_of(findings):
             raise error
-        if self.check_workflow is not None and relative.startswith("Workflows/"):
-            error = errors_of(self.check_workflow(relative, document))
-            if error is not None:
-                raise error
+        if not relative.startswith("Workflows/"):
+            return
+        if self._lost_its_nodes(relative, document):
+            raise ConfigError(NO_NODES, file=relative)
+        if self.check_workflow is not None and (error := errors_of(self.check_workflow(relative, document))):
+            raise error
+
+    def _lost_its_nodes(self, relative: str, document: Any) -> bool:
+        """Claims that an edit took the last node away: an unfinished one, or a slip."""
+        history = self._files.get(relative)
+        good = [version for version in history.versions if version.good] if history else []
+        return bool(good) and has_nodes(good[-1].document) and not has_nodes(document)
 
     def _still_needed(self, versions: tuple[_Version, ...]) -> tuple[_Version, ...]:
         """What running requests may see, and always the last good version."""

@@ -58,6 +58,7 @@ _KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
     "maximum": lambda value, wanted: not _is_number(value) or value <= wanted,
     "exclusiveMinimum": lambda value, wanted: not _is_number(value) or value > wanted,
     "minLength": lambda value, wanted: not isinstance(value, str) or len(value) >= wanted,
+    "minProperties": lambda value, wanted: not isinstance(value, dict) or len(value) >= wanted,
     "pattern": lambda value, wanted: not isinstance(value, str) or bool(re.search(wanted, value)),
     "items": lambda value, wanted: (
         not isinstance(value, list) or all(plainly_fits(item, wanted) for item in value)

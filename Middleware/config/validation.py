@@ -90,11 +90,39 @@ def check_file(file: str, document: Any) -> list[Finding]:
     return check(document, schema(kind), file) if kind else []
 
 
+NO_NODES = "found no nodes, allowed: a list of nodes, or an object with `nodes`"
+
+
+def has_nodes(document: Any) -> bool:
+    """Claims that a workflow document holds at least one node."""
+    return bool(document.get("nodes") if isinstance(document, Mapping) else document)
+
+
+def missing_nodes(document: Any, file: str) -> list[Finding]:
+    """An error for an object that is read as a workflow and has no `nodes` (settings have none)."""
+    if not isinstance(document, Mapping) or document.get("nodes") is not None:
+        return []
+    near = [
+        name for name, value in document.items() if nearest(name, ["nodes"]) and _is_list_of_objects(value)
+    ]
+    message = f"'nodes' is missing (is {near[0]!r} meant to be it?)" if near else NO_NODES
+    return [Finding(file, "", ERROR, message)]
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
 def workflow_shape(document: Any, file: str) -> list[Finding]:
-    """A list of objects, or an object whose `nodes` is one."""
+    """A list of objects, or an object whose `nodes` is one.
+
+    An object without `nodes` may be a settings file, but not when it is empty or has a misspelt `nodes`.
+    """
     if isinstance(document, Mapping):
-        nodes, base = document.get("nodes"), "/nodes"
-        nodes = [] if nodes is None else nodes
+        missing = missing_nodes(document, file)
+        if missing:
+            return [] if document and missing[0].message == NO_NODES else missing
+        nodes, base = document["nodes"], "/nodes"
     else:
         nodes, base = document, ""
     if not isinstance(nodes, list):

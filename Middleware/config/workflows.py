@@ -14,7 +14,7 @@ from Middleware.common.errors import ConfigMissing
 from Middleware.config import paths
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.validation import nearest_file
+from Middleware.config.validation import errors_of, missing_nodes, nearest_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,12 @@ def _parent(path: str) -> str:
 
 
 def workflow_of(name: str, file: str, document: Any) -> WorkflowFile:
-    """A workflow from its file's value: a list of nodes, or an object with `nodes` and variables."""
+    """A workflow from its file's value: a list of nodes, or an object with `nodes` and variables.
+
+    Raises ConfigError for an object without `nodes`: that is something else.
+    """
+    if error := errors_of(missing_nodes(document, file)):
+        raise error
     depth = name.strip("/").count("/") + 1
     folder = "/".join(file.split("/")[1:-depth])
     if isinstance(document, Mapping):

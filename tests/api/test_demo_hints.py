@@ -33,7 +33,7 @@ def test_other_users_get_none(configs, nodes):
 def test_a_real_endpoint_is_no_demo(configs):
     """The user has found the way."""
     configs("Workflows/mira/_DefaultWorkflow.json", [{"endpointName": "E"}])
-    configs("Users/mira.json", {})
+    configs("Users/mira.json", {"port": 5000})
     configs("Endpoints/E.json", {"endpoint": "http://h", "apiTypeConfigFileName": "T"})
     configs("ApiTypes/T.json", {"type": "openAIChatCompletion"})
     assert demo_hints(ConfigTree(configs.root).snapshot(), ["mira"], "http://x") == []

@@ -22,7 +22,7 @@ MULTI = [
 
 @pytest.fixture
 def two(configs, facts):
-    configs("Users/jo.json", {})
+    configs("Users/jo.json", {"port": 5000})
     facts(users=("mira", "jo"))
 
 

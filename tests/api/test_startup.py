@@ -70,7 +70,7 @@ class TestPrepare:
 
     def test_warnings_are_said(self, launch, configs, caplog):
         """Once logging is set up."""
-        configs("Users/jo.json", {})
+        configs("Users/jo.json", {"port": 5000})
         with caplog.at_level(logging.WARNING):
             startup.prepare(launch("--User", "mira", "--User", "jo"))
         assert "port 5050" in caplog.text

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import threading
+import time
 
 import pytest
 
@@ -225,6 +226,34 @@ class TestLastGoodVersion:
         configs.put("Workflows/a/Main.json", [{}])
         assert tree.snapshot().read("Workflows/a/Main.json") == [{}]
 
+    @pytest.mark.parametrize(
+        "emptied",
+        [{}, [], {"nodes": []}, {"nodes": None}, {"node": [{}]}, {"model": "m"}],
+        ids=["object", "list", "nodes", "null", "misspelt", "variables"],
+    )
+    def test_an_edit_that_loses_all_nodes_is_a_broken_one(self, configs, caplog, emptied):
+        """An editor's half-way state, or a slip: the workflow stays as it was."""
+        configs.put("Workflows/a/Main.json", [{"type": "Standard"}])
+        configs.snapshot().read("Workflows/a/Main.json")
+        configs.put("Workflows/a/Main.json", emptied)
+        assert configs.snapshot().read("Workflows/a/Main.json") == [{"type": "Standard"}]
+        assert "Workflows/a/Main.json" in caplog.text and "last good version" in caplog.text
+
+    def test_settings_are_no_workflow_that_lost_its_nodes(self, configs):
+        configs.put("Workflows/a/Memory.json", {"endpointName": "e"})
+        configs.snapshot().read("Workflows/a/Memory.json")
+        configs.put("Workflows/a/Memory.json", {"endpointName": "f"})
+        assert configs.snapshot().read("Workflows/a/Memory.json") == {"endpointName": "f"}
+
+    @pytest.mark.parametrize("file", ["Users/ana.json", "Routing/r.json"])
+    def test_an_emptied_file_is_a_broken_one(self, configs, file):
+        """A user file or a routing says something, or it is a fault."""
+        good = {"port": 1} if file.startswith("Users") else {"A": {"description": "d", "workflow": "W"}}
+        configs.put(file, good)
+        configs.snapshot().read(file)
+        configs.put(file, {})
+        assert configs.snapshot().read(file) == good
+
     def test_the_checker_sees_the_newest_version(self, configs):
         """However wrong it is, or why it is no JSON."""
         configs.put("Endpoints/x.json", {"endpoint": "u", "apiTypeConfigFileName": "A"})
@@ -236,6 +265,67 @@ class TestLastGoodVersion:
         assert document is None and "line 1" in str(error)
         with pytest.raises(ConfigMissing):
             configs.snapshot().inspect("Endpoints/none.json")
+
+
+class TestVanished:
+    """Editors rename the old file and then write the new one; between the two there is none."""
+
+    @pytest.fixture
+    def tree(self, configs):
+        """`pauses`: what happens in each pause of the tree, in order."""
+
+        class Tree(ConfigTree):
+            pauses: list
+            paused: float = 0
+
+        def pause(seconds):
+            tree.paused += seconds
+            tree.pauses.pop(0)() if tree.pauses else None
+
+        tree = Tree(configs.root, pause=pause)
+        tree.pauses = []
+        configs.put(FILE, template("old"))
+        tree.snapshot().read(FILE)
+        return tree
+
+    def test_it_is_looked_for_again(self, configs, tree):
+        """Found, it is an edit like any other: this request keeps the old one, the next sees the new."""
+        os.rename(configs.root / FILE, configs.root / "backup~")
+        tree.pauses = [lambda: None, lambda: configs.put(FILE, template("new"))]
+        assert tree.snapshot().read(FILE) == template("old")
+        assert tree.snapshot().read(FILE) == template("new")
+        assert tree.pauses == []
+
+    def test_a_file_that_stays_away_is_missing_after_a_moment(self, configs, tree):
+        """At most 200 ms, and once: later requests do not wait."""
+        os.unlink(configs.root / FILE)
+        with pytest.raises(ConfigMissing):
+            tree.snapshot().read(FILE)
+        waited = tree.paused
+        with pytest.raises(ConfigMissing):
+            tree.snapshot().read(FILE)
+        assert 0 < waited <= 0.2 and tree.paused == waited
+
+    def test_nobody_waits_for_what_was_never_there(self, tree):
+        with pytest.raises(ConfigMissing):
+            tree.snapshot().read("PromptTemplates/none.json")
+        assert tree.paused == 0
+
+    def test_nobody_waits_for_what_vanished_long_ago(self, configs, tree):
+        os.unlink(configs.root / FILE)
+        old = time.time_ns() - 10**9
+        os.utime((configs.root / FILE).parent, ns=(old, old))
+        with pytest.raises(ConfigMissing):
+            tree.snapshot().read(FILE)
+        assert tree.paused == 0
+
+    def test_a_request_that_began_before_has_the_old_one_at_once(self, configs, tree):
+        running = tree.snapshot()
+        os.unlink(configs.root / FILE)
+        later = time.time_ns() + 10**6
+        os.utime((configs.root / FILE).parent, ns=(later, later))
+        assert running.read(FILE) == template("old")
+        assert tree.paused == 0
 
 
 class TestCase:
@@ -276,11 +366,11 @@ class TestCase:
         assert snapshot.exists("Workflows/a") and not snapshot.exists("Workflows/c")
 
     def test_a_listing_is_kept_until_its_folder_changes(self, configs):
-        configs.put("Users/a.json", {})
+        configs.put("Users/a.json", {"port": 5000})
         configs.later()
         first = configs.tree.listing("Users")
         assert configs.tree.listing("Users") is first
-        configs.put("Users/b.json", {})
+        configs.put("Users/b.json", {"port": 5000})
         assert configs.snapshot().files("Users") == ["a", "b"]
 
 

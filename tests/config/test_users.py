@@ -95,19 +95,19 @@ class TestFiles:
         assert load_user(configs.snapshot(), "ana").port == 1
 
     def test_a_missing_user_is_named_with_the_nearest(self, configs):
-        configs.put("Users/anna.json", {})
+        configs.put("Users/anna.json", {"port": 5000})
         with pytest.raises(ConfigMissing, match="did you mean 'anna'"):
             load_user(configs.snapshot(), "ana")
         with pytest.raises(ConfigMissing, match="there are: anna"):
             load_user(configs.snapshot(), "zz")
 
     def test_two_requests_share_the_settings(self, configs):
-        configs.put("Users/ana.json", {})
+        configs.put("Users/ana.json", {"port": 5000})
         assert load_user(configs.snapshot(), "ana") is load_user(configs.snapshot(), "ana")
 
     def test_user_names_leave_the_pointer_out(self, configs):
         configs.put("Users/_current-user.json", {"currentUser": "ana"})
-        configs.put("Users/ana.json", {})
+        configs.put("Users/ana.json", {"port": 5000})
         assert user_names(configs.snapshot()) == ["ana"]
         assert pointer_user(configs.snapshot()) == "ana"
 

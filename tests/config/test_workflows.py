@@ -75,13 +75,23 @@ def test_paths_that_leave_the_tree_are_refused(configs):
 def test_both_forms(configs):
     configs.put("Workflows/ana/L.json", [{"a": 1}])
     configs.put("Workflows/ana/O.json", {"nodes": [{"a": 1}], "tone": "dry", "n": 7})
-    configs.put("Workflows/ana/E.json", {"tone": "dry"})
     snapshot = configs.snapshot()
-    as_list, as_object, empty = (load_workflow(snapshot, ANA, name) for name in ("L", "O", "E"))
+    as_list, as_object = (load_workflow(snapshot, ANA, name) for name in ("L", "O"))
     assert as_list.nodes == as_object.nodes == ({"a": 1},)
     assert (dict(as_list.variables), dict(as_object.variables)) == ({}, {"tone": "dry", "n": 7})
-    assert empty.nodes == ()
     assert (as_list.name, as_list.folder) == ("L", "ana")
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [({"tone": "dry"}, "found no nodes"), ({}, "found no nodes"), ({"node": [{"a": 1}]}, "is 'node' meant to be it"), ({"nodes": None}, "found no nodes")],
+    ids=["variables", "nothing", "misspelt", "null"],
+)  # fmt: skip
+def test_an_object_without_nodes_is_no_workflow(configs, document, words):
+    """It is a fault of the file, not a workflow that says nothing."""
+    configs.put("Workflows/ana/E.json", document)
+    with pytest.raises(ConfigError, match=words):
+        load_workflow(configs.snapshot(), ANA, "E")
 
 
 def test_the_folder_is_that_of_the_lookup(configs):

@@ -171,7 +171,7 @@ class Configs:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.user = UserSettings(name="u", raw={})
-        self._write("Users/u.json", {})
+        self._write("Users/u.json", {"port": 5000})
         for file in (PUBLIC / "ApiTypes").glob("*.json"):
             (root / "ApiTypes").mkdir(exist_ok=True)
             (root / "ApiTypes" / file.name).write_text(file.read_text())

@@ -25,7 +25,7 @@ from Middleware.config.endpoints import (
 )
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
 from Middleware.config.workflows import (
     WorkflowFile,
     load_routing,
@@ -145,7 +145,7 @@ class UserWalk:
             if isinstance(error, ConfigMissing) or not error.file:
                 self._note(wanted.file, wanted.pointer, wanted.level, error.message)
             else:
-                self.files_read.add(error.file)
+                self._faulty(error.file)
             return []
         if wanted.file in self._reached:
             conditional = "/conditionalWorkflows/" in wanted.pointer
@@ -160,6 +160,12 @@ class UserWalk:
         entry.inputs = max(entry.inputs, wanted.inputs)
         entry.categorises = entry.categorises or wanted.categorises
         return names
+
+    def _faulty(self, file: str) -> None:
+        """A file with faults of its own, told where it is checked; that it is no workflow is told here."""
+        self.files_read.add(file)
+        document, _ = self._snapshot.inspect(file)
+        self._findings += missing_nodes(document, file)
 
     def _roots(self) -> Iterator[_Wanted]:
         """Where requests of this user begin, and what the user file names besides."""

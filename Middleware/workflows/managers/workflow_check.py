@@ -110,6 +110,9 @@ def own_findings(file: str, document: Any) -> list[Finding]:
     for index, why in repeated_locks([place.config for place in places]):
         findings.append(places[index].finding("", WARNING, why))
     findings += _parallel_findings(places, answering)
+    nodes, base = (document.get("nodes"), "/nodes") if isinstance(document, Mapping) else (document, "")
+    if nodes == []:
+        findings.append(Finding(file, base, ERROR, validation.NO_NODES))
     return findings
 
 

@@ -15,7 +15,7 @@ from Middleware.common.instance_global_variables import LaunchFacts, launch_fact
 
 FILES: dict[str, Any] = {
     "Users/_current-user": {"currentUser": "ana"},
-    "Users/ana": {},
+    "Users/ana": {"port": 5000},
     "ApiTypes/Demo": {"type": "builtInDemo"},
     "Endpoints/demo": {"endpoint": "", "apiTypeConfigFileName": "Demo"},
     "Workflows/ana/Main": [

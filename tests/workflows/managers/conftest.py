@@ -55,7 +55,9 @@ class CheckedConfigs:
         self.put(file, {key: value for key, value in merged.items() if value is not ABSENT})
 
     def flow(self, *nodes: Any, name: str = "Main", folder: str = "ana", **variables: Any) -> None:
-        self.put(f"Workflows/{folder}/{name}.json", {"nodes": list(nodes), **variables})
+        """A workflow of these nodes; without any, one that says a text."""
+        said = list(nodes) or [{"type": "StaticResponse", "content": "x"}]
+        self.put(f"Workflows/{folder}/{name}.json", {"nodes": said, **variables})
 
     def findings(self) -> list[Finding]:
         return config_check.check_tree(self.tree.snapshot())

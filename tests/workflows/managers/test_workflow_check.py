@@ -15,7 +15,7 @@ TEXT = {"type": "StaticResponse", "content": "x"}
 # id, nodes, lines
 OWN = [
     ("nothing-to-say", [LLM], []),
-    ("no-nodes", [], []),
+    ("no-nodes", [], [": error: found no nodes, allowed: a list of nodes, or an object with `nodes`"]),
     ("no-type-is-standard", [{"endpointName": "e"}], []),
     ("null-is-absent", [{"type": None, "endpointName": "e", "preset": None}], []),
     ("unknown-type", [LLM | {"type": "Standrad"}],

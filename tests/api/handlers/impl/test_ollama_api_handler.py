@@ -196,7 +196,7 @@ class TestLists:
 
     def test_show_of_a_model_that_could_not_chat(self, client, configs, facts):
         """404: with several users it must name one."""
-        configs("Users/jo.json", {})
+        configs("Users/jo.json", {"port": 5000})
         facts(users=("mira", "jo"))
         answer = client.post("/api/show", json={"model": "gpt-4"})
         assert answer.status_code == 404 and answer.json["error"].startswith("model 'gpt-4' not found")

@@ -169,7 +169,7 @@ class TestErrors:
 
     def test_an_unknown_model_with_several_users(self, client, configs, facts, engine):
         """18.18; the user is checked before the messages."""
-        configs("Users/jo.json", {})
+        configs("Users/jo.json", {"port": 5000})
         facts(users=("mira", "jo"))
         answer = client.post("/v1/chat/completions", json={"model": "gpt-4"})
         assert stable(answer.text, answer) == (
