@@ -102,7 +102,7 @@ def load_endpoint(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> En
     file = _found(snapshot, "endpoint", name, (paths.endpoint_file(user, name),))
     raw = snapshot.read(file)
     api_name = str(raw.get("apiTypeConfigFileName") or "")
-    api_file = snapshot.find(paths.api_type_file(api_name))
+    api_file = snapshot.find(paths.api_type_file(api_name), (file, "/apiTypeConfigFileName"))
     if api_file is None:
         known = snapshot.files("ApiTypes")
         near = nearest_file(api_name, known)
@@ -139,7 +139,10 @@ def load_samplers(
     endpoint's own `presetSamplers`, else none.
     """
     append = endpoint.raw.get("appendPresetName")
-    extra = snapshot.read(_preset_file(snapshot, user, endpoint, str(append))) if append else None
+    extra = None
+    if append:
+        with snapshot.spelling.named_at(endpoint.file, "/appendPresetName"):
+            extra = snapshot.read(_preset_file(snapshot, user, endpoint, str(append)))
     if not preset_name:
         own = endpoint.raw.get("presetSamplers") or {}
         return Samplers(own, canonical=True, append=extra)

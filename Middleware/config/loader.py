@@ -23,6 +23,7 @@ from weakref import WeakSet
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import current_request
+from Middleware.config.spelling import Spelling
 from Middleware.config.tolerant_json import parse
 from Middleware.config.validation import NO_NODES, Finding, check_file, errors_of, has_nodes
 
@@ -99,7 +100,7 @@ class ConfigTree:
         self._files: dict[str, _History] = {}
         self._listings: dict[str, tuple[int, tuple[list[str], list[str]]]] = {}
         self._live: WeakSet[ConfigSnapshot] = WeakSet()
-        self._said: set[str] = set()
+        self.said: set[str] = set()
 
     def snapshot(self) -> ConfigSnapshot:
         """One consistent view, as of now."""
@@ -271,21 +272,16 @@ class ConfigTree:
         except ValueError:
             return False
 
-    def say_once(self, message: str) -> None:
-        """Log a warning, the first time only."""
-        if message not in self._said:
-            self._said.add(message)
-            logger.warning("%s", message)
-
 
 class ConfigSnapshot:
     """The config tree as one request sees it. Reading a file twice is a dict look-up."""
 
-    __slots__ = ("__weakref__", "_found", "_tree", "_versions", "root", "since")
+    __slots__ = ("__weakref__", "_found", "_tree", "_versions", "root", "since", "spelling")
 
     def __init__(self, tree: ConfigTree, since: int) -> None:
         self.root = tree.root
         self.since = since
+        self.spelling = Spelling(tree.said)
         self._tree = tree
         self._versions: dict[str, _Version] = {}
         self._found: dict[str, str | None] = {}
@@ -333,16 +329,19 @@ class ConfigSnapshot:
             return not self._version(relative).missing
         return self._tree.is_folder(relative)
 
-    def find(self, relative: str) -> str | None:
-        """`relative` if it exists, else the one that differs in case alone (with a warning), else None.
+    def find(self, relative: str, named_at: tuple[str, str] | None = None) -> str | None:
+        """`relative` if it exists, else the one that differs in case alone (told by `spelling`), else None.
 
-        Raises ConfigError when two such exist. Source: workflows.md 16.3.
+        `named_at`: see `Spelling.tell`. Raises ConfigError when two such exist. Source: workflows.md 16.3.
         """
         if self.exists(relative):
             return relative
         if relative not in self._found:
             self._found[relative] = self._forgiven(relative)
-        return self._found[relative]
+        found = self._found[relative]
+        if found:
+            self.spelling.tell(relative, found, named_at)
+        return found
 
     def first(self, candidates: Sequence[str]) -> str | None:
         """The first that exists exactly; if none does, the first that `find` forgives."""
@@ -362,11 +361,7 @@ class ConfigSnapshot:
             if len(matches) > 1:
                 raise ConfigError(f"is spelled in two ways on disk: {', '.join(matches)}", file=relative)
             found.append(matches[0])
-        path = "/".join(found)
-        self._tree.say_once(
-            f"{relative} does not exist; {path} is used, which differs in upper and lower case"
-        )
-        return path
+        return "/".join(found)
 
     def folders(self, relative: str) -> list[str]:
         """Names of the sub-folders, sorted; none for a folder that does not exist."""

@@ -20,6 +20,7 @@ def run(arguments: Namespace) -> int:
         print(f"{root}: error: there is no such folder")
         return 1
     snapshot, users = checked_tree(root).snapshot(), launch_facts().users
+    snapshot.spelling.notes = []
     findings = check_users(snapshot, users) if users else check_tree(snapshot)
     for finding in findings:
         print(finding)

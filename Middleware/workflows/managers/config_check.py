@@ -35,6 +35,7 @@ def checked_tree(root: Path) -> ConfigTree:
 
 def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     """Every finding of the whole tree, errors first, each once."""
+    snapshot.spelling.notes = []
     settings = _named_settings(snapshot)
     findings = [f for file in _all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
     users = _users(snapshot)
@@ -43,6 +44,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
     findings += _pointer_findings(snapshot)
+    findings += snapshot.spelling.notes
     findings += _unnamed(snapshot, {file for walk in walks for file in walk.files_read} | settings.keys())
     return _sorted(findings)
 
@@ -50,6 +52,8 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
 def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]:
     """The findings of what some users can reach. Their files are read on the way, so the loader has good
     versions.
+
+    Names that differ in case alone are logged, as at a request, unless `snapshot.spelling` keeps notes.
     """
     findings: list[Finding] = []
     for name in names:
@@ -63,7 +67,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
         settings = settings_files(user)
         for file in sorted({*walk.files_read, *settings}):
             findings += file_findings(snapshot, file, settings.get(file))
-    return _sorted(findings)
+    return _sorted([*findings, *(snapshot.spelling.notes or ())])
 
 
 def finding_of(error: ConfigError) -> Finding:

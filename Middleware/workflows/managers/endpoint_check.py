@@ -75,17 +75,23 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
     findings: list[Finding] = []
     template = endpoint.raw.get("promptTemplate")
     if template:
-        findings += leads(file, "/promptTemplate", lambda: load_prompt_template(snapshot, template))
+        findings += leads(
+            snapshot, (file, "/promptTemplate"), lambda: load_prompt_template(snapshot, template)
+        )
     if endpoint.raw.get("appendPresetName"):
-        findings += leads(file, "/appendPresetName", lambda: load_samplers(snapshot, user, endpoint, None))
+        findings += leads(
+            snapshot, (file, "/appendPresetName"), lambda: load_samplers(snapshot, user, endpoint, None)
+        )
     findings += _backup_findings(snapshot, user, endpoint)
     return findings
 
 
-def leads(file: str, pointer: str, load: Callable[[], object]) -> list[Finding]:
+def leads(snapshot: ConfigSnapshot, place: tuple[str, str], load: Callable[[], object]) -> list[Finding]:
     """An error when what is loaded has no file; a file with faults of its own is told of at that file."""
+    file, pointer = place
     try:
-        load()
+        with snapshot.spelling.named_at(file, pointer):
+            load()
     except ConfigMissing as error:
         return [Finding(file, pointer, ERROR, error.message)]
     except ConfigError as error:
@@ -102,7 +108,7 @@ def _backup_findings(
     name, pointer = endpoint.raw.get("backupEndpointName"), "/backupEndpointName"
     if not name:
         return
-    yield from leads(endpoint.file, pointer, lambda: load_endpoint(snapshot, user, str(name)))
+    yield from leads(snapshot, (endpoint.file, pointer), lambda: load_endpoint(snapshot, user, str(name)))
     chain = [endpoint.name]
     while name and name not in chain:
         chain.append(name)

@@ -42,6 +42,7 @@ from Middleware.workflows.managers.workflow_check import (
     node_places,
     variable_findings,
 )
+from Middleware.workflows.managers.workflow_cycles import cycles
 
 ANY = 1_000_000
 """More agent inputs than any workflow names: a caller that nobody can count."""
@@ -109,7 +110,7 @@ class UserWalk:
             inputs = None if entry.inputs >= ANY else entry.inputs
             reach = Reach(user_variables, inputs, entry.categorises)
             found += variable_findings(file, self._snapshot.read(file), reach)
-        found += _cycles(reached)
+        found += cycles({file: entry.children for file, entry in reached.items()})
         return found
 
     def endpoints(self) -> list[str]:
@@ -134,13 +135,14 @@ class UserWalk:
     def _follow(self, wanted: _Wanted) -> list[_Wanted]:
         """Load a workflow; the names in its nodes, when it is seen for the first time."""
         try:
-            workflow = load_workflow(
-                self._snapshot,
-                self._user,
-                wanted.name,
-                folder=wanted.folder,
-                calling_folder=wanted.calling_folder,
-            )
+            with self._snapshot.spelling.named_at(wanted.file, wanted.pointer):
+                workflow = load_workflow(
+                    self._snapshot,
+                    self._user,
+                    wanted.name,
+                    folder=wanted.folder,
+                    calling_folder=wanted.calling_folder,
+                )
         except ConfigError as error:
             if isinstance(error, ConfigMissing) or not error.file:
                 self._note(wanted.file, wanted.pointer, wanted.level, error.message)
@@ -196,10 +198,12 @@ class UserWalk:
 
     def _shared(self) -> Iterator[_Wanted]:
         """The workflows that a client can pick by the model name."""
-        root = shared_root(self._snapshot, self._user)
+        pointer = "/sharedWorkflowsSubDirectoryOverride"
+        with self._snapshot.spelling.named_at(self._file, pointer):
+            root = shared_root(self._snapshot, self._user)
+        below = root.removeprefix("Workflows/")
         for folder in self._snapshot.folders(root):
             if self._snapshot.exists(f"{root}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
-                pointer, below = "/sharedWorkflowsSubDirectoryOverride", root.removeprefix("Workflows/")
                 yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}")
 
     def _routes(self, *, lives_on_shared: bool) -> Iterator[_Wanted]:
@@ -212,14 +216,15 @@ class UserWalk:
         yield default
         yield _Wanted(user.categorization_workflow, self._file, "/categorizationWorkflow", categorises=True)
         try:
-            categories = load_routing(self._snapshot, user.routing_config)
+            with self._snapshot.spelling.named_at(self._file, "/routingConfig"):
+                file = self._snapshot.find(paths.routing_file(user.routing_config)) or ""
+                categories = load_routing(self._snapshot, user.routing_config)
         except ConfigMissing as error:
             self._note(self._file, "/routingConfig", ERROR, error.message)
             return
         except ConfigError as error:
             self.files_read.add(error.file)
             return
-        file = self._snapshot.find(paths.routing_file(user.routing_config)) or ""
         self.files_read.add(file)
         for lost, why in lost_categories(categories):
             self._note(file, json_pointer([lost.name]), WARNING, why)
@@ -229,7 +234,8 @@ class UserWalk:
     def _settings(self, key: str, name: str) -> Iterator[_Wanted]:
         """The names in a settings object."""
         try:
-            settings = load_settings(self._snapshot, self._user, name)
+            with self._snapshot.spelling.named_at(self._file, f"/{key}"):
+                settings = load_settings(self._snapshot, self._user, name)
         except ConfigMissing as error:
             self._note(self._file, f"/{key}", ERROR, error.message)
             return
@@ -297,7 +303,8 @@ class UserWalk:
             return None
         place = f"{pointer}/{keys[0]}"
         try:
-            endpoint = load_endpoint(self._snapshot, self._user, name)
+            with self._snapshot.spelling.named_at(file, place):
+                endpoint = load_endpoint(self._snapshot, self._user, name)
         except ConfigError as error:
             if error.file:
                 self.files_read.add(error.file)
@@ -318,7 +325,8 @@ class UserWalk:
     def _leads(self, file: str, pointer: str, load: Callable[[], object]) -> None:
         """Follow a name by loading what it names; a file with faults of its own is told of at that file."""
         try:
-            load()
+            with self._snapshot.spelling.named_at(file, pointer):
+                load()
         except ConfigError as error:
             if error.file and not isinstance(error, ConfigMissing):
                 self.files_read.add(error.file)
@@ -359,38 +367,3 @@ def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Itera
             yield file
     for name in snapshot.folders(folder):
         yield from workflow_files(snapshot, f"{folder}/{name}")
-
-
-def _cycles(reached: Mapping[str, _Reached]) -> Iterator[Finding]:
-    """A warning for a circle of calls that no condition can end, a note for any other."""
-    certain = {file: [c for c, conditional in e.children if not conditional] for file, e in reached.items()}
-    possible = {file: [c for c, _ in e.children] for file, e in reached.items()}
-    told: set[frozenset[str]] = set()
-    for graph, level, message in (
-        (certain, WARNING, "calls itself without a condition"),
-        (possible, NOTE, "calls itself, under a condition"),
-    ):
-        for circle in _circles(graph):
-            if frozenset(circle) not in told:
-                told.add(frozenset(circle))
-                names = " > ".join([*circle, circle[0]])
-                yield Finding(circle[0], "", level, f"{message}: {names}")
-
-
-def _circles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
-    """One circle for each edge that leads back (depth first, without recursion)."""
-    done: set[str] = set()
-    for start in graph:
-        path: list[str] = []
-        stack: list[tuple[str, bool]] = [(start, False)]
-        while stack:
-            file, leaving = stack.pop()
-            if leaving:
-                path.pop()
-                done.add(file)
-            elif file in path:
-                yield path[path.index(file) :]
-            elif file not in done:
-                path.append(file)
-                stack.append((file, True))
-                stack.extend((child, False) for child in graph.get(file, ()))
