@@ -17,7 +17,15 @@ from typing import Any
 from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
-from Middleware.workflows.handlers.registry import NODES, known_type, node_handler, node_schema
+from Middleware.workflows.handlers.registry import (
+    DEFAULT_TYPE,
+    NODES,
+    OLD_NAMES,
+    is_not_built,
+    known_type,
+    node_handler,
+    node_schema,
+)
 from Middleware.workflows.managers.unreachable import repeated_locks
 from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.variables.format_text import placeholder_names
@@ -87,7 +95,9 @@ def own_errors(file: str, document: Any) -> list[Finding]:
 
 
 def _breaches(place: NodePlace) -> list[Finding]:
-    """Breaches of SCHEMA. A text in a numeric field that has a default is a warning: the default is used."""
+    """Breaches of SCHEMA; none for a type that is not built. A text in a numeric field that has a default is a warning: the default is used."""
+    if is_not_built(place.config.get("type")):
+        return []
     must, _ = schemas_of(known_type(place.config.get("type")))
     found = validation.check(place.config, must, place.file, pointer=place.pointer, level=ERROR)
     return [replace(f, level=WARNING) if _has_default(place, f) else f for f in found]
@@ -118,7 +128,13 @@ def own_findings(file: str, document: Any) -> list[Finding]:
 
 def _schema_findings(place: NodePlace) -> Iterator[Finding]:
     node_type = place.config.get("type")
-    if isinstance(node_type, str) and node_type not in NODES:
+    if is_not_built(node_type):
+        message = f"{node_type!r} is not built yet, and run as {DEFAULT_TYPE!r}"
+        yield place.finding("type", NOTE, message)
+        return
+    if node_type in OLD_NAMES:
+        yield place.finding("type", NOTE, f"{node_type!r} is an old name of {DEFAULT_TYPE!r}")
+    elif isinstance(node_type, str) and node_type not in NODES:
         near = validation.nearest(node_type, NODES)
         hint = f" (did you mean {near!r}?)" if near else f". Known: {', '.join(sorted(NODES))}"
         yield place.finding("type", WARNING, f"unknown node type {node_type!r}, run as 'Standard'{hint}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.handlers import impl
+from Middleware.workflows.handlers import impl, registry
 from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.workflow_check import Reach, own_errors, own_findings, variable_findings
 
@@ -20,6 +20,8 @@ OWN = [
     ("null-is-absent", [{"type": None, "endpointName": "e", "preset": None}], []),
     ("unknown-type", [LLM | {"type": "Standrad"}],
      ["/0/type: warning: unknown node type 'Standrad', run as 'Standard' (did you mean 'Standard'?)"]),
+    ("old-name-of-the-default-type", [LLM | {"type": "Conversational"}],
+     ["/0/type: note: 'Conversational' is an old name of 'Standard'"]),
     ("missing-field", [{"type": "Standard"}], ["/0: error: 'endpointName' is missing"]),
     ("wrong-type", [LLM | {"prompt": 5}], ["/0/prompt: error: found 5, allowed: a text"]),
     ("no-number", [LLM | {"maxResponseSizeInTokens": "many"}],
@@ -154,3 +156,11 @@ def test_inputs_that_nobody_can_count_are_believed():
 
 def test_the_schemas_of_a_type_are_made_once():
     assert workflow_check.schemas_of("Standard") is workflow_check.schemas_of("Standard")
+
+
+def test_a_type_that_is_not_built_is_a_note(monkeypatch):
+    """Nothing else of it is checked: the fields of the default type are not its own."""
+    monkeypatch.setattr(registry, "_PLANNED", frozenset(["Later"]))
+    (finding,) = own_findings("W.json", [{"type": "Later", "prompt": 5}])
+    assert str(finding) == "W.json#/0/type: note: 'Later' is not built yet, and run as 'Standard'"
+    assert own_errors("W.json", [{"type": "Later", "prompt": 5}]) == []
