@@ -302,17 +302,18 @@ class UserWalk:
                 self._preload(paths.endpoint_folder(self._user))
             return None
         place = f"{pointer}/{keys[0]}"
-        try:
-            with self._snapshot.spelling.named_at(file, place):
+        with self._snapshot.spelling.named_at(file, place):
+            try:
                 endpoint = load_endpoint(self._snapshot, self._user, name)
-        except ConfigError as error:
-            if error.file:
+            except ConfigError as error:
+                if not error.file:
+                    self._note(file, place, ERROR, error.message)
+                    return None
+                endpoint = None
                 self.files_read.add(error.file)
-                self._findings += endpoint_findings(self._snapshot, self._user, name)
-            else:
-                self._note(file, place, ERROR, error.message)
+            self._findings += endpoint_findings(self._snapshot, self._user, name)
+        if endpoint is None:
             return None
-        self._findings += endpoint_findings(self._snapshot, self._user, name)
         self.files_read |= {endpoint.file, paths.api_type_file(endpoint.api_type_name)}
         if preset:
             self._leads(

@@ -95,7 +95,10 @@ def own_errors(file: str, document: Any) -> list[Finding]:
 
 
 def _breaches(place: NodePlace) -> list[Finding]:
-    """Breaches of SCHEMA; none for a type that is not built. A text in a numeric field that has a default is a warning: the default is used."""
+    """Breaches of SCHEMA; none for a type that is not built.
+
+    A text in a numeric field that has a default is a warning: the default is used.
+    """
     if is_not_built(place.config.get("type")):
         return []
     must, _ = schemas_of(known_type(place.config.get("type")))

@@ -1,0 +1,121 @@
+"""A config tree that was made for another server is put in place as it is: no finding, and every user answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from Middleware.config.loader import ConfigTree
+from Middleware.workflows.handlers import registry
+from Middleware.workflows.managers import config_check, workflow_check
+from tests.e2e.conftest import HOUSE, Server
+
+pytestmark = pytest.mark.e2e
+
+FOREIGN = HOUSE / "tests" / "fixtures" / "foreign" / "Public"
+USERS = sorted(
+    path.stem for path in (FOREIGN / "Configs" / "Users").glob("*.json") if path.stem != "_current-user"
+)
+MODELS = [
+    "_harbour-routing", "_harbour-routing:notes", "_lighthouse-memory", "_tools-shared:notes", "_tools-shared:translate",
+    "_tools-shared:_drafts", "quay-shared:boats", "harbour-scripts", "every-node", "Mixed-Case",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree elsewhere, its backends replaced by the built-in demo."""
+    public = tmp_path_factory.mktemp("moved") / "Public"
+    shutil.copytree(FOREIGN, public)
+    for file in (public / "Configs" / "ApiTypes").glob("*.json"):
+        document = json.loads(file.read_text("utf-8"))
+        kind = document["type"] if "Embeddings" in document["type"] else "builtInDemo"
+        file.write_text(json.dumps({**document, "type": kind}), "utf-8")
+    return public
+
+
+@pytest.fixture(scope="module")
+def server(public: Path) -> Iterator[Server]:
+    """All users at once, started with `--strict`."""
+    server = Server(public, dict.fromkeys(USERS), ("--strict",))
+    yield server
+    server.stop()
+
+
+def ask(server: Server, model: str, **more: object) -> dict:
+    body = {"model": model, "messages": [{"role": "user", "content": "Which way is north?"}], **more}
+    status, answer = server.post("/v1/chat/completions", body)
+    assert status == 200, (answer, server.log)
+    return json.loads(answer)
+
+
+def answered(server: Server, model: str) -> str:
+    return ask(server, model)["choices"][0]["message"]["content"]
+
+
+class TestCheck:
+    def test_there_is_no_error_and_no_warning(self):
+        """On the command line, neither in the output nor in the log."""
+        words = [sys.executable, "server.py", "--validate", "--PublicDirectory", str(FOREIGN)]
+        done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "errors 0, warnings 0" in done.stdout.splitlines()[-1]
+
+    @pytest.mark.parametrize("user", USERS)
+    def test_nor_for_one_user(self, user):
+        tree = ConfigTree(FOREIGN / "Configs", workflow_check.own_errors)
+        levels = {finding.level for finding in config_check.check_users(tree.snapshot(), [user])}
+        assert levels <= {"note"}
+
+    def test_every_node_type_is_in_it(self):
+        """Those that are built, and those that are not yet."""
+        documents = [
+            json.loads(path.read_text("utf-8"))
+            for path in (FOREIGN / "Configs" / "Workflows").rglob("*.json")
+        ]
+        lists = [
+            document.get("nodes", []) if isinstance(document, dict) else document for document in documents
+        ]
+        types = {node["type"] for nodes in lists for node in nodes}
+        assert types == {*registry.NODES, *registry._PLANNED, *registry.OLD_NAMES}
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("model", MODELS)
+    def test_every_user_answers(self, server, model):
+        assert answered(server, model).strip()
+
+    def test_scripts_are_found_beside_the_public_folder(self, server):
+        """And what they import from there."""
+        assert answered(server, "harbour-scripts") == "4 words"
+
+    def test_what_only_shared_workflows_answer_is_refused_by_name(self, server):
+        """The plain user has no workflow: the models that it does offer are named."""
+        body = {"model": "_tools-shared", "messages": [{"role": "user", "content": "Hi"}]}
+        status, answer = server.post("/v1/chat/completions", body)
+        assert status == 404 and b"_tools-shared:notes" in answer
+
+    def test_the_models_are_listed(self, server):
+        """Folders that begin with `_` are hidden, users that do are not."""
+        listed = {model["id"] for model in json.loads(server.request("GET", "/v1/models")[1])["data"]}
+        assert {*USERS, "_tools-shared:notes", "_tools-shared:translate", "quay-shared:boats"} <= listed
+        assert "_tools-shared:_drafts" not in listed
+
+    def test_the_log_has_no_error(self, server):
+        answered(server, "Mixed-Case")
+        assert "ERROR" not in server.log
+
+
+def test_the_pointed_user_is_served_without_a_name(public):
+    """`currentUser` may begin with `_`."""
+    server = Server(public, {}, ("--strict",))
+    try:
+        assert answered(server, "anything").strip()
+    finally:
+        server.stop()
