@@ -21,7 +21,14 @@ from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.text_utils import estimate_tokens
-from Middleware.workflows.handlers.registry import DEFAULT_TYPE, NODES, known_type, node_handler
+from Middleware.workflows.handlers.registry import (
+    DEFAULT_TYPE,
+    NODES,
+    OLD_NAMES,
+    is_not_built,
+    known_type,
+    node_handler,
+)
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     NodeResult,
@@ -209,7 +216,9 @@ class WorkflowProcessor:
 
     def _handled(self, context: ExecutionContext) -> NodeResult:
         node_type = context.config.get("type")
-        if node_type is not None and node_type not in NODES:
+        if is_not_built(node_type):
+            context.warn(f"node type {node_type!r} is not built yet, run as {DEFAULT_TYPE}")
+        elif node_type is not None and node_type not in NODES and node_type not in OLD_NAMES:
             context.warn(f"unknown node type {node_type!r}, run as {DEFAULT_TYPE}")
         return node_handler(node_type).handle(context)
 
