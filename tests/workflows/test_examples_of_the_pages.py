@@ -26,7 +26,10 @@ def shown(page, number):
 def workflows():
     """Every workflow and every node that a page shows; a node alone comes behind three that say something."""
     found = []
-    for page in [*sorted(DOCS.glob("**/*.md")), INSTALL_DIRECTORY / "README.md"]:
+    for page in [
+        *sorted(p for p in DOCS.glob("**/*.md") if p.parent.name != "spec"),
+        INSTALL_DIRECTORY / "README.md",
+    ]:
         for text in re.findall(r"^ *```json\n(.*?)^ *```", page.read_text("utf-8"), re.S | re.M):
             document = json.loads(text)
             if isinstance(document, list) or "nodes" in document or document.get("type") in NODES:
