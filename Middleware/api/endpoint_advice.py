@@ -30,6 +30,7 @@ STEPS = {
     "model": "set `modelNameToSendToAPI` in {file} to a name that it knows{names}",
     "path": "`endpoint` in {file} must be the base address, and the API type {api_type} must be the server's",
     "web_page": "`endpoint` in {file} leads to a web page: correct host, port and path",
+    "backend_error": "it refuses such calls: is the address right, and the account in order?",
     "bad_request": "see with --explain what a node sends; does the API type {api_type} fit this server?",
     "context_overflow": "the server's context is too small for any prompt: start it with a larger one",
     "rate_limited": "wait, or look after the account",

@@ -109,6 +109,7 @@ KIND_STATUS = {
     "auth": 502,
     "not_found": 502,
     "bad_request": 400,
+    "backend_error": 502,
     "context_overflow": 400,
     "rate_limited": 429,
     "overloaded": 503,

@@ -13,8 +13,10 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from Middleware.common.errors import BackendError
+from Middleware.config.endpoints import EndpointConfig
 
 RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504, 529))
 MAX_NATIVE_BYTES = 4096
@@ -27,6 +29,9 @@ _OVERFLOW = re.compile(
 )
 _BUSY = re.compile(r"\b(?:loading model|model is loading|server is busy|overloaded)\b", re.IGNORECASE)
 _KINDS = {
+    400: "bad_request",
+    413: "bad_request",
+    422: "bad_request",
     401: "auth",
     403: "auth",
     404: "not_found",
@@ -35,21 +40,23 @@ _KINDS = {
     503: "overloaded",
     529: "overloaded",
 }
+_NAMES_ADDRESS = frozenset((404, 405))
 _MAY_OVERFLOW = frozenset((400, 413, 422, 500))
 _IN_BAND_KINDS = {"overloaded_error": "overloaded", "rate_limit_error": "rate_limited"}
 
 
 def error_message(body: Any) -> str:
-    """The text to show: `error.message`, `error`, `detail.msg`, `detail`, `message`, else the body's
-    beginning."""
+    """The text to show: `error.message`, `error`, `detail.msg`, `detail`, `message`,
+    `base_resp.status_msg`, else the body's beginning."""
     if isinstance(body, Mapping):
-        error, detail = body.get("error"), body.get("detail")
+        error, detail, base = body.get("error"), body.get("detail"), body.get("base_resp")
         if isinstance(detail, list) and detail:
             detail = detail[0]
         candidates = (
             error.get("message") if isinstance(error, Mapping) else error,
             detail.get("msg") if isinstance(detail, Mapping) else detail,
             body.get("message"),
+            base.get("status_msg") if isinstance(base, Mapping) else None,
         )
         for text in candidates:
             if isinstance(text, str) and text.strip():
@@ -76,9 +83,16 @@ def native_body(body: Any, secrets: Sequence[str] = ()) -> Any:
 
 
 def status_error(
-    endpoint: str, status: int, headers: Mapping[str, str], body: bytes, *, secrets: Sequence[str] = ()
+    endpoint: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    secrets: Sequence[str] = (),
+    asked: str = "",
 ) -> BackendError:
-    """The error that an answer with this status is."""
+    """The error that an answer with this status is. `asked`: method and URL, shown where the address may be
+    at fault."""
     parsed = _parsed(body.decode("utf-8", "replace"))
     message = redacted(error_message(parsed), secrets) or f"status {status} without a text"
     kind = _status_kind(status, message)
@@ -86,6 +100,8 @@ def status_error(
         message = (
             "the server redirects to another address, which is refused; put the final address in the file"
         )
+    if asked and status in _NAMES_ADDRESS:
+        message = f"{message} ({redacted(_shown_address(asked), secrets)})"
     retryable = status in RETRIED_STATUSES and kind != "context_overflow"
     return BackendError(
         endpoint,
@@ -106,6 +122,31 @@ def in_band_error(endpoint: str, body: Mapping[str, Any], *, secrets: Sequence[s
     if kind is None:
         kind = "context_overflow" if _OVERFLOW.search(message) else "stream_error"
     return BackendError(endpoint, kind, message, status=200, native=native_body(dict(body), secrets))
+
+
+def unrecognised(endpoint: EndpointConfig, body: Any, *, secrets: Sequence[str] = ()) -> BackendError:
+    """The error that a readable body is which holds no answer of this kind of backend; in the backend's own
+    words."""
+    said = redacted(error_message(body), secrets)
+    message = f"the answer is not what {endpoint.type} sends: {said}"
+    native = native_body(body, secrets)
+    return BackendError(endpoint.name, "protocol_error", message, status=200, native=native)
+
+
+def told_failure(
+    endpoint: EndpointConfig, body: Mapping[str, Any], name: str = "", *, secrets: Sequence[str] = ()
+) -> BackendError | None:
+    """The failure that an object with status 200 tells of; None for any other. `name`: of its event."""
+    if name == "error" or body.get("error") or body.get("object") == "error":
+        return in_band_error(endpoint.name, body, secrets=secrets)
+    return unrecognised(endpoint, body, secrets=secrets) if _reports_failure(body) else None
+
+
+def _reports_failure(body: Mapping[str, Any]) -> bool:
+    """Whether a body's `base_resp` (MiniMax) says that the call failed, whatever else stands beside it."""
+    base = body.get("base_resp")
+    code = base.get("status_code") if isinstance(base, Mapping) else None
+    return type(code) is int and code != 0
 
 
 def error_chunk(error: BackendError) -> dict[str, Any]:
@@ -139,7 +180,14 @@ def _status_kind(status: int, message: str) -> str:
         return _KINDS[status]
     if status >= 500:
         return "overloaded" if _BUSY.search(message) else "server_error"
-    return "bad_request" if status >= 400 else "protocol_error"
+    return "backend_error" if status >= 400 else "protocol_error"
+
+
+def _shown_address(asked: str) -> str:
+    """`POST http://host:port/path`: without user, query and fragment."""
+    method, _, url = asked.partition(" ")
+    parts = urlsplit(url)
+    return f"{method} {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _parsed(text: str) -> Any:

@@ -20,6 +20,7 @@ MESSAGES = [
     ({"detail": [{"msg": "d1"}, {"msg": "d2"}]}, "d1"),
     ({"detail": "d"}, "d"),
     ({"message": "m"}, "m"),
+    ({"base_resp": {"status_code": 1008, "status_msg": "no credit"}}, "no credit"),
     ({"x": 1}, '{"x": 1}'),
     ("<html>" + "x" * 500, "<html>" + "x" * 294),
     ([1], "[1]"),
@@ -39,7 +40,13 @@ KINDS = [
     (500, b'{"error":"Loading model"}', "overloaded", True),
     (500, b"boom", "server_error", True),
     (501, b"", "server_error", False),
-    (418, b"", "bad_request", False),
+    (418, b"", "backend_error", False),
+    (402, b'{"error":"no credit"}', "backend_error", False),
+    (405, b"", "backend_error", False),
+    (451, b"", "backend_error", False),
+    (400, b"", "bad_request", False),
+    (413, b"", "bad_request", False),
+    (422, b"", "bad_request", False),
     (302, b"moved", "bad_url", False),
     (204, b"", "protocol_error", False),
 ]
@@ -52,6 +59,19 @@ def test_the_kind(status, body, kind, retryable):
     """What the text says comes before what the status says."""
     error = status_error("E", status, {}, body)
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_wrong_address_is_named(status):
+    """Without user, query and key: a wrong base URL is the most frequent mistake."""
+    asked = "POST http://me:pw@h:1/openai/sk-12345/v1/chat?k=1#f"
+    error = status_error("E", status, {}, b'{"error":"nothing here"}', secrets=["sk-12345"], asked=asked)
+    assert error.message == "nothing here (POST http://h:1/openai/***/v1/chat)"
+
+
+def test_other_failures_do_not_name_the_address():
+    """It was right."""
+    assert status_error("E", 400, {}, b"no", asked="POST http://h/v1").message == "no"
 
 
 def test_an_empty_body_still_has_a_text():

@@ -18,12 +18,13 @@ class AbortHandle:
     """One outgoing call. `on_abort` runs once, in the aborting thread, after the socket was shut.
 
     `pinned`: addresses to connect to instead of asking DNS. `connected`, `reused`: what the connection layer
-    notes of the current try."""
+    notes of the current try; `fresh`: what it is told."""
 
     def __init__(self, *, pinned: tuple[str, ...] = (), on_abort: Callable[[], None] | None = None) -> None:
         self.pinned = pinned
         self.connected = False
         self.reused = False
+        self.fresh = False
         self._on_abort = on_abort
         self._event = threading.Event()
         self._lock = threading.Lock()
@@ -96,10 +97,12 @@ def current_handle() -> AbortHandle | None:
 
 
 @contextmanager
-def opening(handle: AbortHandle) -> Iterator[None]:
-    """Inside the block, sockets that this thread opens or takes from the pool belong to `handle`."""
+def opening(handle: AbortHandle, *, fresh: bool = False) -> Iterator[None]:
+    """Inside the block, sockets that this thread opens or takes from the pool belong to `handle`. `fresh`:
+    none is taken from the pool."""
     before, _current.handle = _current.handle, handle
     handle.connected = handle.reused = False
+    handle.fresh = fresh
     try:
         yield
     finally:

@@ -119,11 +119,16 @@ class _Recorded:
     @property
     def is_connected(self: Any) -> bool:
         """Whether a pooled connection may be used: not idle for too long, not closed by the server, and
-        leading to an address that the current call was told to use."""
+        leading to an address that the current call was told to use, and that call not bound to a new
+        connection."""
         if time.monotonic() - self.idle_since >= IDLE_S or not super().is_connected:  # type: ignore[misc]
             return False
         handle = current_handle()
-        return handle is None or not handle.pinned or self.sock.getpeername()[0] in handle.pinned
+        if handle is None:
+            return True
+        if handle.fresh:
+            return False
+        return not handle.pinned or self.sock.getpeername()[0] in handle.pinned
 
 
 class RecordedHTTPConnection(_Recorded, HTTPConnection):

@@ -137,13 +137,19 @@ class Transport:
         """
         self._sweep()
         prepared = _prepared(post)
-        attempt = 1
+        attempt, lost = 1, 0
         while True:
             handle.check()
             try:
-                return self._try(post, prepared, handle, attempt)
+                return self._try(post, prepared, handle, attempt, fresh=lost > 0)
             except BackendError as error:
-                if not self._worth_another(error, handle, attempt, post.tries):
+                lost += error.kind == "connection_lost"
+                # A pooled connection that the server had closed while it was idle says nothing of the server.
+                stale = error.kind == "connection_lost" and handle.reused
+                if stale and lost < TRIES_LOST:
+                    handle.check()
+                    continue
+                if lost >= TRIES_LOST or not self._worth_another(error, handle, attempt, post.tries):
                     raise
                 self._wait(error, handle, attempt)
             attempt += 1
@@ -152,24 +158,19 @@ class Transport:
         """Close every pooled connection."""
         self._adapter.close()
 
-    def _try(self, post: Post, prepared: Any, handle: AbortHandle, attempt: int) -> Answer:
-        try:
-            response = self._send(post, prepared, handle)
-        except BackendError as error:
-            if not (error.kind == "connection_lost" and handle.reused):
-                raise
-            # The server had closed a pooled connection while it was idle; that says nothing about the server.
-            response = self._send(post, prepared, handle)
+    def _try(self, post: Post, prepared: Any, handle: AbortHandle, attempt: int, *, fresh: bool) -> Answer:
+        """`fresh`: not on a pooled connection; where one was lost, the others are likely to be lost too."""
+        response = self._send(post, prepared, handle, fresh)
         answer = Answer(post, response, handle, attempt)
         if 200 <= answer.status < 300:
             return answer
         raise _failed_status(post, answer)
 
-    def _send(self, post: Post, prepared: Any, handle: AbortHandle) -> requests.Response:
+    def _send(self, post: Post, prepared: Any, handle: AbortHandle, fresh: bool) -> requests.Response:
         timeout = (post.connect_timeout_s, post.read_timeout_s)
         verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
         try:
-            with opening(handle):
+            with opening(handle, fresh=fresh):
                 response = self._adapter.send(
                     prepared, stream=True, timeout=timeout, verify=verify, proxies=_proxies(post, handle)
                 )
@@ -181,9 +182,7 @@ class Transport:
 
     def _worth_another(self, error: BackendError, handle: AbortHandle, attempt: int, tries: int) -> bool:
         handle.check()
-        return error.retryable and attempt < min(
-            tries, TRIES_LOST if error.kind == "connection_lost" else TRIES
-        )
+        return error.retryable and attempt < min(tries, TRIES)
 
     def _wait(self, error: BackendError, handle: AbortHandle, attempt: int) -> None:
         if error.retry_after_s is not None:
@@ -303,7 +302,14 @@ def _failed_status(post: Post, answer: Answer) -> BackendError:
         logger.debug("the error body of endpoint '%s' was cut: %s", post.endpoint, error.message)
     finally:
         answer.close()
-    return status_error(post.endpoint, answer.status, answer.headers, bytes(body), secrets=post.secrets)
+    return status_error(
+        post.endpoint,
+        answer.status,
+        answer.headers,
+        bytes(body),
+        secrets=post.secrets,
+        asked=f"{post.method} {post.url}",
+    )
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:

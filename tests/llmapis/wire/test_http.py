@@ -226,6 +226,31 @@ class TestPool:
         assert transport.pauses == []
         assert server.accepted == 2
 
+    def test_a_dying_server_is_reached_twice_at_most(self, serve, rig, transport):
+        """One pooled connection was lost, so the others are not tried: the second try takes a fresh one."""
+        both = threading.Barrier(2)
+        died = threading.Event()
+
+        def script(peer):
+            peer.request()
+            if died.is_set():
+                return
+            both.wait(5)
+            peer.send(rig.head(content_length="22") + TEXT)
+            peer.request()
+
+        server = serve(script)
+        first = threading.Thread(target=body_of, args=(transport, server.url))
+        first.start()
+        body_of(transport, server.url)
+        first.join()
+        died.set()
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert caught.value.kind == "connection_lost"
+        assert (len(server.requests), server.accepted) == (4, 3)
+        assert transport.pauses == []
+
     def test_idle_connections_are_dropped(self, serve, rig, transport, monkeypatch):
         """After a minute without use the socket is closed, not kept for ever."""
         gone = threading.Event()
