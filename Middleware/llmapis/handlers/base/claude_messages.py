@@ -11,7 +11,7 @@ from typing import Any
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.llmapis.handlers.base.event_mapping import arguments_object
 from Middleware.llmapis.handlers.base.image_injection import claude_image, content_parts, with_images
-from Middleware.llmapis.handlers.base.tool_turns import linked
+from Middleware.llmapis.handlers.base.tool_turns import linked, with_all_results
 
 FIRST_USER_TEXT = "..."
 """The user turn before a conversation that the assistant begins."""
@@ -38,7 +38,9 @@ def claude_messages(messages: Messages, thoughts_of: ThoughtsOf) -> Messages:
     """Messages without system turns, as the API takes them; the first is of the user."""
     turned = [
         _claude_turn(message, thoughts_of)
-        for message in with_images(linked(messages), content_parts(claude_image, images_first=True))
+        for message in with_images(
+            with_all_results(linked(messages)), content_parts(claude_image, images_first=True)
+        )
     ]
     merged: Messages = []
     for message in turned:
@@ -112,6 +114,7 @@ def _claude_turn(message: Message, thoughts_of: ThoughtsOf) -> Message:
         result = {
             "type": "tool_result",
             "tool_use_id": message.get("tool_call_id") or "unknown",
+            **({"is_error": True} if message.get("is_error") is True else {}),
             "content": message["content"],
         }
         return {"role": "user", "content": [result]}

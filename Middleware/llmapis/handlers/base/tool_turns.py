@@ -47,6 +47,44 @@ def linked(messages: Messages) -> Messages:
     return turned
 
 
+NO_RESULT = "no result"
+
+
+def with_all_results(messages: Messages) -> Messages:
+    """Linked messages in which every call has a result: a tool that failed or was stopped gave none.
+
+    The missing ones, marked `is_error`, stand behind the results that follow the call directly."""
+    missing = _unanswered(messages)
+    turned: Messages = []
+    waiting: Messages = []
+    for at, message in enumerate(messages):
+        if message.get("role") != "tool":
+            turned += waiting
+            waiting = []
+        turned.append(message)
+        waiting += missing.get(at, [])
+    return turned + waiting
+
+
+def _unanswered(messages: Messages) -> dict[int, Messages]:
+    """Index of a message -> results for its calls that have none behind it (before the id is used again)."""
+    missing: dict[int, Messages] = {}
+    behind: set[Any] = set()
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if message.get("role") == "tool":
+            behind.add(message.get("tool_call_id"))
+        elif message.get("role") == "assistant" and isinstance(message.get("tool_calls"), list):
+            ids = [call["id"] for call in message["tool_calls"] if isinstance(call, Mapping)]
+            missing[at] = [
+                {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT, "is_error": True}
+                for call_id in ids
+                if call_id not in behind
+            ]
+            behind.difference_update(ids)
+    return missing
+
+
 def openai_calls(messages: Messages) -> Messages:
     """Linked messages whose calls are in OpenAI's form: `type`, and arguments as text."""
     return [

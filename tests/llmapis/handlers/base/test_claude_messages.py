@@ -93,7 +93,27 @@ class TestTurns:
         assert turned(*messages) == sent
 
 
+NO_RESULT = {"type": "tool_result", "tool_use_id": "t2", "is_error": True, "content": "no result"}
+
+
 class TestToolTurns:
+    def test_a_call_without_a_result_gets_one(self):
+        """A tool that was stopped gave none; without any the API refuses every later turn."""
+        called = assistant("", tool_calls=[call(), call("t2")])
+        turns = turned(user("Q"), called, tool("1"), user("stop"), assistant("ok"), user("and?"))
+        assert turns[2:] == [
+            user([result("1"), NO_RESULT, text("stop")]),
+            assistant("ok"),
+            user("and?"),
+        ]
+
+    def test_an_id_that_is_used_again_answers_the_later_call_only(self):
+        """Servers that count calls from 0 in each turn give the same ids again and again."""
+        called = assistant("", tool_calls=[call("t2")])
+        turns = turned(user("Q"), called, user("again"), called, tool("1", "t2"))
+        assert turns[2] == user([NO_RESULT, text("again")])
+        assert turns[4] == user([result("1", "t2")])
+
     @pytest.mark.parametrize(
         ("messages", "sent"),
         [
@@ -121,23 +141,32 @@ class TestToolTurns:
     )
     def test_calls_are_blocks(self, messages, sent):
         """Of the assistant's turn, behind its text."""
-        assert turned(user("Q"), *messages) == [user("Q"), *sent]
+        assert turned(user("Q"), *messages)[:2] == [user("Q"), *sent]
 
     @pytest.mark.parametrize(
         ("messages", "content"),
         [
-            pytest.param([tool("1")], [result("1")], id="one"),
+            pytest.param([tool("1")], [result("1"), NO_RESULT], id="one"),
             pytest.param(
                 [tool("1"), tool("2", "t2")], [result("1"), result("2", "t2")], id="results-share-a-turn"
             ),
-            pytest.param([tool("1"), user("and?")], [result("1"), text("and?")], id="user-text-joins"),
-            pytest.param([tool("1"), user(" ")], [result("1")], id="blank-user-text-is-dropped"),
+            pytest.param(
+                [tool("1"), user("and?")], [result("1"), NO_RESULT, text("and?")], id="user-text-joins"
+            ),
+            pytest.param([tool("1"), user(" ")], [result("1"), NO_RESULT], id="blank-user-text-is-dropped"),
             pytest.param(
                 [tool("1"), user("and?"), tool("2", "t2")],
                 [result("1"), result("2", "t2"), text("and?")],
                 id="results-stand-first",
             ),
-            pytest.param([{"role": "tool", "content": ""}], [result("", "unknown")], id="no-id-no-text"),
+            pytest.param(
+                [{"role": "tool", "content": ""}],
+                [result("", "unknown"), {**NO_RESULT, "tool_use_id": "t1"}, NO_RESULT],
+                id="no-id-no-text",
+            ),
+            pytest.param(
+                [user("stop"), assistant("ok"), user("and?")], "and?", id="nothing-is-added-elsewhere"
+            ),
         ],
     )
     def test_results_are_blocks_of_a_user_turn(self, messages, content):
@@ -153,7 +182,7 @@ class TestToolTurns:
             assistant("look", tool_calls=[call("a"), call("b")]),
             thoughts_of=lambda call_id: [thought] if call_id == "b" else [],
         )
-        assert turns[-1]["content"] == [thought, text("look"), use("a"), use("b")]
+        assert turns[1]["content"] == [thought, text("look"), use("a"), use("b")]
 
     def test_tool_blocks_are_noticed(self):
         """The API then wants tool definitions."""

@@ -178,7 +178,7 @@ class TestThinkingBlocks:
     def test_a_streamed_turn_comes_back_with_its_thoughts(self, make_handler, read_stream, payload):
         """Keyed by the call's id."""
         self.streamed(make_handler, read_stream)
-        turn = payload(user("Q"), CALL_TURN, samplers=THINKS)["messages"][-1]
+        turn = payload(user("Q"), CALL_TURN, samplers=THINKS)["messages"][1]
         assert turn["content"][0] == THOUGHT
 
     def test_a_whole_turn_too(self, handler, payload):
@@ -186,14 +186,14 @@ class TestThinkingBlocks:
         use = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
         answer = handler.read_whole({"content": [THOUGHT, use], "stop_reason": "tool_use"})
         assert answer["thinking_blocks"] == [THOUGHT]
-        turn = payload(user("Q"), CALL_TURN, samplers=THINKS)["messages"][-1]
+        turn = payload(user("Q"), CALL_TURN, samplers=THINKS)["messages"][1]
         assert turn["content"][0] == THOUGHT
 
     @pytest.mark.parametrize("samplers", [{}, {"thinking": {"type": "disabled"}}])
     def test_a_request_that_does_not_think_sends_none(self, make_handler, read_stream, payload, samplers):
         """They are wanted only then."""
         self.streamed(make_handler, read_stream)
-        turn = payload(user("Q"), CALL_TURN, samplers=samplers)["messages"][-1]
+        turn = payload(user("Q"), CALL_TURN, samplers=samplers)["messages"][1]
         assert turn["content"][0]["type"] == "tool_use"
 
 
