@@ -35,6 +35,7 @@ class RequestContext:
     privacy: bool = False
     suppress_reasoning: bool = False
     task: str | None = None
+    include_usage: bool = False
     snapshot: Any = field(default=None, repr=False)
     arrived: float = field(default_factory=time.monotonic)
     setup_done: Callable[[], None] = field(default=_nothing, repr=False)

@@ -48,6 +48,10 @@ class EndpointConfig:
         """`modelNameToSendToAPI`."""
         return str(self.raw.get("modelNameToSendToAPI") or "")
 
+    def setting(self, name: str) -> Any:
+        """A field that the API type may give a default for: the endpoint's own, else the API type's."""
+        return self.raw[name] if self.raw.get(name) is not None else self.api_type.get(name)
+
     @property
     def preset_type(self) -> str:
         """The folder below `Presets/`."""

@@ -28,6 +28,9 @@ METRICS = (
     "eval_count",
     "eval_duration",
 )
+REPORTED_TIMES = ("prompt_duration_ns", "completion_duration_ns")
+"""The backend's own times, beside the counts of its usage."""
+
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 
@@ -68,20 +71,27 @@ class Pace:
         if self.first is None:
             self.first = self.last
 
-    def metrics(self, facts: AnswerFacts, usage: JsonObject) -> JsonObject:
-        """Ollama's six numbers, in the order of its own server. Durations in nanoseconds, at least 1."""
+    def metrics(
+        self, facts: AnswerFacts, usage: JsonObject, reported: JsonObject | None = None
+    ) -> JsonObject:
+        """Ollama's six numbers, in the order of its own server. Durations in nanoseconds, at least 1.
+
+        `reported`: what the backend told; its own times are the true ones. An answer that came in one piece
+        took all the time since the workflow started."""
         if facts.unmeasured:
             return dict.fromkeys(METRICS, 0)
         now = time.monotonic()
         first = now if self.first is None else self.first
         last = now if self.last is None else self.last
+        began = first if last > first else facts.started
+        times = {name: _count((reported or {}).get(name)) for name in REPORTED_TIMES}
         return {
             "total_duration": _nanoseconds(now - facts.arrived),
             "load_duration": _nanoseconds(facts.started - facts.arrived),
             "prompt_eval_count": usage["prompt_tokens"],
-            "prompt_eval_duration": _nanoseconds(first - facts.started),
+            "prompt_eval_duration": times[REPORTED_TIMES[0]] or _nanoseconds(first - facts.started),
             "eval_count": usage["completion_tokens"],
-            "eval_duration": _nanoseconds(last - first),
+            "eval_duration": times[REPORTED_TIMES[1]] or _nanoseconds(last - began),
         }
 
 

@@ -57,6 +57,7 @@ class Framer(ABC):
         self.pace = Pace()
         self.started = False
         self._texts: list[str] = []
+        self._thoughts: list[str] = []
         self._usage: JsonObject | None = None
 
     def units(self, batch: Batch) -> list[str]:
@@ -107,6 +108,10 @@ class Framer(ABC):
         self._flush_text(text, units)
         return units
 
+    def _said(self) -> str:
+        """All that went by: thoughts are output of the model too."""
+        return "".join([*self._thoughts, *self._texts])
+
     def _flush_text(self, pending: list[str], units: list[str]) -> None:
         if pending:
             text = "".join(pending)
@@ -117,6 +122,7 @@ class Framer(ABC):
     def _flush_thoughts(self, pending: list[str], units: list[str]) -> None:
         if pending:
             thinking = "".join(pending)
+            self._thoughts.append(thinking)
             pending.clear()
             if unit := self.thinking_unit(thinking):
                 units += [*self._opening(with_text=True), unit]
@@ -129,7 +135,11 @@ class Framer(ABC):
     def answer(self, finish_reason: str) -> WholeAnswer:
         """What was sent so far, with the numbers as reported."""
         return WholeAnswer(
-            "".join(self._texts), finish_reason=finish_reason, usage=self._usage, pace=self.pace
+            "".join(self._texts),
+            "".join(self._thoughts),
+            finish_reason=finish_reason,
+            usage=self._usage,
+            pace=self.pace,
         )
 
     @abstractmethod
@@ -206,7 +216,7 @@ class OpenAIChatFramer(_OpenAIFramer):
         reason = client_finish_reason(finish_reason, self._called)
         units = [*self._opening(with_text=True), self._delta_unit({}, reason)]
         if self.facts.include_usage:
-            usage = usage_numbers(self._usage, "".join(self._texts))
+            usage = usage_numbers(self._usage, self._said())
             units.append(sse(compact_json(_builder.build_openai_usage_chunk(usage, self.facts, chat=True))))
         return units
 
@@ -233,7 +243,7 @@ class OpenAITextFramer(_OpenAIFramer):
         reason = client_finish_reason(finish_reason, False)
         units = [sse(compact_json(_builder.build_openai_completion_chunk("", reason, self.facts)))]
         if self.facts.include_usage:
-            usage = usage_numbers(self._usage, "".join(self._texts))
+            usage = usage_numbers(self._usage, self._said())
             units.append(sse(compact_json(_builder.build_openai_usage_chunk(usage, self.facts, chat=False))))
         return units
 

@@ -118,7 +118,7 @@ class ResponseBuilderService:
             "model": facts.model,
             "system_fingerprint": FINGERPRINT,
             "choices": [choice],
-            "usage": usage_numbers(answer.usage, answer.text),
+            "usage": usage_numbers(answer.usage, answer.text + answer.thinking),
         }
 
     def build_openai_completion_response(
@@ -132,7 +132,7 @@ class ResponseBuilderService:
             "model": facts.model,
             "system_fingerprint": FINGERPRINT,
             "choices": [_text_choice(answer.text, _text_reason(answer.finish_reason))],
-            "usage": usage_numbers(answer.usage, answer.text),
+            "usage": usage_numbers(answer.usage, answer.text + answer.thinking),
         }
 
     def build_openai_chat_completion_chunk(
@@ -210,7 +210,7 @@ class ResponseBuilderService:
             "object": "text_completion",
             "created": facts.created,
             "choices": [_text_choice(answer.text, _text_reason(answer.finish_reason))],
-            "usage": usage_numbers(answer.usage, answer.text),
+            "usage": usage_numbers(answer.usage, answer.text + answer.thinking),
         }
 
     def build_ollama_chat_chunk(
@@ -259,11 +259,11 @@ class ResponseBuilderService:
         }
 
     def _ollama_end(self, answer: WholeAnswer, facts: AnswerFacts) -> JsonObject:
-        usage = usage_numbers(answer.usage, answer.text)
+        usage = usage_numbers(answer.usage, answer.text + answer.thinking)
         return {
             "done": True,
             "done_reason": ollama_done_reason(answer.finish_reason),
-            **answer.pace.metrics(facts, usage),
+            **answer.pace.metrics(facts, usage, answer.usage),
             "request_id": facts.request_id,
         }
 

@@ -139,6 +139,18 @@ class TestNumbers:
         metrics = Pace().metrics(AnswerFacts("r", "m"), usage_numbers(None, ""))
         assert all(metrics[name] >= 1 for name in metrics if name.endswith("duration"))
 
+    def test_an_answer_in_one_piece_took_all_the_time(self):
+        """Clients compute tokens a second: 1 ns for a whole text would be nonsense."""
+        pace = Pace(first=12.0, last=12.0)
+        metrics = pace.metrics(AnswerFacts("r", "m", arrived=9.0, started=10.0), usage_numbers(None, "x"))
+        assert metrics["eval_duration"] == 2_000_000_000
+
+    def test_the_backends_own_times_are_the_true_ones(self):
+        """Streamed or whole."""
+        told = {"prompt_duration_ns": 5, "completion_duration_ns": 7}
+        metrics = Pace(first=12.0, last=13.0).metrics(AnswerFacts("r", "m"), usage_numbers(told, "x"), told)
+        assert (metrics["prompt_eval_duration"], metrics["eval_duration"]) == (5, 7)
+
     def test_an_answer_without_a_model_has_no_numbers(self):
         """All six are 0."""
         metrics = Pace().metrics(AnswerFacts("r", "m", unmeasured=True), usage_numbers(None, "x"))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from Middleware.services.answers import usage_numbers
 from Middleware.services.framing import encoded
 from Middleware.services.wire_formats import WIRE_FORMATS, AnswerFacts
 
@@ -34,6 +35,14 @@ def text_of(payload):
         choice = payload["choices"][0]
         return choice["text"] if "text" in choice else choice["delta"]["content"]
     return payload["message"]["content"] if "message" in payload else payload["response"]
+
+
+def test_thoughts_are_counted():
+    """They are output of the model, where nobody told the numbers."""
+    stream = framer("openaichatcompletion", include_usage=True)
+    units = stream.units([chunk("Hello", thinking="world and all"), chunk("", "stop")])
+    told = [payload["usage"] for payload in payloads(units) if payload.get("usage")]
+    assert told[0]["completion_tokens"] > usage_numbers(None, "Hello")["completion_tokens"]
 
 
 def deltas(units):

@@ -184,9 +184,14 @@ class _Sent:
         self.with_calls = False
         self.facts: JsonObject = {}
         self._texts = [text]
+        self._thoughts: list[str] = []
 
     def text(self) -> str:
         return "".join(self._texts)
+
+    def said(self) -> str:
+        """All that the model wrote and that was delivered: thoughts count as output."""
+        return "".join([*self._thoughts, *self._texts])
 
     def watch(self, batches: Batches, endpoint: str, *, lowering: bool) -> Batches:
         """The batches without finish and usage. Raises BackendError for an error chunk."""
@@ -221,6 +226,7 @@ class _Sent:
             kept["tool_calls"] = [lowered(call) for call in calls] if lowering else calls
         if thinking := chunk.get("thinking"):
             kept["thinking"] = thinking
+            self._thoughts.append(thinking)
         if chunk.get("refusal"):
             kept["refusal"] = True
         return kept if kept["token"] or len(kept) > 2 else None
@@ -294,7 +300,7 @@ def _usage(sent: _Sent, prompt_tokens: Callable[[], int] | None) -> JsonObject:
     if not isinstance(usage.get("prompt_tokens"), int):
         usage["prompt_tokens"] = prompt_tokens() if prompt_tokens else 0
     if not isinstance(usage.get("completion_tokens"), int):
-        usage["completion_tokens"] = estimate_tokens(sent.text())
+        usage["completion_tokens"] = estimate_tokens(sent.said())
     if not isinstance(usage.get("total_tokens"), int):
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
     return usage

@@ -115,6 +115,7 @@ class GenerationView(MethodView):
             task=task_of(
                 body.get("messages") if self.is_chat else None, request.headers.get(TASK_HEADER, ""), stream
             ),
+            include_usage=wants_usage(body),
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,
