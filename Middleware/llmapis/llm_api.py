@@ -113,9 +113,14 @@ class LlmApiService:
         """The endpoint to fail over to; "" for none."""
         return str(self.endpoint.raw.get("backupEndpointName") or "").strip()
 
+    def can_show(self, image: str) -> bool:
+        """Whether the endpoint's model gets to see an image from this source. Addresses are not fetched for
+        backends that do not fetch them themselves."""
+        return self.handler.can_show(image)
+
     def create_api_handler(self) -> LlmApiHandler:
         """The handler of the endpoint's type for the way in which the backend is called."""
-        return self.handler_for(self.stream or self.endpoint.raw.get("backendStream") == "always")
+        return self.handler_for(self.stream or self.endpoint.setting("backendStream") == "always")
 
     def handler_for(self, stream: bool) -> LlmApiHandler:
         """The handler that asks the backend to stream, or not to."""

@@ -279,6 +279,66 @@ def test_a_web_page(spoken, stream, serve, rig, ask):
     assert caught.value.kind == "protocol_error"
 
 
+def as_stream(body, spoken):
+    """An object as one event or one line, without the end mark."""
+    return ndjson(body) if "ndjson" in spoken.content_type else sse(body, "message")
+
+
+@every_backend
+@both_ways
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"message": "quota used up"},
+        {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "quota used up"}},
+        {"choices": [], "base_resp": {"status_code": 1008, "status_msg": "quota used up"}},
+    ],
+    ids=["message", "base_resp", "base_resp-beside-an-empty-answer"],
+)
+@pytest.mark.parametrize("end", [b"", b"data: [DONE]\n\n"], ids=["cut", "marked"])
+def test_a_body_that_is_no_answer(spoken, stream, body, end, serve, rig, ask):
+    """Status 200, and yet a failure, told in the backend's words."""
+    head = rig.head(content_type=spoken.content_type, transfer_encoding="chunked")
+    sent = head + rig.chunked(as_stream(body, spoken), end) if stream else rig.json_answer(body)
+    server = serve(lambda peer: (peer.request(), peer.send(sent), peer.request(), peer.send(sent)))
+    with pytest.raises(BackendError, match="quota used up") as caught:
+        answered(ask(server, spoken, stream), stream)
+    assert (caught.value.kind, caught.value.status_hint) == ("protocol_error", 502)
+
+
+@every_backend
+@pytest.mark.parametrize("honest", [True, False], ids=["said-so", "said-json"])
+def test_a_backend_that_streams_although_a_whole_answer_was_asked_for(spoken, honest, serve, rig, ask):
+    """Its stream is joined, whatever its headers say."""
+    kind = spoken.content_type if honest else "application/json"
+    head = rig.head(content_type=kind, transfer_encoding="chunked")
+    sent = head + rig.chunked(spoken.token("Hel"), spoken.token("lo"), spoken.end())
+    server = serve(lambda peer: (peer.request(), peer.send(sent)))
+    assert answered(ask(server, spoken, False), False) == ("Hello", "length")
+    assert len(server.requests) == 1
+
+
+@every_backend
+def test_an_error_in_a_stream_that_nobody_asked_for(spoken, serve, rig, ask):
+    """Is an error of the whole answer, also behind text."""
+    head = rig.head(content_type=spoken.content_type, transfer_encoding="chunked")
+    sent = head + rig.chunked(spoken.token("Hel"), spoken.error("out of memory"))
+    with pytest.raises(BackendError, match="out of memory"):
+        ask(serve(lambda peer: (peer.request(), peer.send(sent))), spoken, False)
+
+
+@every_backend
+@both_ways
+def test_a_wrong_address_is_named(spoken, stream, serve, rig, ask):
+    """The one that was called, which is not always the one in the file."""
+    reply = rig.json_answer({"error": "nothing here"}, "404 Not Found")
+    server = serve(lambda peer: (peer.request(), peer.send(reply)))
+    with pytest.raises(BackendError) as caught:
+        answered(ask(server, spoken, stream), stream)
+    path = server.requests[0]["line"].split()[1]
+    assert caught.value.message == f"nothing here (POST {server.url}{path})"
+
+
 SAID = "you sent sk-secret and az-secret"
 
 

@@ -108,6 +108,7 @@ class TestStream:
         assert json.loads(request["body"]) == {
             "model": "m1",
             "messages": HELLO,
+            "stream_options": {"include_usage": True},
             "stream": True,
             "max_tokens": 99,
         }
@@ -257,11 +258,41 @@ class TestWhole:
         assert caught.value.kind in ("connection_lost", "protocol_error")
         assert len(bad.requests) == 2
 
-    def test_a_body_of_another_shape(self, serve, rig, configs, service, caplog):
-        """An ERROR and the empty text, when there is no backup."""
-        configs.endpoint("E", serve(saying(rig.json_answer({"x": 1}))).url)
-        assert service(stream=False).get_response_from_llm(HELLO) == ""
-        assert [record.levelname for record in caplog.records] == ["ERROR"]
+    def test_a_body_of_another_shape(self, serve, rig, configs, service):
+        """Is asked for once more, and then an error."""
+        server = serve(saying(rig.json_answer({"x": 1})))
+        configs.endpoint("E", server.url)
+        with pytest.raises(BackendError) as caught:
+            service(stream=False).get_response_from_llm(HELLO)
+        assert caught.value.kind == "protocol_error"
+        assert len(server.requests) == 2
+
+    def test_an_api_type_may_ask_for_streams(self, serve, configs, service, hello):
+        """As the one for llama.cpp does; the endpoint has the last word."""
+        server = serve(saying(hello))
+        configs.endpoint("E", server.url, "LlamaCppServer")
+        assert service(stream=False).get_response_from_llm(HELLO) == "Hello"
+        body = json.loads(server.requests[0]["body"])
+        assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
+        configs.endpoint("E", server.url, "LlamaCppServer", backendStream="asRequested")
+        assert service(stream=False).handler.settings.stream is False
+
+    def test_stream_options_that_are_refused_are_left_out(self, serve, rig, configs, service, hello):
+        """The answer is worth more than its numbers."""
+        refusal = rig.json_answer({"detail": "stream_options: extra inputs are not permitted"}, "422 X")
+
+        def script(peer):
+            while request := peer.request():
+                peer.send(refusal if b"stream_options" in request["body"] else hello)
+
+        configs.endpoint("E", serve(script).url)
+        assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
+
+    def test_which_images_can_be_shown(self, configs, service):
+        """Servers that take data only are sent no address."""
+        configs.endpoint("E", "http://h", "OllamaApiChat")
+        assert not service().can_show("https://h/a.png")
+        assert service().can_show("aGVsbG8=")
 
     def test_an_error_with_status_200(self, serve, rig, configs, service):
         """Is an error."""
@@ -594,6 +625,7 @@ class TestFailover:
         assert json.loads(second.requests[0]["body"]) == {
             "messages": HELLO,
             "min_p": 0.5,
+            "stream_options": {"include_usage": True},
             "stream": True,
             "n_predict": 99,
         }

@@ -19,6 +19,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.base.base_url import ends_in_openai_route
 from Middleware.llmapis.handlers.registry import BACKENDS
 
 BACKEND_HANDLERS = impl.__name__
@@ -83,6 +84,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
             snapshot, (file, "/appendPresetName"), lambda: load_samplers(snapshot, user, endpoint, None)
         )
     findings += _backup_findings(snapshot, user, endpoint)
+    findings += _other_face_findings(endpoint)
     return findings
 
 
@@ -97,6 +99,16 @@ def leads(snapshot: ConfigSnapshot, place: tuple[str, str], load: Callable[[], o
     except ConfigError as error:
         return [] if error.file else [Finding(file, pointer, ERROR, error.message)]
     return []
+
+
+def _other_face_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
+    """An Ollama type on the address of Ollama's OpenAI face. Source: backends.md 1."""
+    if endpoint.type.startswith("ollama") and ends_in_openai_route(endpoint.url):
+        message = (
+            f'"{endpoint.url}" is the address for OpenAI types; an Ollama type leaves `/v1` out. '
+            'Write the address without it, or use an OpenAI type such as "Open-AI-API"'
+        )
+        yield Finding(endpoint.file, "/endpoint", WARNING, message)
 
 
 def _backup_findings(

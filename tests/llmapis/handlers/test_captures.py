@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.common.errors import BackendError
+
 CAPTURES = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
 EXPECTED = json.loads((Path(__file__).parent / "captures_expected.json").read_text())
 INDEX = {
@@ -127,11 +129,10 @@ def test_streamed_or_whole_is_the_same_answer(whole_name, stream_name):
     assert {key: first[key] for key in keys} == {key: second[key] for key in keys}
 
 
-def test_a_body_that_is_null_is_an_empty_answer(make_handler, caplog):
+def test_a_body_that_is_no_answer_is_an_error(make_handler):
     """KoboldCpp's answer to a wrong type."""
-    answer = make_handler("koboldCppGenerate").read_whole(json.loads(body("koboldcpp/generate_wrong_type")))
-    assert answer == ""
-    assert "not what koboldCppGenerate sends" in caplog.text
+    with pytest.raises(BackendError, match="not what koboldCppGenerate sends"):
+        make_handler("koboldCppGenerate").read_whole(json.loads(body("koboldcpp/generate_wrong_type")))
 
 
 def test_every_generation_capture_is_expected():

@@ -84,7 +84,8 @@ def sent(make_handler):
         endpoint = example["endpoint"]
         handler = make_handler(
             endpoint["apiTypeConfigFileName"],
-            endpoint=endpoint,
+            # The examples show what is sent without the defaults that our API types add.
+            endpoint={"requestStreamUsage": False, **endpoint},
             samplers=samplers(example, make_handler),
             stream=example["stream"],
             max_tokens=example["max_tokens"],

@@ -219,12 +219,17 @@ def test_streams(backend, number, path, parser, make_handler, read_stream):
 
 @pytest.mark.parametrize("backend", BODIES)
 def test_whole_bodies(backend, make_handler):
-    """One field of a whole body holds something odd."""
+    """One field of a whole body holds something odd: an answer all the same, or no answer at all."""
     handler = make_handler(backend, stream=False)
     for path in places(BODIES[backend]):
         for value in ODD:
             body = decoded(json.dumps(with_value(BODIES[backend], path, value)))
-            answer = handler.read_whole(body)
+            try:
+                answer = handler.read_whole(body)
+            except BackendError as error:
+                assert error.kind == "protocol_error"
+                assert len(path) < 4, "only the frame of an answer makes it one"
+                continue
             facts = answer if isinstance(answer, dict) else vars(answer)
             chunk = {key: fact for key, fact in facts.items() if key != "content" and fact}
             calls = [{"index": at, **call} for at, call in enumerate(chunk.pop("tool_calls", ()))]

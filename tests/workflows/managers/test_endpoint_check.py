@@ -28,6 +28,21 @@ def test_remote_hosts(url, remote):
     assert is_remote(url) is remote
 
 
+class TestOllamaAddresses:
+    def lines(self, checked, url):
+        checked.put("ApiTypes/Llama.json", {"type": "ollamaApiChat", "presetType": "T"})
+        checked.change("Endpoints/lan/small-model.json", apiTypeConfigFileName="Llama", endpoint=url)
+        return checked.lines()
+
+    @pytest.mark.parametrize("end", ["", "/", "/api", "/api/chat"])
+    def test_every_form_of_its_own_api_is_fine(self, checked, end):
+        assert self.lines(checked, f"http://127.0.0.1:11434{end}") == []
+
+    def test_the_address_for_openai_clients_is_pointed_out(self, checked):
+        (line,) = self.lines(checked, "http://127.0.0.1:11434/v1")
+        assert "warning" in line and "an Ollama type leaves `/v1` out" in line
+
+
 class TestBackups:
     def lines(self, checked, **backup):
         checked.change("Endpoints/lan/small-model.json", backupEndpointName="big")

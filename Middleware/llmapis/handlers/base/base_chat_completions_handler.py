@@ -10,23 +10,6 @@ from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.base.message_building import InjectedTexts, attach_schema, build_messages
 
 
-def joined_url(base: str, path: str) -> str:
-    """`base` with `path` (`/v1/chat/completions`) behind it; what `base` already ends in is not doubled.
-
-    A base may end in the version, in the last steps, or in all of the path; a query stays at the end.
-    """
-    address, mark, query = base.partition("?")
-    address = address.rstrip("/")
-    version, _, rest = path.strip("/").partition("/")
-    if address.endswith(f"/{rest}"):
-        whole = address
-    elif address.endswith(f"/{version}"):
-        whole = f"{address}/{rest}"
-    else:
-        whole = f"{address}/{version}/{rest}"
-    return f"{whole}{mark}{query}"
-
-
 class BaseChatCompletionsHandler(LlmApiHandler):
     """Payload: `model`, `messages`, `gen`, tools, schema; a later key wins."""
 

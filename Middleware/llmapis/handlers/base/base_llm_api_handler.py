@@ -23,15 +23,14 @@ text."""
 from __future__ import annotations
 
 import json
-import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
-from Middleware.llmapis.backend_errors import error_chunk, in_band_error
+from Middleware.llmapis.backend_errors import error_chunk, told_failure, unrecognised
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
 from Middleware.llmapis.handlers.base.model_lists import ModelList
@@ -42,8 +41,6 @@ from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, Str
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import apply_structural_fields, normalize_gen_input
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["HandlerSettings", "LlmApiHandler"]
 
@@ -59,6 +56,9 @@ class LlmApiHandler(ABC):
     _iterate_by_lines: ClassVar[bool] = False
     """True: NDJSON. False: Server-Sent Events."""
     _required_event_name: ClassVar[str | None] = None
+    answer_fields: ClassVar[Mapping[str, type]] = {}
+    """Name and type of the fields by which an answer is known, streamed or whole: one of them is enough. An
+    answer without any of them is a failure, told in the backend's words. None named: all is an answer."""
 
     def __init__(self, settings: HandlerSettings) -> None:
         self.settings = settings
@@ -98,12 +98,16 @@ class LlmApiHandler(ABC):
         """A whole body -> text, or `{"content", "tool_calls", "finish_reason", ...}` when there are tool
         calls.
 
-        A body that is not understood: `return self._unrecognised(body)`, or let LookupError, TypeError,
-        ValueError or AttributeError out; the base does the same."""
+        A body that is not understood: let LookupError, TypeError, ValueError or AttributeError out; the base
+        makes the error of it."""
 
     def _auth_headers(self) -> dict[str, str]:
         """Headers that carry the key; none when the key is empty."""
         return {"Authorization": f"Bearer {self.settings.api_key}"} if self.settings.api_key else {}
+
+    def can_show(self, source: str) -> bool:
+        """Whether the model gets to see an image from this source (data URI, bare base64, URL)."""
+        return False
 
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
         """After a 400 with the text `refused`: another payload to send once more, or None."""
@@ -138,16 +142,10 @@ class LlmApiHandler(ABC):
         )
         return normalize_gen_input(fields)
 
-    def _unrecognised(self, body: object) -> LlmText:
-        """For a body that is not understood: raises BackendError `protocol_error` when there is a backup,
-        else logs and gives the empty text."""
-        message = f"the answer is not what {self.settings.endpoint.type} sends"
-        error = BackendError(self.settings.endpoint.name, "protocol_error", message)
-        if self.settings.suppress_retries:
-            raise error
-        keys = ", ".join(map(str, body)) if isinstance(body, dict) else type(body).__name__
-        logger.error("%s (it holds: %.200s); an empty answer is given", error, keys)
-        return LlmText("", finish_reason="stop")
+    def _is_answer(self, data: JsonObject) -> bool:
+        """Whether an event or a body has the form of this backend's answers."""
+        fields = self.answer_fields
+        return not fields or any(isinstance(data.get(name), kind) for name, kind in fields.items())
 
     # The faces
 
@@ -160,8 +158,8 @@ class LlmApiHandler(ABC):
             return None
         if not isinstance(event, dict):
             return None
-        if event.get("error"):
-            error = in_band_error(self.settings.endpoint.name, event, secrets=self.settings.secrets)
+        error = told_failure(self.settings.endpoint, event, secrets=self.settings.secrets)
+        if error is not None:
             return {"token": "", "finish_reason": "error", "error": error_chunk(error)}
         return self._map_event(self._required_event_name or "message", event, StreamState())
 
@@ -170,12 +168,15 @@ class LlmApiHandler(ABC):
         return StreamReader(self, content_type)
 
     def read_whole(self, body: JsonObject) -> LlmText | JsonObject:
-        """A whole body with reasoning split out of its text. A body that is not understood: see
-        `_unrecognised`."""
+        """A whole body with reasoning split out of its text. Raises BackendError `protocol_error` for a body
+        that holds no answer."""
+        settings = self.settings
         try:
+            if not self._is_answer(body):
+                raise LookupError
             answer = self._parse_non_stream_response(body)
-        except (LookupError, TypeError, ValueError, AttributeError):
-            return self._unrecognised(body)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise unrecognised(settings.endpoint, body, secrets=settings.secrets) from error
         splitter = self._reasoning_splitter()
         return answer if splitter is None else _split(answer, splitter)
 

@@ -13,6 +13,19 @@ from Middleware.llmapis.handlers.base.event_mapping import (
     usage_of,
 )
 
+EVENT_TYPES = frozenset(
+    (
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "ping",
+    )
+)
+"""What an answer is made of; events of other types are skipped."""
+
 THOUGHT_BLOCKS = ("thinking", "redacted_thinking")
 
 

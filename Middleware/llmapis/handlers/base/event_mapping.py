@@ -120,6 +120,19 @@ def openai_usage(usage: Any) -> JsonObject | None:
     return standard
 
 
+MILLISECOND_NS = 1_000_000
+
+
+def durations(prompt: Any, completion: Any, unit_ns: int = 1) -> JsonObject:
+    """The backend's own times as `prompt_duration_ns`, `completion_duration_ns`, as far as it told them."""
+    told = (("prompt_duration_ns", prompt), ("completion_duration_ns", completion))
+    return {
+        name: int(value * unit_ns)
+        for name, value in told
+        if type(value) in (int, float) and 0 < value < MAX_COUNT
+    }
+
+
 def count_of(value: Any) -> int | None:
     """A number of tokens; None for what cannot be one (negative, not finite, beyond all sense, no number)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from Middleware.common.types import JsonObject
+from Middleware.llmapis.handlers.base.base_url import koboldcpp_url, ollama_url
 
 _OPENAI_ROUTE = re.compile(r"/(?:chat/completions|completions|embeddings)(?=\?|$)")
 _LATEST = ":latest"
@@ -32,12 +33,12 @@ def openai_models(route: str) -> ModelList:
 
 def ollama_models(base: str) -> ModelList:
     """Of an Ollama server. A name with the tag `latest` may be called without it."""
-    return ModelList(f"{base}/api/tags", _ollama_names)
+    return ModelList(ollama_url(base, "/api/tags"), _ollama_names)
 
 
 def koboldcpp_model(base: str) -> ModelList:
     """Of a KoboldCpp server: the one model that it has loaded."""
-    return ModelList(f"{base}/api/v1/model", lambda body: [str(body["result"])])
+    return ModelList(koboldcpp_url(base, "/api/v1/model"), lambda body: [str(body["result"])])
 
 
 def _openai_names(body: JsonObject) -> list[str]:

@@ -9,17 +9,20 @@ import json
 import logging
 import re
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.request_context import current_request
-from Middleware.common.types import JsonObject
-from Middleware.llmapis.backend_errors import in_band_error, redacted
+from Middleware.common.types import Batch, JsonObject
+from Middleware.llmapis.backend_errors import redacted, told_failure
 from Middleware.llmapis.handlers.base.backend_json import decoded
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.call_log import CallLog
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
+from Middleware.llmapis.handlers.base.stream_reader import StreamReader
+from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
@@ -28,8 +31,12 @@ from Middleware.services.cancellation_service import cancellation_service
 logger = logging.getLogger(__name__)
 
 ABORT_TIMEOUT_S = 2.0
+STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LONG = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,})"')
+
+
+_Result = TypeVar("_Result")
 
 
 class OutgoingCall:
@@ -66,7 +73,7 @@ class OutgoingCall:
         try:
             return self._send(payload)
         except BackendError as error:
-            if error.status != 400:
+            if error.status not in (400, 422):
                 raise
             amended = self._handler._amend_payload(payload, error.message)
             if amended is None:
@@ -74,8 +81,10 @@ class OutgoingCall:
             return self._send(amended)
 
     def whole(self) -> LlmText | JsonObject:
-        """The whole answer. Raises as `body`."""
-        return self._read(self.body())
+        """The whole answer; a backend that streams it all the same is listened to. Raises as `body`."""
+        result = self._at_most_twice(None, self._whole)
+        self.log.usage = result.get("usage") if isinstance(result, dict) else result.usage
+        return result
 
     def body(self, payload: JsonObject | None = None) -> JsonObject:
         """The whole body. One that is broken or unreadable is asked for a second time (unless there is a
@@ -83,45 +92,69 @@ class OutgoingCall:
 
         Raises BackendError, RequestCancelled.
         """
+        return self._at_most_twice(payload, self._object)
+
+    def _at_most_twice(self, payload: JsonObject | None, read: Callable[[Answer], _Result]) -> _Result:
         again = not self._handler.settings.suppress_retries
         while True:
             answer = self.post(payload)
             try:
-                return self._body(answer)
+                return read(answer)
             except BackendError as error:
                 if not again or error.kind not in ("connection_lost", "protocol_error"):
                     raise
                 logger.warning("%s; once more", error)
                 again = False
 
+    def _whole(self, answer: Answer) -> LlmText | JsonObject:
+        """A whole body, or a stream that nobody asked for, joined."""
+        reader = StreamReader(self._handler)
+        batches: list[Batch] = []
+        streams = answer.content_type in STREAM_TYPES
+        data = self._bytes(answer, lambda piece: _heard(reader, piece, batches) if streams else False)
+        body = None if reader.readable else _object_of(data)
+        if body is not None:
+            return self._read(body)
+        if not streams and answer.content_type != "text/html":
+            _heard(reader, bytes(data), batches)
+        if not reader.readable:
+            raise self._no_object(answer, data)
+        return joined(self._handler.settings.endpoint.name, [*batches, reader.finish()])
+
     def _read(self, body: JsonObject) -> LlmText | JsonObject:
         settings = self._handler.settings
-        if body.get("error"):
-            raise in_band_error(settings.endpoint.name, body, secrets=settings.secrets)
-        result = self._handler.read_whole(body)
-        self.log.usage = result.get("usage") if isinstance(result, dict) else result.usage
-        return result
+        failure = told_failure(settings.endpoint, body, secrets=settings.secrets)
+        if failure is not None:
+            raise failure
+        return self._handler.read_whole(body)
 
-    def _body(self, answer: Answer) -> JsonObject:
-        name = self._handler.settings.endpoint.name
+    def _object(self, answer: Answer) -> JsonObject:
+        data = self._bytes(answer, lambda _: False)
+        body = _object_of(data)
+        if body is None:
+            raise self._no_object(answer, data)
+        return body
+
+    def _bytes(self, answer: Answer, enough: Callable[[bytes], bool]) -> bytearray:
+        """The body, or its beginning up to the piece that is `enough`."""
         data = bytearray()
         try:
             for piece in answer.reads():
                 data += piece
                 if len(data) > 4 * MAX_LINE_BYTES:
+                    name = self._handler.settings.endpoint.name
                     raise BackendError(name, "bad_request", "the answer is longer than a whole answer may be")
+                if enough(piece):
+                    break
         finally:
             answer.close()
-        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        try:
-            body = decoded(text)
-        except (ValueError, RecursionError):
-            body = None
-        if not isinstance(body, dict):
-            page = "a web page" if answer.content_type == "text/html" else "no JSON object"
-            shown = redacted(text.strip(), self._handler.settings.secrets)[:200]
-            raise BackendError(name, "protocol_error", f"the answer is {page}: {shown}")
-        return body
+        return data
+
+    def _no_object(self, answer: Answer, data: bytearray) -> BackendError:
+        settings = self._handler.settings
+        page = "a web page" if answer.content_type == "text/html" else "no JSON object"
+        shown = redacted(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
+        return BackendError(settings.endpoint.name, "protocol_error", f"the answer is {page}: {shown}")
 
     def _payload(self) -> JsonObject:
         call = self._call
@@ -186,6 +219,26 @@ class OutgoingCall:
             answer.close()
         except (BackendError, RequestCancelled) as error:
             logger.debug("the backend did not take the abort call: %s", error)
+
+
+def _heard(reader: StreamReader, data: bytes, batches: list[Batch]) -> bool:
+    """Read a piece of a stream. True when it has ended. Raises BackendError where a stream fails; bytes that
+    are no stream at all are no failure yet."""
+    try:
+        batches.append(reader.feed(data))
+    except BackendError as error:
+        if error.kind != "protocol_error" or reader.readable:
+            raise
+    return reader.ended
+
+
+def _object_of(data: bytearray) -> JsonObject | None:
+    """The JSON object that a body is; None for anything else."""
+    try:
+        body = decoded(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
 
 
 def encoded(payload: Any) -> bytes:

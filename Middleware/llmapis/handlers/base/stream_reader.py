@@ -14,7 +14,7 @@ from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Chunk, JsonObject
-from Middleware.llmapis.backend_errors import error_chunk, in_band_error, redacted
+from Middleware.llmapis.backend_errors import error_chunk, redacted, told_failure, unrecognised
 from Middleware.llmapis.handlers.base.backend_json import DECODER, decoded
 from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
@@ -53,10 +53,16 @@ class StreamReader:
         self._marked = False
         self._good = self._bad = self._bad_in_a_row = 0
         self._first: JsonObject | None = None
+        self._strange: JsonObject | None = None
         self._model_told = False
         self._html = content_type == "text/html"
         self._json = content_type == "application/json"
         self._kept: bytearray | None = bytearray() if self._html or self._json else None
+
+    @property
+    def readable(self) -> bool:
+        """Whether any event could be read so far."""
+        return self._good > 0
 
     @property
     def finishing(self) -> bool:
@@ -138,8 +144,8 @@ class StreamReader:
             return False
         if not isinstance(answer, dict):
             return False
-        if answer.get("error"):
-            raise in_band_error(self._endpoint, answer, secrets=self._handler.settings.secrets)
+        if failure := self._told_failure(answer):
+            raise failure
         self._give_whole(_one_dict(self._handler.read_whole(answer)), batch)
         return True
 
@@ -200,12 +206,13 @@ class StreamReader:
                     self._failed(out, self._fault("the stream is not what this backend sends"))
                     return True
                 return False
-        if name == "error" or data.get("error") or data.get("object") == "error":
-            if self._pending is None:
-                secrets = self._handler.settings.secrets
-                self._failed(out, in_band_error(self._endpoint, data, secrets=secrets))
-                return True
-            return False
+        if name == "error" or data.get("error") or data.get("object") == "error" or "base_resp" in data:
+            failure = self._told_failure(data, name)
+            if failure is not None:
+                if self._pending is None:
+                    self._failed(out, failure)
+                    return True
+                return False
         required = self._handler._required_event_name
         if required is None or name == required:
             return self._mapped(name, text, data, out)
@@ -219,10 +226,13 @@ class StreamReader:
         try:
             chunk = self._handler._map_event(name, data, self.state)
         except (LookupError, TypeError, ValueError, AttributeError):
+            self._strange = self._strange or data
             self._count_bad(text)
             return False
         if self.state.ended:
             self._end_mark()
+        if (chunk is None or (not chunk["token"] and len(chunk) == 2)) and not self._handler._is_answer(data):
+            self._strange = self._strange or data
         if chunk is None:
             return False
         if "error" in chunk:
@@ -247,7 +257,8 @@ class StreamReader:
         return out
 
     def _second_look(self, text: str) -> JsonObject | None:
-        """What the short way could not read: the end mark, white space around the JSON, or something bad."""
+        """What the short way could not read: the end mark, white space around the JSON, a sign of life (JSON
+        that is no object), or something bad."""
         text = text.strip()
         if text == END_MARK:
             self._end_mark()
@@ -258,11 +269,9 @@ class StreamReader:
         try:
             data = decoded(text)
         except (ValueError, RecursionError):
-            data = None
-        if isinstance(data, dict):
-            return data
-        self._count_bad(text)
-        return None
+            self._count_bad(text)
+            return None
+        return data if isinstance(data, dict) else None
 
     def _end_mark(self) -> None:
         self._marked = self.ended = True
@@ -313,6 +322,8 @@ class StreamReader:
         """The table "End of stream" of spec 11."""
         final = self._pending
         if final is None:
+            if self._strange is not None and not self.output and not batch:
+                raise self._unrecognised(self._strange)
             final = {"token": "", "finish_reason": "tool_calls" if self.state.saw_tool_calls else "stop"}
             if not self._marked:
                 self._check_plain_end(final)
@@ -350,6 +361,14 @@ class StreamReader:
         self.finish_reason = "error"
         out.append({"token": "", "finish_reason": "error", "error": error_chunk(error)})
         return out
+
+    def _told_failure(self, data: JsonObject, name: str = "") -> BackendError | None:
+        settings = self._handler.settings
+        return told_failure(settings.endpoint, data, name, secrets=settings.secrets)
+
+    def _unrecognised(self, data: JsonObject) -> BackendError:
+        settings = self._handler.settings
+        return unrecognised(settings.endpoint, data, secrets=settings.secrets)
 
     def _chunk_error(self, chunk: Chunk) -> BackendError:
         told = chunk["error"]

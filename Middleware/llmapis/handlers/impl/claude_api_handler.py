@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import (
-    BaseChatCompletionsHandler,
-    joined_url,
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
+from Middleware.llmapis.handlers.base.base_url import joined_url
+from Middleware.llmapis.handlers.base.claude_events import (
+    EVENT_TYPES,
+    THOUGHT_BLOCKS,
+    ClaudeEvents,
+    claude_usage,
 )
-from Middleware.llmapis.handlers.base.claude_events import THOUGHT_BLOCKS, ClaudeEvents, claude_usage
 from Middleware.llmapis.handlers.base.claude_messages import (
     claude_messages,
     claude_tool_choice,
@@ -22,6 +25,7 @@ from Middleware.llmapis.handlers.base.claude_messages import (
     without_prefill,
 )
 from Middleware.llmapis.handlers.base.event_mapping import arguments_text, text_of
+from Middleware.llmapis.handlers.base.image_injection import claude_image
 from Middleware.llmapis.handlers.base.message_building import structured_output_block
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.thinking_replay import thinking_replay
@@ -80,6 +84,9 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
             payload["system"] = system
         return payload
 
+    def can_show(self, source: str) -> bool:
+        return claude_image(source) is not None
+
     def _convert_messages(self, messages: Messages) -> Messages:
         return messages
 
@@ -106,6 +113,9 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
         if "prefill" not in refused.lower() or not has_prefill(payload["messages"]):
             return None
         return {**payload, "messages": without_prefill(payload["messages"])}
+
+    def _is_answer(self, data: JsonObject) -> bool:
+        return text_of(data.get("type")) in EVENT_TYPES or isinstance(data.get("content"), list)
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
         if data.get("type") == "content_block_delta":

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import joined_url
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
+from Middleware.llmapis.handlers.base.base_url import joined_url, ollama_url
 from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models, openai_models
 from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
@@ -73,7 +73,7 @@ class EmbeddingApiHandler(LlmApiHandler):
     def _get_api_endpoint_url(self) -> str:
         if self._is_openai():
             return joined_url(self.base_url, "/v1/embeddings")
-        return f"{self.base_url}/api/embed"
+        return ollama_url(self.base_url, "/api/embed")
 
     def model_list(self) -> ModelList | None:
         url = self._get_api_endpoint_url()

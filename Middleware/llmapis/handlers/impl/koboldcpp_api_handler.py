@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -12,7 +13,9 @@ from Middleware.llmapis.handlers.base.base_completions_handler import (
     flat_images,
     without_begin_token,
 )
+from Middleware.llmapis.handlers.base.base_url import koboldcpp_url
 from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of, usage_of
+from Middleware.llmapis.handlers.base.image_injection import bare_base64
 from Middleware.llmapis.handlers.base.model_lists import ModelList, koboldcpp_model
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
@@ -28,10 +31,14 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
 
     eof_is_end: ClassVar[bool] = True
     _required_event_name: ClassVar[str | None] = "message"
+    answer_fields: ClassVar[Mapping[str, type]] = {"token": str, "finish_reason": str, "results": list}
 
     def _get_api_endpoint_url(self) -> str:
         path = "/api/extra/generate/stream" if self.settings.stream else "/api/v1/generate"
-        return f"{self.base_url}{path}"
+        return koboldcpp_url(self.base_url, path)
+
+    def can_show(self, source: str) -> bool:
+        return bare_base64(source) is not None
 
     def model_list(self) -> ModelList | None:
         return koboldcpp_model(self.base_url)
@@ -39,7 +46,7 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
     def abort_request(self) -> tuple[str, JsonObject] | None:
         """Closing the connection does not stop a prefill or a whole answer. `genkey`: the preset's."""
         key = self.settings.samplers.get("genkey")
-        return f"{self.base_url}/api/extra/abort", {"genkey": key} if key else {}
+        return koboldcpp_url(self.base_url, "/api/extra/abort"), {"genkey": key} if key else {}
 
     def _prepare_payload(
         self,
@@ -73,7 +80,8 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
         return chunk
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
-        result = body["results"][0]
+        results = body["results"]
+        result = results[0] if results else {"text": ""}
         return whole_answer(
             text_of(result["text"]),
             finish=result.get("finish_reason"),

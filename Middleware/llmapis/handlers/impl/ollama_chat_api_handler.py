@@ -7,14 +7,16 @@ from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
+from Middleware.llmapis.handlers.base.base_url import ollama_url
 from Middleware.llmapis.handlers.base.event_mapping import (
     arguments_object,
     arguments_text,
+    durations,
     new_call_id,
     text_of,
     usage_of,
 )
-from Middleware.llmapis.handlers.base.image_injection import bare_images, with_images
+from Middleware.llmapis.handlers.base.image_injection import bare_base64, bare_images, with_images
 from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
 from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
@@ -31,9 +33,13 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
     """`POST {base}/api/chat`, one JSON object a line."""
 
     _iterate_by_lines: ClassVar[bool] = True
+    answer_fields: ClassVar[Mapping[str, type]] = {"message": dict, "done": bool}
 
     def _get_api_endpoint_url(self) -> str:
-        return f"{self.base_url}/api/chat"
+        return ollama_url(self.base_url, "/api/chat")
+
+    def can_show(self, source: str) -> bool:
+        return bare_base64(source) is not None
 
     def model_list(self) -> ModelList | None:
         return ollama_models(self.base_url)
@@ -76,7 +82,7 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
         return chunk
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
-        message = body["message"]
+        message = body.get("message") or {}
         calls = openai_calls(message.get("tool_calls") or [], 0)
         ending: Chunk = {"token": "", "finish_reason": None}
         add_ending(ending, body, called=bool(calls))
@@ -108,7 +114,8 @@ def add_ending(chunk: Chunk, data: JsonObject, *, called: bool) -> None:
     if isinstance(native, str) and native and native != reason:
         chunk["native_finish_reason"] = native
     if (usage := usage_of(data.get("prompt_eval_count"), data.get("eval_count"))) is not None:
-        chunk["usage"] = usage
+        times = durations(data.get("prompt_eval_duration"), data.get("eval_duration"))
+        chunk["usage"] = {**usage, **times}
 
 
 def openai_calls(calls: Any, first_index: int) -> list[JsonObject]:

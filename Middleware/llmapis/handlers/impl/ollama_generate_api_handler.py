@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
+from Middleware.llmapis.handlers.base.base_url import ollama_url
 from Middleware.llmapis.handlers.base.event_mapping import text_of
+from Middleware.llmapis.handlers.base.image_injection import bare_base64
 from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
@@ -20,9 +23,13 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
     """`POST {base}/api/generate`, one JSON object a line."""
 
     _iterate_by_lines: ClassVar[bool] = True
+    answer_fields: ClassVar[Mapping[str, type]] = {"response": str, "done": bool}
 
     def _get_api_endpoint_url(self) -> str:
-        return f"{self.base_url}/api/generate"
+        return ollama_url(self.base_url, "/api/generate")
+
+    def can_show(self, source: str) -> bool:
+        return bare_base64(source) is not None
 
     def model_list(self) -> ModelList | None:
         return ollama_models(self.base_url)
@@ -66,7 +73,7 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
         ending: Chunk = {"token": "", "finish_reason": None}
         add_ending(ending, body, called=False)
         return whole_answer(
-            text_of(body["response"]),
+            text_of(body.get("response")),
             thinking=text_of(body.get("thinking")),
             finish=ending["finish_reason"],
             facts={

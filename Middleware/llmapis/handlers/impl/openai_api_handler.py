@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
+from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import (
-    BaseChatCompletionsHandler,
-    joined_url,
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
+from Middleware.llmapis.handlers.base.base_url import joined_url
+from Middleware.llmapis.handlers.base.event_mapping import (
+    MILLISECOND_NS,
+    count_of,
+    durations,
+    finish_fields,
+    openai_usage,
+    text_of,
+    usage_of,
 )
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage, text_of
+from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
 from Middleware.llmapis.handlers.base.image_injection import content_parts, openai_image, with_images
 from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
 from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
@@ -24,6 +32,7 @@ from Middleware.llmapis.llm_text import LlmText
 
 TEXT_GENERATION_WEBUI = "Text-Generation-WebUI"
 
+_USAGE_REFUSED = re.compile("stream_options|include_usage", re.IGNORECASE)
 _ROUTE = re.compile(r"/chat/completions(?=\?|$)")
 
 
@@ -31,19 +40,27 @@ _ROUTE = re.compile(r"/chat/completions(?=\?|$)")
 class OpenAiApiHandler(BaseChatCompletionsHandler):
     """`POST {base}/v1/chat/completions`, Server-Sent Events."""
 
+    answer_fields: ClassVar[Mapping[str, type]] = {"choices": list}
+
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/chat/completions")
 
     def model_list(self) -> ModelList | None:
         return openai_models(self._get_api_endpoint_url())
 
+    def can_show(self, source: str) -> bool:
+        return openai_image(source) is not None
+
     def _convert_messages(self, messages: Messages) -> Messages:
         return with_images(openai_calls(without_empty_tool_calls(messages)), content_parts(openai_image))
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         payload = super()._payload_head(messages)
-        ask_for_usage(payload, self.settings.endpoint.raw, self.settings.stream)
+        ask_for_usage(payload, self.settings)
         return payload
+
+    def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
+        return without_usage_request(payload, refused)
 
     def abort_request(self) -> tuple[str, JsonObject] | None:
         """Text-Generation-WebUI is told to stop; others stop when the connection closes."""
@@ -60,14 +77,14 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
             return _without_choices(data)
         choice = choices[0]
         delta = choice.get("delta") or {}
-        if len(delta) == 1 and choice.get("finish_reason") is None and not data.get("usage"):
+        if len(delta) == 1 and choice.get("finish_reason") is None and not _has_numbers(data):
             content = delta.get("content")
             if type(content) is str:
                 return {"token": content, "finish_reason": None}
         return _rich_chunk(data, choice, delta)
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
-        choice = body["choices"][0]
+        choice = first_choice(body, {"message": {}})
         message = choice["message"]
         token, thinking, refused = read_message(message)
         return whole_answer(
@@ -76,7 +93,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
             tool_calls=tool_calls_of(message),
             finish=choice.get("finish_reason"),
             facts={
-                "usage": openai_usage(body.get("usage")),
+                "usage": reported_usage(body),
                 "model": body.get("model"),
                 "refusal": refused,
                 "native_finish_reason": text_of(choice.get("native_finish_reason")),
@@ -84,15 +101,53 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
         )
 
 
-def ask_for_usage(payload: JsonObject, endpoint: Mapping[str, Any], stream: bool) -> None:
-    """`stream_options` that ask for a usage chunk, when the endpoint's `requestStreamUsage` wants one."""
-    if stream and endpoint.get("requestStreamUsage") is True:
+def first_choice(body: JsonObject, empty: JsonObject) -> JsonObject:
+    """The choice that counts; `empty` where the list holds none, which is an empty answer."""
+    choices = body["choices"]
+    choice: JsonObject = choices[0] if choices else empty
+    return choice
+
+
+def ask_for_usage(payload: JsonObject, settings: HandlerSettings) -> None:
+    """`stream_options` that ask for a usage chunk: when `requestStreamUsage` wants one, and when the client
+    asked for one and nothing says that this server does not know them."""
+    wanted = settings.endpoint.setting("requestStreamUsage")
+    request = current_request()
+    if wanted is None:
+        wanted = request is not None and request.include_usage
+    if settings.stream and wanted is True:
         payload.setdefault("stream_options", {"include_usage": True})
+
+
+def without_usage_request(payload: JsonObject, refused: str) -> JsonObject | None:
+    """What to send to a server that refuses `stream_options`; None when it refuses something else."""
+    if "stream_options" not in payload or not _USAGE_REFUSED.search(refused):
+        return None
+    return {key: value for key, value in payload.items() if key != "stream_options"}
+
+
+def reported_usage(data: JsonObject) -> JsonObject | None:
+    """The numbers of a chunk or a body: `usage`, and llama.cpp's `timings`, which stand in for it and tell
+    how long it took; None when nothing is told."""
+    usage, timings = openai_usage(data.get("usage")), data.get("timings")
+    if not isinstance(timings, Mapping):
+        return usage
+    cached = count_of(timings.get("cache_n")) or 0
+    read = count_of(timings.get("prompt_n"))
+    usage = usage or usage_of(None if read is None else read + cached, timings.get("predicted_n"))
+    if usage is None:
+        return None
+    times = durations(timings.get("prompt_ms"), timings.get("predicted_ms"), MILLISECOND_NS)
+    return {**usage, **times}
+
+
+def _has_numbers(data: JsonObject) -> bool:
+    return bool(data.get("usage")) or "timings" in data
 
 
 def _without_choices(data: JsonObject) -> Chunk | None:
     """A chunk that says nothing of the answer: usage, or a preamble."""
-    usage = openai_usage(data.get("usage"))
+    usage = reported_usage(data)
     if usage is not None:
         return {"token": "", "finish_reason": None, "usage": usage}
     return None if "choices" in data else {"token": "", "finish_reason": None}
@@ -111,7 +166,7 @@ def _rich_chunk(data: JsonObject, choice: JsonObject, delta: JsonObject) -> Chun
         chunk["tool_calls"] = calls
     if refused:
         chunk["refusal"] = True
-    if (usage := openai_usage(data.get("usage"))) is not None:
+    if (usage := reported_usage(data)) is not None:
         chunk["usage"] = usage
     if chunk["finish_reason"] == "error":
         message = "the backend ended the answer with an error"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import joined_url
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, openai_usage, text_of
+from Middleware.llmapis.handlers.base.base_url import joined_url
+from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of
 from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.base.whole_answer import whole_answer
-from Middleware.llmapis.handlers.impl.openai_api_handler import ask_for_usage
+from Middleware.llmapis.handlers.impl.openai_api_handler import (
+    ask_for_usage,
+    first_choice,
+    reported_usage,
+    without_usage_request,
+)
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
@@ -19,6 +25,8 @@ from Middleware.llmapis.llm_text import LlmText
 @BACKENDS.register("openAIV1Completion")
 class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
     """`POST {base}/v1/completions`, Server-Sent Events."""
+
+    answer_fields: ClassVar[Mapping[str, type]] = {"choices": list}
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/completions")
@@ -42,30 +50,32 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
         }
         if not self.settings.endpoint.raw.get("dontIncludeModel", False):
             payload["model"] = self.settings.model
-        ask_for_usage(payload, self.settings.endpoint.raw, self.settings.stream)
+        ask_for_usage(payload, self.settings)
         return payload
+
+    def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
+        return without_usage_request(payload, refused)
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
         if state.model is None:
             state.model = data.get("model")
         choices = data.get("choices")
-        usage = data.get("usage")
         if not choices:
-            counted = openai_usage(usage)
+            counted = reported_usage(data)
             return None if counted is None else {"token": "", "finish_reason": None, "usage": counted}
         choice = choices[0]
         reason = choice.get("finish_reason")
         chunk: Chunk = {"token": text_of(choice.get("text")), "finish_reason": None}
         if reason is not None:
             chunk.update(finish_fields(reason))  # type: ignore[typeddict-item]
-        if usage and (counted := openai_usage(usage)) is not None:
+        if (counted := reported_usage(data)) is not None:
             chunk["usage"] = counted
         return chunk
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
-        choice = body["choices"][0]
+        choice = first_choice(body, {"text": ""})
         return whole_answer(
             text_of(choice["text"]),
             finish=choice.get("finish_reason"),
-            facts={"usage": openai_usage(body.get("usage")), "model": body.get("model")},
+            facts={"usage": reported_usage(body), "model": body.get("model")},
         )

@@ -145,7 +145,12 @@ def _described(context: ExecutionContext, places: list[int]) -> dict[int, list[D
 def _describe(context: ExecutionContext, place: int, image: str) -> Description:
     if context.is_cancelled():
         raise RequestCancelled
-    config = context.config
+    config, handler = context.config, context.llm_handler
+    if handler is not None and not handler.llm.can_show(image):
+        context.warn(
+            f"endpoint '{handler.llm.endpoint.name}' cannot take an image from this source: {image:.100}"
+        )
+        return Description(FAILED_NOTICE, good=False)
     conversation = [_without_images(message) for message in context.messages]
     authored = config.get("prompt")
     try:

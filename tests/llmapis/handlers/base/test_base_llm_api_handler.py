@@ -106,17 +106,11 @@ class TestOneEvent:
 
 
 class TestWholeBodies:
-    def test_not_understood_without_a_backup(self, caplog):
-        """Keys are named, values are not."""
-        assert handler().read_whole({"secret": "text"}) == ""
-        assert "secret" in caplog.text
-        assert "text" not in caplog.text
-        assert handler()._unrecognised([1]) == ""
-
-    def test_not_understood_with_a_backup(self):
-        """So that it is called."""
-        with pytest.raises(BackendError) as caught:
-            handler(suppress_retries=True).read_whole({})
+    @pytest.mark.parametrize("suppress_retries", [True, False])
+    def test_not_understood(self, suppress_retries):
+        """An error in the backend's words, with and without a backup; never an empty success."""
+        with pytest.raises(BackendError, match="quota used up") as caught:
+            handler(suppress_retries=suppress_retries).read_whole({"message": "quota used up"})
         assert caught.value.kind == "protocol_error"
 
     def test_reasoning_in_a_tool_call_answer(self):

@@ -181,19 +181,16 @@ class TestBodiesThatAreNoStream:
         ("body", "kind"),
         [
             ('{"error":{"message":"m"}}', "stream_error"),
-            ('{"x":1}', ""),
+            ('{"x":1}', "protocol_error"),
             ("[1]", "protocol_error"),
             ("nope", "protocol_error"),
         ],
     )
-    def test_other_json(self, body, kind, caplog):
-        """An error is one; what is not understood is an empty answer when there is no backup."""
-        try:
-            out = dicts(new_reader(content_type="application/json"), body)
-        except BackendError as error:
-            assert error.kind == kind
-        else:
-            assert (kind, out) == ("", [STOP])
+    def test_other_json(self, body, kind):
+        """An error is one, and so is what is not understood."""
+        with pytest.raises(BackendError) as caught:
+            dicts(new_reader(content_type="application/json"), body)
+        assert caught.value.kind == kind
 
     def test_a_body_without_end(self, monkeypatch):
         """Not kept without a bound."""
@@ -209,12 +206,25 @@ class TestFaults:
             new_reader(),
             "data: {oops" + "x" * 500 + "\n\n",
             rig.token("a"),
-            "data: 7\n\n",
+            "data: 7}\n\n",
             "data: \n\n",
             rig.DONE,
         )
         assert out == [*tokens("a"), STOP]
-        assert [len(record.args[1]) for record in caplog.records] == [200, 1]
+        assert [len(record.args[1]) for record in caplog.records] == [200, 2]
+
+    @pytest.mark.parametrize("sign", ["null", "7", '"wait"', "[]", " null "])
+    def test_json_that_is_no_object_is_a_sign_of_life(self, rig, caplog, sign):
+        """However many come, before and in the answer; nobody is warned."""
+        signs = f"data: {sign}\n\n" * 50
+        assert dicts(new_reader(), signs, rig.token("a"), signs, rig.DONE) == [*tokens("a"), STOP]
+        assert caplog.records == []
+
+    def test_signs_of_life_alone_are_no_answer(self, rig):
+        """A body of nothing else is an error."""
+        with pytest.raises(BackendError) as caught:
+            dicts(new_reader(), "data: null\n\n" * 30)
+        assert caught.value.kind == "protocol_error"
 
     def test_a_private_request_shows_nothing(self, rig, caplog):
         """Only that something was skipped."""

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from Middleware.common.errors import BackendError
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.llmapis.handlers.impl.openai_api_handler import reported_usage
 
 TYPE = "openAIChatCompletion"
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -132,11 +134,12 @@ class TestPayload:
         [
             ({"requestStreamUsage": True}, True, {"include_usage": True}),
             ({"requestStreamUsage": True}, False, None),
-            ({}, True, None),
+            ({}, True, {"include_usage": True}),
+            ({"requestStreamUsage": False}, True, None),
         ],
     )
     def test_usage_is_asked_for_on_request(self, payload, endpoint, stream, options):
-        """Some servers refuse the field."""
+        """The endpoint says so, or its API type as a default; some servers refuse the field."""
         assert payload([], endpoint=endpoint, stream=stream).get("stream_options") == options
 
     def test_a_preset_may_ask_for_usage_in_its_own_way(self, payload):
@@ -310,11 +313,76 @@ class TestWhole:
         answer = handler.read_whole({"choices": [{"message": {"content": "<think>a</think>b"}}]})
         assert (answer, answer.thinking) == ("b", "a")
 
-    @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, {"choices": "x"}])
-    def test_what_is_no_answer(self, make_handler, handler, body, caplog):
-        """Empty and logged; an error where a backup can help."""
-        assert handler.read_whole(body) == ""
-        assert "not what" in caplog.text
+    @pytest.mark.parametrize("body", [{}, {"choices": None}, {"choices": [{}]}, {"choices": "x"}])
+    def test_what_is_no_answer(self, handler, body):
+        """Is an error, never an empty success."""
         with pytest.raises(BackendError) as raised:
-            make_handler(TYPE, suppress_retries=True).read_whole(body)
+            handler.read_whole(body)
         assert raised.value.kind == "protocol_error"
+
+    @pytest.mark.parametrize(
+        "body", [{"choices": []}, {"choices": [{"message": {"content": None}, "finish_reason": "stop"}]}]
+    )
+    def test_an_empty_answer(self, handler, body):
+        """Has the right form and no text: it stays one."""
+        answer = handler.read_whole(body)
+        assert (answer, answer.finish_reason) == ("", "stop")
+
+
+TIMINGS = {"cache_n": 30, "prompt_n": 5, "prompt_ms": 20.5, "predicted_n": 7, "predicted_ms": 350.0}
+COUNTED = {
+    "prompt_tokens": 35,
+    "completion_tokens": 7,
+    "total_tokens": 42,
+    "prompt_duration_ns": 20_500_000,
+    "completion_duration_ns": 350_000_000,
+}
+
+
+class TestReportedUsage:
+    def test_timings_count_as_usage(self):
+        """llama.cpp tells its numbers there, whoever asked."""
+        assert reported_usage({"timings": TIMINGS}) == COUNTED
+
+    def test_usage_comes_first(self):
+        """The times are kept beside it."""
+        usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+        told = reported_usage({"usage": usage, "timings": {"predicted_ms": 1}})
+        assert told == {**usage, "completion_duration_ns": 1_000_000}
+
+    @pytest.mark.parametrize("data", [{}, {"timings": 7}, {"timings": {"prompt_ms": 4}}, {"usage": None}])
+    def test_nothing_is_told(self, data):
+        """No numbers are made up."""
+        assert reported_usage(data) is None
+
+    def test_in_a_stream_and_whole(self, handler, read_stream):
+        """The last chunk and the body have them."""
+        choice = {"delta": {"content": "a"}, "finish_reason": "stop"}
+        last = {"choices": [choice], "timings": TIMINGS}
+        events = [f"data: {json.dumps(last)}\n\n".encode(), b"data: [DONE]\n\n"]
+        assert read_stream(handler, events)[-1]["usage"] == COUNTED
+        body = {"choices": [{"message": {"content": "a"}}], "timings": TIMINGS}
+        assert handler.read_whole(body).usage == COUNTED
+
+    def test_the_client_asks_for_usage(self, make_handler):
+        """Where nothing says whether the server knows the field."""
+        handler = make_handler("mlx-lm")
+        assert "stream_options" not in handler._prepare_payload([], None, None)
+        with entered(RequestContext("r", "u", "openai", include_usage=True)):
+            assert handler._prepare_payload([], None, None)["stream_options"] == {"include_usage": True}
+
+    def test_a_server_that_refuses_it_is_asked_without(self, handler):
+        """Only when its words name it."""
+        payload = handler._prepare_payload([], None, None)
+        amended = handler._amend_payload(payload, "Extra inputs: stream_options")
+        assert "stream_options" not in amended
+        assert handler._amend_payload(payload, "bad temperature") is None
+        assert handler._amend_payload({"messages": []}, "stream_options") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"), [("https://h/a.png", True), ("file:///a.png", False), ("nonsense", False)]
+)
+def test_what_can_be_shown(handler, source, shown):
+    """The server fetches addresses itself."""
+    assert handler.can_show(source) is shown

@@ -100,6 +100,20 @@ class TestCalls:
         assert look("ImageProcessor", endpointName="e") == f"a cat{LINE}{FAILED_NOTICE}"
         assert "could not be described" in look.engine.warnings[0]
 
+    def test_an_image_that_the_backend_cannot_see_is_not_described(self, look):
+        """No call goes out without its picture: the model would make something up."""
+        look.facts["llm_handler"] = SimpleNamespace(
+            llm=SimpleNamespace(
+                endpoint=SimpleNamespace(name="eyes", raw={}), can_show=lambda image: image == "cat"
+            )
+        )
+        look.messages = [user("x", "https://h/a.png", "cat")]
+        assert look("ImageProcessor", endpointName="e") == f"{FAILED_NOTICE}{LINE}a cat"
+        assert [seen(call) for call in look.engine.calls] == [{0: ["cat"]}]
+        assert look.engine.warnings == [
+            "endpoint 'eyes' cannot take an image from this source: https://h/a.png"
+        ]
+
     def test_empty_replies_are_left_out(self, look):
         look.engine.reply = lambda call: "" if "dog" in str(call.messages) else "a cat"
         look.messages = [user("x", "dog", "cat")]
@@ -121,7 +135,7 @@ class TestCalls:
     def test_thoughts_of_the_model_are_no_description(self, look):
         endpoint = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
         look.facts["llm_handler"] = SimpleNamespace(
-            llm=SimpleNamespace(endpoint=SimpleNamespace(raw=endpoint))
+            llm=SimpleNamespace(endpoint=SimpleNamespace(raw=endpoint), can_show=lambda image: True)
         )
         look.engine.reply = lambda call: "<think>hm</think>a cat"
         look.messages = [user("x", "cat")]
