@@ -339,6 +339,28 @@ def test_a_wrong_address_is_named(spoken, stream, serve, rig, ask):
     assert caught.value.message == f"nothing here (POST {server.url}{path})"
 
 
+PICTURE, ADDRESS, FILE = "data:image/png;base64,iVBORw0KGgo=", "https://h/a.png", "file:///a.png"
+
+
+@pytest.mark.parametrize(
+    ("spoken", "shown"),
+    [
+        (OpenAi(), [True, True, False]),
+        (Completions(), [False, False, False]),
+        (OllamaChat(), [True, False, False]),
+        (OllamaGenerate(), [True, False, False]),
+        (Kobold(), [True, False, False]),
+        (Claude(), [True, True, False]),
+    ],
+    ids=lambda value: getattr(value, "api_type", ""),
+)
+def test_which_images_the_model_gets_to_see(spoken, shown, configs):
+    """Data everywhere but in plain completions; addresses where the server fetches them; files nowhere."""
+    configs.endpoint("E", "http://h", spoken.api_type)
+    service = LlmApiService("E", None, 99, **configs.given())
+    assert [service.can_show(PICTURE), service.can_show(ADDRESS), service.can_show(FILE)] == shown
+
+
 SAID = "you sent sk-secret and az-secret"
 
 

@@ -106,8 +106,9 @@ class LlmApiHandler(ABC):
         return {"Authorization": f"Bearer {self.settings.api_key}"} if self.settings.api_key else {}
 
     def can_show(self, source: str) -> bool:
-        """Whether the model gets to see an image from this source (data URI, bare base64, URL)."""
-        return False
+        """Whether the model gets to see an image from this source (data URI, bare base64, URL). Said by every
+        backend that leaves some of them out."""
+        return True
 
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
         """After a 400 with the text `refused`: another payload to send once more, or None."""

@@ -31,6 +31,10 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/completions")
 
+    def can_show(self, source: str) -> bool:
+        """Images are not sent at all."""
+        return False
+
     def model_list(self) -> ModelList | None:
         return openai_models(self._get_api_endpoint_url())
 
