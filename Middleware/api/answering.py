@@ -97,18 +97,25 @@ class _Lead:
         self._abandoned: Callable[[], None] | None = None
 
     def begin(self) -> None:
-        _threads.run(lambda: self._job.context.run(self._pull))
+        _threads.run(self._work)
+
+    def _work(self) -> None:
+        """Pull inside the request's context and hand over outside of it: a context takes one thread at a
+        time, and whoever is told enters it at once."""
+        try:
+            self._job.context.run(self._pull)
+        except BaseException as error:  # nobody else could tell the one who waits
+            self.failure = error
+        self._hand_over()
 
     def _pull(self) -> None:
         try:
             self.batches = self._job.open()
-            for batch in self.batches:
-                if batch:
-                    self.first = batch
-                    break
-        except Exception as error:
-            self.failure = error
-        self._job.request.setup_done()
+            self.first = next(filter(None, self.batches), None)
+        finally:
+            self._job.request.setup_done()
+
+    def _hand_over(self) -> None:
         with self._lock:
             self._handed_over = True
             abandoned = self._abandoned

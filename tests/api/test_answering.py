@@ -259,6 +259,44 @@ class TestStream:
         assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
 
 
+class _SlowEvent(threading.Event):
+    """The thread that sets it is stopped by the system right behind that."""
+
+    def set(self):
+        super().set()
+        time.sleep(0.05)
+
+
+class TestHandOver:
+    """The run goes from the thread that began it to the server's own, however late the first one goes on."""
+
+    @pytest.fixture(autouse=True)
+    def _slow(self, monkeypatch):
+        monkeypatch.setattr(answering.threading, "Event", _SlowEvent)
+
+    def test_to_the_servers_thread(self, case, read_sse):
+        """The server's thread enters the request's context at once, and nobody is in it any more."""
+        run = Run([chunk("a")], [chunk("b")], [chunk("", "stop")])
+        assert read_sse(streamed(case(run)))[-1] == "[DONE]"
+        assert run.ended.wait(10)
+
+    def test_to_the_one_who_gives_up(self, case):
+        """A client that leaves at that moment: the run is closed in its context, in one thread."""
+        run = Run([chunk("a")], [chunk("b")])
+        body = AnswerStream(case(run).job)
+        body.wait_for_output()
+        body.close()
+        assert run.ended.wait(10)
+        assert run.closed
+
+    def test_of_what_no_handler_expects(self, case):
+        """Even an exit inside the run reaches the one who waits."""
+        body = AnswerStream(case(Run(SystemExit("odd"))).job)
+        with pytest.raises(SystemExit):
+            body.wait_for_output()
+        body.close()
+
+
 class TestHeartbeats:
     @pytest.fixture(autouse=True)
     def _quick(self, monkeypatch):
