@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from Middleware.cleaning.markdown_code import MarkdownCode
 from Middleware.cleaning.stage import Findings
 
 ANYWHERE = 1 << 62
@@ -30,7 +31,7 @@ class BlockRule:
     `opening`: None when the text begins inside a block. `last_start`: index of the last character of the
     text at which the opening tag counts. `once`: only one block is ever removed. `keep`: a block that never
     closes is text. The patterns are those of `matching.py`; `opening_width` is the most characters that
-    `opening` can match.
+    `opening` can match. `code_is_text`: an opening tag in Markdown code opens nothing.
     """
 
     opening: re.Pattern[str] | None
@@ -39,6 +40,7 @@ class BlockRule:
     once: bool = True
     last_start: int = ANYWHERE
     opening_width: int = 0
+    code_is_text: bool = False
 
 
 class BlockRemover:
@@ -47,6 +49,7 @@ class BlockRemover:
     def __init__(self, rule: BlockRule, findings: Findings) -> None:
         self._rule, self._findings = rule, findings
         self._find_opening, self._find_closing = (rule.opening or _NEVER).search, rule.closing.search
+        self._code = MarkdownCode() if rule.code_is_text else None
         self._inside = rule.opening is None
         self._opening_text = ""
         self._kept: list[str] = []  # the open block so far
@@ -90,7 +93,7 @@ class BlockRemover:
         Gives where its inside begins, or None when the text is used up.
         """
         last = self._rule.last_start - self._seen
-        found = self._find_opening(text, position, last + self._rule.opening_width)
+        found = self._opening_from(text, position, last + self._rule.opening_width)
         if found is None or found.start() > last:
             released.append(text[position:])
             self._seen += len(text)
@@ -103,6 +106,19 @@ class BlockRemover:
             return None
         self._inside, self._opening_text = True, found.group()
         return found.end()
+
+    def _opening_from(self, text: str, position: int, limit: int) -> re.Match[str] | None:
+        """The next opening tag, or tail that may become one, that does not stand in code."""
+        if self._code is None:
+            return self._find_opening(text, position, limit)
+        while found := self._find_opening(text, position, limit):
+            self._code.feed(text[position : found.start()])
+            if not self._code.is_open:
+                return found
+            self._code.feed(found.group())
+            position = found.end()
+        self._code.feed(text[position:])
+        return None
 
     def _through_block(self, text: str, position: int) -> int | None:
         """Take the thought.

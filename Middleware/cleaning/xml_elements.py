@@ -111,13 +111,16 @@ class PairedElements:
         return end
 
     def _in_attributes(self, text: str, position: int, out: Pieces) -> int:
+        """Hold the attributes. A tag that ends in `/>` opens nothing: it goes out at once."""
         end = text.find(">", position) + 1
-        if end:
+        closes_itself = text[end - 2] == "/" if end > position + 1 else self._held[-1].endswith("/")
+        self._held.append(text[position : end or len(text)])
+        if end and closes_itself:
+            out.append("".join(self._held))
+            self._held = []
+        elif end:
             self._step = self._in_body
-        else:
-            end = len(text)
-        self._held.append(text[position:end])
-        return end
+        return end or len(text)
 
     def _in_body(self, text: str, position: int, out: Pieces) -> int:
         """Look for the closing tag.
@@ -168,6 +171,8 @@ class PairedElements:
                 bracket = text.find(">", opening.end())
             if bracket < 0:
                 break
+            if text[bracket - 1] == "/":
+                continue
             while waiting and waiting[-1].start() < bracket:
                 waiting.pop()
             if waiting:

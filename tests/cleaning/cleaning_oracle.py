@@ -46,21 +46,39 @@ def _by_names(text: str, names: list[str], keep: bool) -> tuple[str, list[str]]:
                 return found
         return None
 
-    out, thoughts, position = "", [], 0
-    while start := search(opening, position):
-        inside = start.end(1)
+    out, thoughts, position, searched = "", [], 0, 0
+    while start := search(opening, searched):
+        inside = searched = start.end(1)
+        if _in_code(out + text[position : start.start()]):
+            continue
         end = search(closing, inside)
         out += text[position : start.start()]
         if not end:
             return out + (text[start.start() :] if keep else ""), thoughts
         thoughts.append(text[inside : end.start()])
-        position = end.end(1)
+        position = searched = end.end(1)
     return out + text[position:], thoughts
+
+
+def _in_code(visible: str) -> bool:
+    """Whether Markdown code is open at the end of `visible`."""
+    *lines, last = visible.split("\n")
+    fence = ""
+    for line in lines:
+        line = line.removesuffix("\r")
+        if not fence:
+            opened = re.match(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})", line, re.DOTALL)
+            fence = opened[1] if opened else ""
+        elif re.match(rf" {{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*\Z", line):
+            fence = ""
+    if fence or re.match(" {0,3}~~~", last):
+        return True
+    return len(re.findall("`+", last)) % 2 == 1
 
 
 def inline_xml(text: str, tags: str | list[str], collapse: bool) -> str:
     name = NAME if tags == "*" else "|".join(re.escape(tag) for tag in tags) or "(?!)"
-    text = re.sub(rf"<({name})(?:\s[^>]*)?>.*?</\1>", GAP, text, flags=re.DOTALL)
+    text = re.sub(rf"<({name})(?:\s[^>]*)?(?<!/)>.*?</\1>", GAP, text, flags=re.DOTALL)
     text = re.sub(rf"<(?:{name})(?:\s[^>]*)?/>", GAP, text)
     if collapse:
         return " ".join(text.split())

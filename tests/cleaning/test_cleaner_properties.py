@@ -14,6 +14,7 @@ MORSELS = [
     "</ thinking\n>", "<thinking>", "<a>", "</a>", "<a b='c'>", "<b/>", "<b />", "<b>", "</b>", "<note>", "</note>", "<note/>",
     "Bot:", "Bo", "AB", "Assistant:", "Assis", "[Sent less than a minute ago]", "[Sent", "Roland:", "Anna:", "İ", "ſ", "K",
     "aab", "ccd", " " * 70, "word " * 25, "***",
+    "`", "``", "```", "```\n", "\n```", "\n```\r\n", "~~~", "\n~~~~\n", "   ", "`<think>`", "\r",
 ]  # fmt: skip
 TEXTS = st.lists(
     st.sampled_from(MORSELS) | st.characters(codec="utf-8", exclude_characters="\x1e"), max_size=14

@@ -18,6 +18,5 @@ def thinking_names(inputs: Inputs) -> Stage | None:
         return None
     inputs.findings.cut_after = re.compile(">")
     keep = endpoint.get("whenEndThinkTagMissing") == "keep"
-    return BlockRemover(
-        BlockRule(opening_tag(names), closing_tag(names), keep=keep, once=False), inputs.findings
-    )
+    block = BlockRule(opening_tag(names), closing_tag(names), keep=keep, once=False, code_is_text=True)
+    return BlockRemover(block, inputs.findings)

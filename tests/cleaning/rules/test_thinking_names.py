@@ -22,6 +22,10 @@ SITUATIONS = [  # id, endpoint, answer, what the user sees
     ("no nesting", NAMES, "<think>a<think>b</think>c</think>", "c</think>"),
     ("never closed goes", NAMES, "x<think>a", "x"),
     ("never closed stays", {**NAMES, "whenEndThinkTagMissing": "keep"}, "x< THINK>a</thi", "x< THINK>a</thi"),
+    ("a tag in a code span", NAMES, "Write `<think>`, end it.", "Write `<think>`, end it."),
+    ("a tag in a fence", NAMES, "~~~\n<think>a\n~~~\n<think>b</think>c", "~~~\n<think>a\n~~~\nc"),
+    ("a tag behind a span", NAMES, "`a` <think>b</think>c", "`a` c"),
+    ("a span around a block", NAMES, "<think>a</think>`b`<think>c</think>d", "`b`d"),
     ("no tag", NAMES, "a << b, List<int>, x <think y", "a << b, List<int>, x <think y"),
     ("a stray end is text", NAMES, "a</think>b", "a</think>b"),
     ("a second chance", NAMES, "<<think>a</</think>b", "<b"),
@@ -47,3 +51,14 @@ def test_what_is_no_tag_leaves_as_soon_as_that_is_known():
     cleaner = ResponseCleaner(NAMES, {})
 
     assert [cleaner.feed(text) for text in ("a <", "th", "x", "< ", "b")] == ["a ", "", "<thx", "", "< b"]
+
+
+def test_what_may_be_a_tag_is_not_held_in_code():
+    cleaner = ResponseCleaner(NAMES, {})
+
+    assert [cleaner.feed(chunk) for chunk in ("a `<", "thi", "nk>` <thi", "nk>")] == [
+        "a `<",
+        "thi",
+        "nk>` ",
+        "",
+    ]
