@@ -163,7 +163,7 @@ class StreamingResponseHandler:
         cleaner = self._cleaner
         if cleaner.passes_through:
             self._say(text, out)
-        elif self._route.waits_for_text:
+        elif self._route.keeps_order:
             for thought, cleaned in cleaner.feed_in_order(text):
                 self._route.think(thought, out)
                 self._say(cleaned, out)

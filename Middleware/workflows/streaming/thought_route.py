@@ -1,5 +1,5 @@
-"""Where the thoughts of an answer go: nowhere, into a field of their own, or into the text before the
-answer.
+"""Where the thoughts of an answer go: nowhere, into a field of their own, or into the text where
+they came.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ class ThoughtRoute:
         self._opening = endpoint_config.get("startThinkTag") or OPENING
         self._closing = endpoint_config.get("endThinkTag") or CLOSING
         self._open = False
-        self._text_begun = False
 
     @property
-    def waits_for_text(self) -> bool:
-        """The order of thoughts and text matters until the text has begun."""
-        return self._inline and not self._text_begun
+    def keeps_order(self) -> bool:
+        """Thoughts stand in the text: they must come in order with it."""
+        return self._inline
 
     def think(self, thought: str, out: Batch) -> None:
         """Send a thought.
 
-        Inline: its tag is opened by the first, and what comes after the text has begun is dropped.
+        Inline: the first opens a tag, and so does the first behind a text.
         """
         if not thought:
             return
         if self._field:
             out.append({"token": "", "finish_reason": None, "thinking": thought})
-        elif self._inline and not self._text_begun:
+        elif self._inline:
             out.append({"token": thought if self._open else self._opening + thought, "finish_reason": None})
             self._open = True
 
@@ -48,7 +47,6 @@ class ThoughtRoute:
         """What stands before a text that goes out now, or before the end: the closing tag of thoughts that
         are open.
         """
-        self._text_begun = True
         if not self._open:
             return ""
         self._open = False

@@ -20,6 +20,14 @@ from Middleware.workflows.streaming.response_handler import (
 
 THINK = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
 INLINE = {**THINK, "reasoningOutput": "inline"}
+NAMED_INLINE = {**INLINE, "thinkTagNames": ["think"]}
+ROUTED_INLINE = [
+    INLINE,
+    NAMED_INLINE,
+    {**NAMED_INLINE, "stripInlineXmlTags": True},
+    {**NAMED_INLINE, "stripInlineXmlTags": {"tags": "*", "collapseWhitespace": False}},
+    {**NAMED_INLINE, "trimBeginningAndEndLineBreaks": True},
+]
 FIELD = {**THINK, "reasoningOutput": "field"}
 REQUEST = RequestContext("r-1", "anna", "openaichatcompletion")
 CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "Find_It", "arguments": "{}"}}
@@ -39,6 +47,11 @@ def call(*calls, token=""):
 
 def end(reason="stop", **facts):
     return {"token": "", "finish_reason": reason, **facts}
+
+
+def said(batches):
+    """All text that went out."""
+    return "".join(part for batch in batches for part in batch if isinstance(part, str))
 
 
 def short(chunk):
@@ -265,13 +278,49 @@ class TestThoughts:
     @pytest.mark.parametrize(
         "batches", [["a<think>x</think>b"], list("a<think>x</think>b")], ids=["whole", "characters"]
     )
-    def test_inline_drops_what_comes_after_the_text_has_begun(self, batches):
+    def test_inline_thoughts_behind_text_stand_where_they_came(self, batches):
         handler = StreamingResponseHandler(INLINE, {})
 
         out = cleaned(handler, *[[text(token)] for token in batches])
 
-        assert "".join(part for batch in out for part in batch if isinstance(part, str)) == "ab"
-        assert handler.thoughts == ["x"]
+        assert (
+            "".join(part for batch in out for part in batch if isinstance(part, str)) == "a<think>x</think>b"
+        )
+        assert (handler.full_response_text, handler.thoughts) == ("ab", ["x"])
+
+    def test_inline_thoughts_beside_text_open_a_block_each_time(self):
+        handler = StreamingResponseHandler({"reasoningOutput": "inline"}, {})
+
+        out = cleaned(handler, [thought("p"), text("a")], [thought("q")], [text("b"), thought("r"), end()])
+
+        assert out == [
+            ["<think>\np", "\n</think>\n\na"],
+            ["<think>\nq"],
+            ["\n</think>\n\nb", "<think>\nr", "\n</think>\n\n", ("end", "stop")],
+        ]
+        assert (handler.full_response_text, handler.thoughts) == ("ab", ["p", "q", "r"])
+
+    @given(
+        st.lists(
+            st.sampled_from([*"ab <>\n:`", "<think>", "</think>", "<b>", "</b>", "<b/>", "Sure!"]),
+            max_size=12,
+        ),
+        st.lists(st.integers(0, 60), max_size=6),
+        st.sampled_from(ROUTED_INLINE),
+    )
+    def test_inline_is_the_same_however_the_text_is_cut(self, morsels, places, endpoint):
+        whole = "".join(morsels)
+        edges = [0, *sorted(place % (len(whole) + 1) for place in places), len(whole)]
+        node = {"removeCustomTextFromResponseStart": True, "responseStartTextToRemove": "Sure!"}
+
+        at_once = cleaned(StreamingResponseHandler(endpoint, node), [text(whole), end()])
+        in_pieces = cleaned(
+            StreamingResponseHandler(endpoint, node),
+            *[[text(whole[a:b])] for a, b in pairwise(edges)],
+            [end()],
+        )
+
+        assert said(in_pieces) == said(at_once)
 
     def test_inline_text_that_is_still_held_has_not_begun(self):
         node = {"removeCustomTextFromResponseStart": True, "responseStartTextToRemove": "Sure!"}

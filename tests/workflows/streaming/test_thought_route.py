@@ -37,21 +37,27 @@ def test_no_thought_opens_no_tag():
     assert sent("inline", {}) == ([], "")
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("inline", []), ("field", ["late"])])
-def test_a_thought_after_the_text_has_begun(mode, expected):
-    """Inline thoughts stand before the answer or nowhere."""
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("drop", []), ("inline", ["<think>\nlate"]), ("field", ["late"])]
+)
+def test_a_thought_behind_a_text(mode, expected):
+    """Inline it opens a further tag."""
     route, out = ThoughtRoute(mode, {}), []
-
+    route.think("early", [])
     route.before_text()
+
     route.think("late", out)
 
-    assert [chunk["thinking"] for chunk in out] == expected
+    assert [chunk.get("thinking") or chunk["token"] for chunk in out] == expected
 
 
-def test_order_matters_only_inline_and_before_the_text():
-    inline, field = ThoughtRoute("inline", {}), ThoughtRoute("field", {})
+def test_a_tag_that_was_closed_is_not_closed_again():
+    route = ThoughtRoute("inline", {})
+    route.think("a", [])
 
-    before = inline.waits_for_text
-    inline.before_text()
+    assert (route.before_text(), route.before_text()) == ("\n</think>\n\n", "")
 
-    assert (before, inline.waits_for_text, field.waits_for_text) == (True, False, False)
+
+@pytest.mark.parametrize(("mode", "kept"), [("drop", False), ("field", False), ("inline", True)])
+def test_order_with_the_text_matters_only_inline(mode, kept):
+    assert ThoughtRoute(mode, {}).keeps_order is kept
