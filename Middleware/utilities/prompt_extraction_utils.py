@@ -12,7 +12,8 @@ from Middleware.common.types import Message, Messages
 from Middleware.config.paths import is_flat_name
 from Middleware.utilities.text_utils import estimate_message_tokens
 
-_DISCUSSION_TAG = re.compile(r"\[DiscussionId\](.*?)\[/DiscussionId\]")
+_DISCUSSION_TAG = re.compile(r"\[DiscussionId\](?:(.*?)\[/DiscussionId\]|.*+)")
+"""A tag that its line does not close takes the rest of the line (no group): nothing is searched twice."""
 
 
 def leading_system_count(messages: Messages) -> int:
@@ -93,15 +94,20 @@ def last_messages(messages: Messages, count: int, *, drop_all_system: bool = Fal
 def discussion_id(messages: Messages) -> str | None:
     """Id of the first discussion tag; None: no tag, empty, or not a flat name. Source: workflows.md 3.3."""
     for message in messages:
-        found = _DISCUSSION_TAG.search(message["content"])
-        if found:
-            return found[1] if is_flat_name(found[1]) else None
+        tags = _DISCUSSION_TAG.finditer(message["content"])
+        found = next((tag[1] for tag in tags if tag[1] is not None), None)
+        if found is not None:
+            return found if is_flat_name(found) else None
     return None
 
 
 def without_discussion_tags(text: str) -> str:
     """`text` without any `[DiscussionId]...[/DiscussionId]`."""
-    return _DISCUSSION_TAG.sub("", text) if "[DiscussionId]" in text else text
+    return (
+        _DISCUSSION_TAG.sub(lambda tag: tag[0] if tag[1] is None else "", text)
+        if "[DiscussionId]" in text
+        else text
+    )
 
 
 def text_between(text: str, opening: str, closing: str) -> str | None:

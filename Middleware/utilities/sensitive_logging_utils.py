@@ -43,20 +43,22 @@ SECRET_KEYS = frozenset(
         "token",
     }
 )
-_BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;]+")
+# Each pattern starts at a literal and never gives back what it took, or the time would grow with the square
+# of a long prompt's length.
+_BEARER = re.compile(r"(?i)\b(bearer\s++)[^\s'\",;]++")
 _HINTS = (
     *("key", "secret", "auth", "passw", "pwd", "bearer", "@", "aiza"),
     *(f"{start}{mark}" for start in ("sk", "pk", "rk", "xai", "gsk", "hf", "ghp") for mark in "-_"),
 )
-_TOKEN = re.compile(r"token['\"]?\s*[:=]")
+_TOKEN = re.compile(r"token['\"]?\s*+[:=]")
 """A text without any of these needs no closer look."""
-_URL_PASSWORD = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"]*:)[^\s/@'\"]+(@)")
+_URL_PASSWORD = re.compile(r"((?<=[a-zA-Z0-9+.-])://[^\s/:@'\"]*+:)[^\s/@'\"]++(@)")
 _NAMED = re.compile(
-    r"(?i)(['\"]?\b(?:x-)?(?:" + "|".join(sorted(SECRET_KEYS)).replace("_", "[_-]?") + r")['\"]?\s*[:=]\s*)"
-    r"(['\"]?)(?!bearer\b)[^\s'\",;}&]+"
+    r"(?i)(['\"]?\b(?:x-)?(?:" + "|".join(sorted(SECRET_KEYS)).replace("_", "[_-]?") + r")['\"]?\s*+[:=]\s*+)"
+    r"(['\"]?)(?!bearer\b)[^\s'\",;}&]++"
 )
-_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AIza)[-_][A-Za-z0-9_-]{12,}|\bAIza[A-Za-z0-9_-]{20,}")
-_IMAGE = re.compile(r"(data:image/[a-zA-Z0-9.+-]+;base64,)([A-Za-z0-9+/=]{200,})")
+_KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AIza)[-_][A-Za-z0-9_-]{12,}+|\bAIza[A-Za-z0-9_-]{20,}+")
+_IMAGE = re.compile(r"(data:image/[a-zA-Z0-9.+-]++;base64,)([A-Za-z0-9+/=]{200,}+)")
 LONG = 1000
 _END = 100
 _IMAGE_END = 50

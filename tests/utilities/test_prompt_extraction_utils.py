@@ -116,6 +116,7 @@ class TestDiscussionTags:
                 ["[DiscussionId][/DiscussionId]", "[DiscussionId]b[/DiscussionId]"], None, id="empty"
             ),
             pytest.param(["[DiscussionId]a\nb[/DiscussionId]"], None, id="over-two-lines"),
+            pytest.param(["[DiscussionId]\n[DiscussionId]a[/DiscussionId]"], "a", id="behind-an-open-one"),
             pytest.param(["nothing"], None, id="none"),
         ],
     )
@@ -128,6 +129,8 @@ class TestDiscussionTags:
         [
             ("a[DiscussionId]x[/DiscussionId]b[DiscussionId][/DiscussionId]", "ab"),
             ("a[DiscussionId]x", "a[DiscussionId]x"),
+            ("[DiscussionId]x\n[DiscussionId]y[/DiscussionId]", "[DiscussionId]x\n"),
+            ("[DiscussionId]" * 100_000, "[DiscussionId]" * 100_000),
             ("plain", "plain"),
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 
 import pytest
@@ -146,3 +147,35 @@ class TestFilter:
         record = logging.LogRecord("n", 20, "p", 1, "token=hush %s", ("x",), None)
         assert SensitiveFilter().filter(record) and SensitiveFilter().filter(record)
         assert record.getMessage() == f"token={MASK} x"
+
+
+CHARACTERS = "aksxyI09-_.+:/@'\"=,;}& \n?#<"
+MORSELS = [
+    *("x-", "a.", "a-", "sk-", "sk-a", "AIza-", "api-", "api_key ", "token ", "bearer ", "x-token", "auth"),
+    *("://", "a://", "a://b:", "key='", "data:image/", "data:image/a;base64,"),
+]
+
+
+@pytest.fixture
+def enough_time():
+    """Ends a search that is far from linear: its processor time, not the clock's, is limited."""
+
+    def give_up(_signal, _frame):
+        raise AssertionError("not linear")
+
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 20)
+    yield
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of processor time here")
+@pytest.mark.usefixtures("enough_time")
+@pytest.mark.parametrize("before", ["key ", "token=", "bearer ", "a://", "data:image/"])
+@pytest.mark.parametrize("run", [*CHARACTERS, *MORSELS])
+def test_a_long_run_is_looked_at_once(run, before):
+    """Every pattern is linear, whatever a prompt repeats."""
+    text = before + run * (400_000 // len(run))
+
+    assert len(masked(text)) <= 2 * len(text) and len(shortened(text)) < 1000

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 ABORT_TIMEOUT_S = 2.0
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_LONG = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,})"')
+_LONG = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,}+)"')
 
 
 _Result = TypeVar("_Result")

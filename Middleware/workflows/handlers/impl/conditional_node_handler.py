@@ -35,8 +35,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 _STRENGTH = {"OR": 1, "AND": 2}
 
-_OPERAND = r"""('[^']*'|"[^"]*"|[^\s()=!<>]+)"""
-_EQUALITY = re.compile(rf"{_OPERAND}\s*[=!]=\s*{_OPERAND}")
+_OPERAND = r"""('[^']*+'|"[^"]*+"|(?<![^\s()=!<>])[^\s()=!<>]++)"""
+_EQUALITY = re.compile(rf"{_OPERAND}\s*+[=!]=\s*+{_OPERAND}")
 _OUTPUT = re.compile(r"\{agent[0-9]+Output\}")
 _NO_TEXT = re.compile(r"true|false|-?[0-9.]+", re.IGNORECASE)
 
