@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-logger = logging.getLogger(__name__)
+from Middleware.llmapis.harmony import TEXT, THINKING, HarmonySplitter
 
-THINKING, TEXT = "thinking", "text"
+logger = logging.getLogger(__name__)
 
 AUTO_WINDOW = 100
 """`auto` looks for an opening mark that ends within so many characters."""
@@ -19,13 +19,12 @@ AUTO_WINDOW = 100
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A literal in the text. `goes_to`: what comes after it; `kept`: only ends what stands before it."""
+    """A literal in the text. `goes_to`: what comes after it."""
 
     literal: str
     goes_to: str
     closers: tuple[_Mark, ...] = ()
     eats_line_end: bool = False
-    kept: bool = False
 
 
 def _block(opener: str, closer: str, *, eats_line_end: bool = False) -> _Mark:
@@ -36,20 +35,8 @@ _THINK = tuple(_block(f"<{name}>", f"</{name}>") for name in ("think", "thinking
 _MINIMAX = (_block("<|im_start|>thinking", "<|im_end|>", eats_line_end=True),)
 _MISTRAL = (_block("[think]", "[/think]"),)
 
-_HARMONY_CLOSERS = (
-    _Mark("<|end|>", TEXT),
-    _Mark("<|start|>", TEXT, kept=True),
-    _Mark("<|channel|>", TEXT, kept=True),
-)
-_HARMONY_OPENERS = tuple(
-    _Mark(f"{start}<|channel|>{channel}<|message|>", THINKING, _HARMONY_CLOSERS)
-    for channel in ("analysis", "commentary")
-    for start in ("", "<|start|>assistant")
-)
-_HARMONY_ANSWERS = tuple(
-    _Mark(f"{start}<|channel|>final<|message|>", TEXT) for start in ("", "<|start|>assistant")
-)
-_HARMONY = (*_HARMONY_OPENERS, *_HARMONY_ANSWERS, _Mark("<|end|>", TEXT), _Mark("<|return|>", TEXT))
+_HARMONY = tuple(_Mark(f"<|{word}|>", THINKING) for word in ("channel", "start", "message"))
+"""Any of them begins that format, which has a grammar of its own (`harmony.py`)."""
 
 DIALECTS: dict[str, tuple[_Mark, ...]] = {
     "think": _THINK,
@@ -57,12 +44,7 @@ DIALECTS: dict[str, tuple[_Mark, ...]] = {
     "mistral": _MISTRAL,
     "harmony": _HARMONY,
 }
-_FIRST_MARKS = {
-    mark: marks
-    for marks in DIALECTS.values()
-    for mark in marks
-    if mark.goes_to == THINKING or mark in _HARMONY_ANSWERS
-}
+_FIRST_MARKS = {mark: marks for marks in DIALECTS.values() for mark in marks}
 REASONING_PARSERS = ("none", *DIALECTS, "auto")
 
 
@@ -77,12 +59,15 @@ class ReasoningSplitter:
     _held: str = ""
     _passed: int = 0
     _line_end_due: bool = False
+    _harmony: HarmonySplitter | None = None
 
     def __post_init__(self) -> None:
         self._current = self._marks
 
     def feed(self, text: str) -> tuple[str, str]:
         """`(thinking, text)` that `text` decides."""
+        if self._harmony is not None:
+            return self._harmony.feed(text)
         buffer = self._held + text
         self._held = ""
         said: dict[str, list[str]] = {THINKING: [], TEXT: []}
@@ -97,12 +82,18 @@ class ReasoningSplitter:
             if mark is None:
                 self._held = buffer[start:]
                 break
-            position = start if mark.kept else start + len(mark.literal)
+            if mark in _HARMONY:
+                self._harmony = HarmonySplitter()
+                thinking, answer = self._harmony.feed(buffer[start:])
+                return thinking, "".join(said[TEXT]) + answer
+            position = start + len(mark.literal)
             self._enter(mark)
         return "".join(said[THINKING]), "".join(said[TEXT])
 
     def finish(self) -> tuple[str, str]:
         """What was held: half a mark belongs to what it stands in."""
+        if self._harmony is not None:
+            return self._harmony.finish()
         held, self._held = "" if self._line_end_due else self._held, ""
         return (held, "") if self._kind == THINKING else ("", held)
 
@@ -156,10 +147,12 @@ def _next_lead(buffer: str, position: int) -> int:
     return min(angle, bracket)
 
 
-def reasoning_splitter(name: str | None) -> ReasoningSplitter | None:
+def reasoning_splitter(name: str | None) -> ReasoningSplitter | HarmonySplitter | None:
     """The splitter for a `reasoningParser` value; None for `none`, empty, or an unknown name (warned of)."""
     if not name or name == "none":
         return None
+    if name == "harmony":
+        return HarmonySplitter()
     if name == "auto":
         return ReasoningSplitter(tuple(_FIRST_MARKS), _auto=True)
     if name in DIALECTS:

@@ -52,7 +52,15 @@ CASES = [
     pytest.param(
         "harmony", f"<|start|>assistant{ANALYSIS}a<|end|>", "a", "", id="harmony-start-before-analysis"
     ),
-    pytest.param("harmony", "<|channel|>odd", "", "<|channel|>odd", id="harmony-unknown-channel-is-text"),
+    pytest.param("auto", f"x{ANALYSIS}a<|call|>{FINAL}b", "a", "xb", id="auto-harmony-call"),
+    pytest.param(
+        "auto",
+        "<|start|>assistant to=functions.f<|channel|>commentary <|constrain|>json<|message|>{}<|call|>",
+        "{}",
+        "",
+        id="auto-harmony-tool",
+    ),
+    pytest.param("auto", "<think>a</think><|channel|>b", "a", "<|channel|>b", id="auto-think-first"),
     pytest.param("auto", "<think>a</think>b[THINK]c", "a", "b[THINK]c", id="auto-first-mark-decides"),
     pytest.param("auto", "[THINK]a[/THINK]<think>", "a", "<think>", id="auto-mistral"),
     pytest.param("auto", f"{ANALYSIS}a<|end|>{FINAL}b<|return|>", "a", "b", id="auto-harmony"),
