@@ -21,6 +21,7 @@ from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
 from Middleware.api.error_replies import UNSUPPORTED_PATHS, ErrorReply, is_under, reply_to
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.wsgi_replies import log_refusal
 from Middleware.common.errors import ClientRequestError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.fair_gate import FairGate
@@ -80,12 +81,15 @@ def _error_response(error: Exception) -> Response:
     path = request.path
     if isinstance(error, HTTPException):
         reply = _http_reply(error)
+        log_refusal(reply, request.environ)
     else:
         request_id = current_request_id()
         reply = reply_to(error, request_id, privacy=g.get("privacy", False))
         if isinstance(error, RequestCancelled):
             logger.info("request %s was cancelled", request_id)
-        elif not isinstance(error, ClientRequestError):
+        elif isinstance(error, ClientRequestError):
+            log_refusal(reply, request.environ)
+        else:
             log_failure(request_id, error, g.get("request_context"))
     return json_response(reply.body(path), reply.status, reply.headers)
 

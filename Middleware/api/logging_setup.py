@@ -16,7 +16,8 @@ from Middleware.utilities.sensitive_logging_utils import SensitiveFilter
 FILE_NAME = "wilmerai.log"
 MAX_BYTES = 3 * 1024 * 1024
 BACKUPS = 7
-FORMAT = "%(asctime)s %(levelname)s [%(user)s] %(name)s: %(message)s"
+FORMAT = "%(asctime)s %(levelname)s [%(user)s] %(message)s"
+DEBUG_FORMAT = "%(asctime)s %(levelname)s [%(user)s] %(name)s: %(message)s"
 _QUIET = {
     "urllib3": logging.WARNING,
     "waitress": logging.WARNING,
@@ -40,18 +41,32 @@ def configure_logging(level: str, folder: Path | None, users: tuple[str, ...] = 
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if folder is not None:
         handlers.append(_UserFiles(folder, users) if len(users) > 1 else _file(folder))
+    formatter = _EachLineStamped(DEBUG_FORMAT if level == "DEBUG" else FORMAT)
     root = logging.getLogger()
     for old in [handler for handler in root.handlers if getattr(handler, "is_headrace", False)]:
         root.removeHandler(old)
         old.close()
     for handler in handlers:
         handler.addFilter(SensitiveFilter())
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(formatter)
         handler.is_headrace = True  # type: ignore[attr-defined]
         root.addHandler(handler)
     root.setLevel(level)
     for name, least in _QUIET.items():
         logging.getLogger(name).setLevel(max(least, root.level))
+
+
+class _EachLineStamped(logging.Formatter):
+    """Time, level and user stand before each line of a record: no line can pass for another's, and a search
+    for a time or a user finds tracebacks whole.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if "\n" not in text:
+            return text
+        stamp = f"{record.asctime} {record.levelname} [{getattr(record, 'user', 'system')}] | "
+        return text.replace("\n", "\n" + stamp)
 
 
 def _file(folder: Path) -> RotatingFileHandler:

@@ -120,6 +120,34 @@ class TestErrors:
             assert client.post("/v1/chat/completions", json=BODY).status == "499 Client Closed Request"
         assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
 
+    @pytest.mark.parametrize(
+        ("request_of", "told"),
+        [
+            ({"path": "/nothing"}, "404 for 127.0.0.1: GET /nothing: no such route: GET /nothing"),
+            ({"path": "/a%0Ab"}, "404 for 127.0.0.1: GET /a?b: no such route: GET /a?b"),
+            (
+                {"path": "/v1/chat/completions"},
+                "405 for 127.0.0.1: GET /v1/chat/completions: method not allowed",
+            ),
+            ({"path": "/v1/chat/completions", "method": "POST", "json": []}, "400 for 127.0.0.1: POST"),
+            (
+                {"path": "/v1/models", "headers": {"Host": "evil.example"}},
+                "403 for 127.0.0.1: GET /v1/models: host",
+            ),
+            ({"path": "/v1/models/nobody"}, "404 for 127.0.0.1: GET /v1/models/nobody: "),
+        ],
+        ids=["route", "a-line-end-in-the-path", "method", "body", "host", "model"],
+    )
+    def test_a_refusal_leaves_one_warning(self, client, caplog, request_of, told):
+        """With address, path and reason."""
+        caplog.clear()
+
+        client.open(**request_of)
+
+        assert [
+            told in record.getMessage() for record in caplog.records if record.levelname == "WARNING"
+        ] == [True]
+
     def test_what_flask_itself_refuses_is_json_too(self, serve):
         """Such as a body that is too large."""
         app = serve()

@@ -36,7 +36,7 @@ def test_the_console_always(capsys):
     say("token=hush", "mira")
     logging.getLogger("house").debug("silent")
     line = capsys.readouterr().err
-    assert "INFO [mira] house: token=***" in line and "silent" not in line
+    assert "INFO [mira] token=***" in line and "silent" not in line
 
 
 def test_one_file(tmp_path):
@@ -98,3 +98,18 @@ def test_set_up_again_it_replaces_its_own_handlers():
     ours = [h for h in logging.getLogger().handlers if getattr(h, "is_headrace", False)]
     assert len(ours) == 1 and logging.getLogger().level == logging.WARNING
     assert logging.getLogger("urllib3").level == logging.WARNING
+
+
+def test_the_module_stands_only_in_lines_of_the_debug_level(capsys):
+    configure_logging("DEBUG", None)
+    say("one")
+    assert "INFO [system] house: one" in capsys.readouterr().err
+
+
+def test_each_line_of_a_record_carries_its_time_level_and_user(capsys):
+    configure_logging("INFO", None)
+    say("one\ntwo\nthree", "mira")
+    first, second, third = capsys.readouterr().err.splitlines()
+    stamp = first.removesuffix("one")
+    assert stamp.endswith(" INFO [mira] ")
+    assert (second, third) == (f"{stamp}| two", f"{stamp}| three")
