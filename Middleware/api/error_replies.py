@@ -59,6 +59,8 @@ class ErrorReply:
     @property
     def kind(self) -> str:
         """The error's `type` in the OpenAI protocol."""
+        if self.code == "model_not_found":  # what OpenAI itself says of it
+            return "invalid_request_error"
         return _TYPES.get(self.status, "server_error")
 
     def body(self, path: str) -> JsonObject:

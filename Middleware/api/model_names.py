@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from Middleware.common.errors import ClientRequestError, ConfigError
+from Middleware.common.errors import ClientRequestError, ConfigError, NotFound
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import load_user, pointer_user
@@ -58,15 +58,17 @@ def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
 def choose(value: Any, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
     """(user, workflow folder) for a request.
 
-    Raises ClientRequestError when there are users and none is named.
+    Raises NotFound when there are users and the name is none of theirs, ClientRequestError when there is no
+    name.
     """
     user, workflow = parse_model_field(value, snapshot)
     if user is None and is_multi_user():
         users = ", ".join(launch_facts().users)
-        raise ClientRequestError(
+        is_named = isinstance(value, str) and value.strip()
+        raise (NotFound if is_named else ClientRequestError)(
             f"model must name a configured user, as 'user' or 'user:workflow'; users: {users}",
             param="model",
-            code="unknown_user",
+            code="model_not_found" if is_named else None,
         )
     return user or single_user(snapshot), workflow
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from Middleware.api.model_names import advertised_ids, choose, parse_model_field, single_user
-from Middleware.common.errors import ClientRequestError
+from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.config.loader import default_snapshot
 
 SINGLE = [
@@ -41,12 +41,20 @@ def test_several_users(two, value, expected):
 
 def test_several_users_and_none_named(two):
     """18.18: the answer names them."""
-    with pytest.raises(ClientRequestError) as caught:
+    with pytest.raises(NotFound) as caught:
         choose("gpt-4", default_snapshot())
     assert str(caught.value) == (
         "model must name a configured user, as 'user' or 'user:workflow'; users: mira, jo"
     )
-    assert (caught.value.param, caught.value.code) == ("model", "unknown_user")
+    assert (caught.value.param, caught.value.code) == ("model", "model_not_found")
+
+
+@pytest.mark.parametrize("value", [None, "", " ", 7])
+def test_several_users_and_no_name_at_all(two, value):
+    """A request without a model is a wrong one; there is nothing to be found."""
+    with pytest.raises(ClientRequestError) as caught:
+        choose(value, default_snapshot())
+    assert (caught.value.status_hint, caught.value.param, caught.value.code) == (400, "model", None)
 
 
 def test_the_pointer_user_is_read_each_time(configs, facts):

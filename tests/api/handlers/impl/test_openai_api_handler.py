@@ -172,8 +172,9 @@ class TestErrors:
         configs("Users/jo.json", {"port": 5000})
         facts(users=("mira", "jo"))
         answer = client.post("/v1/chat/completions", json={"model": "gpt-4"})
+        assert answer.status_code == 404
         assert stable(answer.text, answer) == (
-            '{"error":{"message":"model must name a configured user, as \'user\' or \'user:workflow\'; users: mira, jo (request R)","type":"invalid_request_error","param":"model","code":"unknown_user"}}'
+            '{"error":{"message":"model must name a configured user, as \'user\' or \'user:workflow\'; users: mira, jo (request R)","type":"invalid_request_error","param":"model","code":"model_not_found"}}'
         )
         assert engine.calls == []
 
