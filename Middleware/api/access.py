@@ -15,7 +15,17 @@ from urllib.parse import urlsplit
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 APP_SCHEMES = frozenset(
-    {"app", "file", "tauri", "vscode-webview", "vscode-file", "chrome-extension", "moz-extension"}
+    {
+        "app",
+        "capacitor",
+        "chrome-extension",
+        "file",
+        "ionic",
+        "moz-extension",
+        "tauri",
+        "vscode-file",
+        "vscode-webview",
+    }
 )
 LOCAL_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
 OPEN_PATHS = frozenset({"/", "/health"})
@@ -25,7 +35,8 @@ OPEN_PATHS = frozenset({"/", "/health"})
 class AccessRules:
     """What the command line said:
 
-    Allowed origins, required keys, and whether the server is bound to loopback.
+    Allowed origins (as browsers send them: `scheme://host[:port]`, lower case), required keys, and whether
+    the server is bound to loopback.
     """
 
     cors_origins: tuple[str, ...] = ()
@@ -34,7 +45,7 @@ class AccessRules:
 
     def allows_origin(self, origin: str, host: str) -> bool:
         """`origin`: value of the header; `host`: value of the `Host` header."""
-        if "*" in self.cors_origins or origin in self.cors_origins:
+        if "*" in self.cors_origins or origin.lower() in self.cors_origins:
             return True
         try:
             parts = urlsplit(origin)
@@ -45,16 +56,18 @@ class AccessRules:
             return True
         if parts.scheme not in ("http", "https") or not name:
             return False
-        return name in LOOPBACK_NAMES or parts.netloc.lower() == host.lower()
+        own = name in LOOPBACK_NAMES or name.endswith(".localhost")
+        return own or parts.netloc.lower() == host.lower()
 
     def allows_host(self, host: str) -> bool:
-        """While bound to loopback only names that cannot be another site's (DNS rebinding).
+        """While bound to loopback only names that cannot be another site's (DNS rebinding), and those of the
+        allowed origins.
 
         None is no name.
         """
         if not self.loopback or not host or "*" in self.cors_origins:
             return True
-        return _is_local(host)
+        return _is_local(host) or _name_of(host) in {_name_of(origin) for origin in self.cors_origins}
 
     def allows_key(self, path: str, key: str | None) -> bool:
         """Without required keys everyone may ask. Compared in constant time."""
@@ -68,14 +81,20 @@ class AccessRules:
 @lru_cache(maxsize=64)
 def _is_local(host: str) -> bool:
     """Claims that the value of a `Host` header names no public site."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
+    name = _name_of(host)
+    if name is None:
         return False
-    name = name.rstrip(".")
     if "." not in name and ":" not in name:
         return True  # no public site has a name of one word; containers and local machines do
     return name in LOOPBACK_NAMES or _is_near(name) or name.endswith(LOCAL_ENDINGS) or name == _own_name()
+
+
+def _name_of(place: str) -> str | None:
+    """The bare name of an origin or of a `Host` header, without a port; None when it has no such form."""
+    try:
+        return (urlsplit(place if "://" in place else f"//{place}").hostname or "").rstrip(".")
+    except ValueError:
+        return None
 
 
 def _is_near(name: str) -> bool:

@@ -58,10 +58,13 @@ class FrontDoor:
     def _check_source(self, environ: dict[str, Any]) -> None:
         host = environ.get("HTTP_HOST", "")
         if not self._rules.allows_host(host):
-            raise Forbidden(f"host {host!r} is not allowed: this server answers local names only")
+            way = f"start with --cors-origin https://{host} to allow it"
+            raise Forbidden(f"host {host!r} is not allowed: this server answers local names only; {way}")
         origin = environ.get("HTTP_ORIGIN")
         if origin is not None and not self._rules.allows_origin(origin, host):
-            raise Forbidden(f"origin {origin!r} is not allowed; --cors-origin allows it")
+            raise Forbidden(
+                f"origin {origin!r} is not allowed; start with --cors-origin {origin} to allow it"
+            )
 
     def _admitted(self, request_id: str, api_key: str | None, environ: dict[str, Any]) -> RequestLife:
         """The request runs from here on:

@@ -173,6 +173,20 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _origin(text: str) -> str:
+    """An origin as browsers send it. Raises ArgumentTypeError."""
+    origin = text.strip().lower()
+    scheme, _, host = origin.partition("://")
+    host = host.rstrip("/")
+    if origin in ("*", "null"):
+        return origin
+    if scheme and host and "/" not in host:
+        return f"{scheme}://{host}"
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no origin; give scheme, name and perhaps port, e.g. https://llm.example.com, or *"
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="server.py", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
@@ -199,7 +213,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--concurrency-level", choices=("wilmer", "endpoint"), default="wilmer")
     add("--threads", type=_at_least(1), default=DEFAULT_THREADS, metavar="N")
     add("--max-queue", type=_at_least(0), default=0, metavar="N", help="requests that may wait; 0: no limit")
-    add("--cors-origin", action="append", default=[], metavar="ORIGIN")
+    add("--cors-origin", action="append", type=_origin, default=[], metavar="ORIGIN")
     add("--require-api-key", action="append", default=[], metavar="KEY")
     add("--log-level", type=str.upper, choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     add("--strict", action="store_true", help="do not start with faulty configuration")

@@ -6,6 +6,7 @@ frontend-api.md 16.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,17 @@ TOOL_SENTENCE = (
 )
 TOOL_ANSWER = '{"tool_calls": []}'
 TASK_HEADER = "X-OpenWebUI-Task"
+TASK_START, TASK_HISTORY = "### Task:", "<chat_history>"
+"""What the text of a background task begins with, and what it holds."""
+
+_KINDS = (  # by what the text asks for, and by the key of the JSON that it wants
+    ("autocompletion", re.compile("autocomplet", re.I)),
+    ("follow-ups", re.compile('"follow_ups"|follow[- ]?up', re.I)),
+    ("query", re.compile(r'"queries"|\bquer(?:y|ies)\b', re.I)),
+    ("tags", re.compile(r'"tags"|\btags\b', re.I)),
+    ("title", re.compile(r'"title"|\btitle\b', re.I)),
+    ("emoji", re.compile("emoji", re.I)),
+)
 
 
 def is_tool_selection(messages: Any, user: UserSettings) -> bool:
@@ -28,17 +40,19 @@ def is_tool_selection(messages: Any, user: UserSettings) -> bool:
 
 
 def task_of(messages: Any, header: str, stream: bool) -> str | None:
-    """The kind of a background task (`unknown` when it is not said), None for an ordinary request.
+    """The kind of a background task (`title`, `tags`, ..., else `unknown`), None for an ordinary request.
 
-    `header`: value of `TASK_HEADER`, or nothing.
+    `header`: value of `TASK_HEADER`, or nothing; what it says is the kind.
     """
     if kind := header.strip():
         return kind
     if stream:
         return None
     last = next((text for role, text in reversed(list(_texts(messages))) if role == "user"), "")
-    is_task = last.lstrip().startswith("### Task:") and "<chat_history>" in last
-    return "unknown" if is_task else None
+    if not last.lstrip().startswith(TASK_START) or TASK_HISTORY not in last:
+        return None
+    asked = last.partition(TASK_HISTORY)[0]
+    return next((kind for kind, words in _KINDS if words.search(asked)), "unknown")
 
 
 def _texts(messages: Any) -> Iterator[tuple[str, str]]:

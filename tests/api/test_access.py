@@ -11,6 +11,7 @@ from Middleware.api.access import AccessRules, api_key_of, idempotency_key_of
 ORIGINS = [
     ("http://localhost:3000", True), ("http://127.0.0.1", True), ("http://[::1]:8080", True), ("http://0.0.0.0:1", True),
     ("app://obsidian.md", True), ("file://", True), ("tauri://localhost", True), ("vscode-webview://x", True),
+    ("capacitor://localhost", True), ("ionic://localhost", True), ("http://tauri.localhost", True),
     ("chrome-extension://abc", True), ("moz-extension://abc", True), ("http://box.lan:5000", True),
     ("https://evil.example", False), ("http://localhost.evil.example", False), ("null", False), ("", False),
     ("http://[broken", False), ("http://box.lan:5001", False),
@@ -39,6 +40,16 @@ def test_an_origin_of_the_command_line(given):
 def test_hosts_while_bound_to_loopback(host, allowed):
     """A name that can be another site's is refused (DNS rebinding)."""
     assert AccessRules().allows_host(host) is allowed
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [("llm.example.com", True), ("LLM.example.com:8443", True), ("llm.example.com.", True), ("example.com", False),
+     ("llm.example.com.evil.example", False), ("[broken", False)],
+)  # fmt: skip
+def test_the_host_of_an_allowed_origin(host, allowed):
+    """Behind a reverse proxy that keeps the outer name; whatever the port."""
+    assert AccessRules(cors_origins=("https://llm.example.com", "null")).allows_host(host) is allowed
 
 
 @pytest.mark.parametrize("rules", [AccessRules(loopback=False), AccessRules(cors_origins=("*",))])

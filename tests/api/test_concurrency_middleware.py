@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from io import BytesIO
 
 import pytest
 
-from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_generation
+from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background, is_generation
 from Middleware.api.request_life import LIFE, RequestLife
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate
@@ -133,3 +134,60 @@ def test_a_full_queue_is_503(answer):
     gate.release()
     waiter.join(5)
     assert answer.status.startswith("503 ")
+
+
+TASK = "### Task:\nGenerate a title.\n<chat_history>\nUSER: hi\n</chat_history>"
+
+
+def posted(path, text=TASK, more=None, header=None):
+    """The environment of a POST with one message."""
+    body = json.dumps({"messages": [{"role": "user", "content": text}], **(more or {})}).encode()
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": path,
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": BytesIO(body),
+    }
+    return environ if header is None else {**environ, "HTTP_X_OPENWEBUI_TASK": header}
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        (posted("/v1/chat/completions"), True),
+        (posted("/chat/completions", more={"stream": False}), True),
+        (posted("/v1/chat/completions", more={"stream": True}), False),
+        (posted("/api/chat"), False),
+        (posted("/api/chat", more={"stream": False}), True),
+        (posted("/v1/completions"), False),
+        (posted("/v1/chat/completions", "hi"), False),
+        (posted("/v1/chat/completions", "what is ### Task: and <chat_history>?"), False),
+        (posted("/v1/chat/completions", "hi", header="title_generation"), True),
+        (posted("/v1/chat/completions", "hi", header=" "), False),
+        ({**posted("/v1/chat/completions"), "CONTENT_LENGTH": "70"}, False),
+        ({"PATH_INFO": "/api/chat"}, False),
+    ],
+)
+def test_what_stands_behind_people(environ, expected):
+    """Open WebUI's own requests, by their header or their shape; a body that is broken is nobody's."""
+    environ.setdefault("wsgi.input", BytesIO())
+    assert is_background(environ) is expected
+
+
+def test_a_title_waits_for_the_chat(answer):
+    """It came first, the slot was free, and still the chat is served first; its body reaches the view."""
+    served = []
+
+    def view(environ, start_response):
+        served.append((environ["PATH_INFO"], len(environ["wsgi.input"].read())))
+        return app(environ, start_response)
+
+    gate = FairGate(1, settle_s=0.2)
+    middleware = ConcurrencyLimitMiddleware(view, gate)
+    title = posted("/v1/chat/completions")
+    thread = threading.Thread(target=lambda: middleware(title, Answer().start).close())
+    thread.start()
+    middleware(posted("/api/chat", "hi"), answer.start).close()
+    thread.join(5)
+    assert [path for path, _ in served] == ["/api/chat", "/v1/chat/completions"]
+    assert served[1][1] == int(title["CONTENT_LENGTH"])

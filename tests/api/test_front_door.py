@@ -53,6 +53,23 @@ class TestOrigins:
         assert answer.status_code == 403 and "evil.example" in answer.json["error"]
         assert answer.headers["X-Request-Id"] in answer.json["error"]
 
+    @pytest.mark.parametrize(
+        ("name", "value", "way"),
+        [
+            ("Host", "llm.example.com", "start with --cors-origin https://llm.example.com to allow it"),
+            (
+                "Origin",
+                "https://ui.example.com",
+                "start with --cors-origin https://ui.example.com to allow it",
+            ),
+        ],
+    )
+    def test_the_sentence_names_the_way_out(self, client, caplog, name, value, way):
+        """The first thing that people behind a reverse proxy meet; in the log as well."""
+        answer = client.get("/v1/models", headers={name: value})
+        assert answer.status_code == 403 and way in answer.json["error"]["message"]
+        assert way in caplog.text
+
     @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/nothing"])
     def test_preflights(self, client, path):
         """204 on every route; the asked headers are echoed."""

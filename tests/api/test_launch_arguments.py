@@ -184,3 +184,26 @@ def test_commands(launch, words, command):
     """Each is a module of `api/commands`."""
     assert launch(*words).command == command
     assert importlib.util.find_spec(f"Middleware.api.commands.{command}") is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ("https://LLM.example.com/", "https://llm.example.com"),
+        ("app://obsidian.md", "app://obsidian.md"),
+        ("http://box:3000", "http://box:3000"),
+        ("*", "*"),
+        ("null", "null"),
+    ],
+)
+def test_origins_are_kept_as_browsers_send_them(given, origin):
+    """A slash at the end and capitals are slips that nobody should have to find."""
+    assert parse(["--cors-origin", given]).rules.access.cors_origins == (origin,)
+
+
+@pytest.mark.parametrize("given", ["llm.example.com", "https://", "https://a/b", ""])
+def test_what_is_no_origin(given, capsys):
+    """It would never match; said at once, with an example."""
+    with pytest.raises(SystemExit):
+        parse(["--cors-origin", given])
+    assert "e.g. https://llm.example.com" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def test_tool_selection(messages, expected):
 @pytest.mark.parametrize(
     ("messages", "header", "stream", "expected"),
     [
-        (said("user", TASK), "", False, "unknown"),
+        (said("user", TASK), "", False, "title"),
         (said("user", TASK), "", True, None),
         (said("user", TASK), "title_generation", True, "title_generation"),
         (said("user", "hi"), " ", False, None),
@@ -51,3 +51,22 @@ def test_tool_selection(messages, expected):
 def test_background_tasks(messages, header, stream, expected):
     """By header, or by the shape of a non-streaming request's last user message."""
     assert task_of(messages, header, stream) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Generate a concise title with an emoji.", "title"),
+        ("Generate 1-3 broad tags for the main themes, and more specific ones.", "tags"),
+        ("Suggest 3-5 relevant follow-up questions.", "follow-ups"),
+        ('Predict useful messages of the user.\n{ "follow_ups": ["...", "..."] }', "follow-ups"),
+        ("Are search queries needed? Give up to three of them.", "query"),
+        ("You are an autocompletion system. Go on with the text.", "autocompletion"),
+        ("Reflect the speaker's face with one emoji.", "emoji"),
+        ("Write a poem.", "unknown"),
+    ],
+)
+def test_kinds_of_tasks(text, kind):
+    """What the text asks for; what the quoted chat says does not count."""
+    task = f"### Task:\n{text}\n<chat_history>\nUSER: a title, tags, an emoji: autocomplete my query\n</chat_history>"
+    assert task_of(said("user", task), "", False) == kind

@@ -141,3 +141,122 @@ def test_the_gate_of_outgoing_calls(level, limit, is_there):
         assert gate is outgoing_gate()
     finally:
         set_launch_facts(before)
+
+
+class TestBehind:
+    """What a front end asks for itself stands behind what people ask (15.3)."""
+
+    @staticmethod
+    def taken(gate, served, name, **asked):
+        def wait():
+            if gate.acquire(timeout=10, **asked):
+                served.append(name)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        return thread
+
+    def test_people_who_come_in_the_first_moment_go_first(self, cancellation):
+        """The chat comes just after the request for its title: nobody runs, and still the title waits."""
+        gate, served = FairGate(1, cancellation=cancellation, settle_s=0.2), []
+        title = self.taken(gate, served, "title", behind=True)
+        waiting(gate, 1)
+        self.taken(gate, served, "chat").join(5)
+        assert served == ["chat"]
+        gate.release()
+        title.join(5)
+        assert served == ["chat", "title"]
+
+    def test_every_chat_that_comes_while_it_waits_goes_first(self, cancellation):
+        """Also one that came later."""
+        gate, served = FairGate(1, cancellation=cancellation, settle_s=0), []
+        gate.acquire()
+        threads = [self.taken(gate, served, "title", behind=True)]
+        waiting(gate, 1)
+        threads.append(self.taken(gate, served, "chat"))
+        waiting(gate, 2)
+        gate.release()
+        threads[1].join(5)
+        assert served == ["chat"]
+        gate.release()
+        threads[0].join(5)
+        assert served == ["chat", "title"]
+
+    def test_it_enters_an_empty_gate_only(self, cancellation):
+        """Of two slots one is free: not for a title while a chat runs."""
+        gate, served = FairGate(2, cancellation=cancellation, settle_s=0), []
+        gate.acquire()
+        title = self.taken(gate, served, "title", behind=True)
+        title.join(0.1)
+        assert served == []
+        gate.release()
+        title.join(5)
+        assert served == ["title"]
+
+    def test_one_at_a_time_in_order(self, cancellation):
+        """Those behind keep their own order."""
+        gate, served = FairGate(2, cancellation=cancellation, settle_s=0), []
+        gate.acquire()
+        first = self.taken(gate, served, "title", behind=True)
+        waiting(gate, 1)
+        second = self.taken(gate, served, "tags", behind=True)
+        waiting(gate, 2)
+        gate.release()
+        first.join(5)
+        assert served == ["title"]
+        gate.release()
+        second.join(5)
+        assert served == ["title", "tags"]
+
+    def test_patience_ends(self, cancellation):
+        """After a while it is an ordinary request: a free slot is enough, and chats that come later wait."""
+        gate, served = FairGate(1, cancellation=cancellation, settle_s=0, patience_s=0.05), []
+        gate.acquire()
+        title = self.taken(gate, served, "title", behind=True)
+        waiting(gate, 1)
+        time.sleep(0.3)
+        chat = self.taken(gate, served, "chat")
+        waiting(gate, 2)
+        gate.release()
+        title.join(5)
+        assert served == ["title"]
+        gate.release()
+        chat.join(5)
+
+    def test_a_free_slot_is_enough_then(self, cancellation):
+        """One of two is taken for ever; the title is served all the same."""
+        gate = FairGate(2, cancellation=cancellation, settle_s=0, patience_s=0.05)
+        gate.acquire()
+        assert gate.acquire(timeout=5, behind=True)
+
+    def test_a_time_limit(self, cancellation):
+        """As for everybody."""
+        gate = FairGate(1, cancellation=cancellation, settle_s=0)
+        gate.acquire()
+        assert not gate.acquire(timeout=0.05, behind=True)
+        assert gate.waiting == 0
+
+    def test_a_cancelled_one_leaves(self, gate, cancellation):
+        """In the first moment, too."""
+        cancellation.begin("r")
+        cancellation_thread = threading.Timer(0.05, cancellation.request_cancellation, ["r"])
+        cancellation_thread.start()
+        with pytest.raises(RequestCancelled):
+            gate.acquire(timeout=10, request_id="r", behind=True)
+        assert gate.waiting == 0
+
+    def test_it_fills_no_queue(self, cancellation):
+        """A chat is not refused because titles wait; a title is when people wait."""
+        gate, served = FairGate(1, 1, cancellation=cancellation, settle_s=0), []
+        gate.acquire()
+        threads = [self.taken(gate, served, "title", behind=True)]
+        waiting(gate, 1)
+        threads.append(self.taken(gate, served, "chat"))
+        waiting(gate, 2)
+        with pytest.raises(ServerBusy):
+            gate.acquire(behind=True)
+        gate.release()
+        threads[1].join(5)
+        gate.release()
+        threads[0].join(5)
+        assert served == ["chat", "title"]
