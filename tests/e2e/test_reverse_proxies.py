@@ -68,7 +68,7 @@ def caddy(folder: Path, upstream: int) -> tuple[list[str], int, int]:
 
 @pytest.fixture(scope="module")
 def server(launch: Callable[..., Server]) -> Server:
-    return launch({"ana": {}}, "--cors-origin", "*", "--concurrency", "0")
+    return launch({"ana": {}}, "--cors-origin", f"https://{NAME}", "--concurrency", "0")
 
 
 @pytest.fixture(scope="module", params=[nginx, caddy], ids=["nginx", "caddy"])
