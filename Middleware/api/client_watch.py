@@ -1,15 +1,19 @@
 """Has the client gone? One answer for every server.
 
-waitress gives a function to ask, gunicorn the socket to peek into; elsewhere only the next write tells. One
-thread asks for all running requests every 50 ms; under gevent its event loop tells, so that a thousand silent
-clients cost nothing. Never reads a byte of what the client sends. Source: frontend-api.md 2.4.
+waitress gives a function to ask, gunicorn the socket to peek into; elsewhere only the next write tells. Where
+bytes that nobody reads yet (a stray line end, the next request) stand before the end of the connection, the
+kernel is asked for it. One thread asks for all running requests every 50 ms; under gevent its event loop
+tells, so that a thousand silent clients cost nothing. Never reads a byte of what the client sends. Source:
+frontend-api.md 2.4.
 """
 
 from __future__ import annotations
 
 import _thread
 import logging
+import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +26,7 @@ IDLE_S = 5.0
 """The watcher's thread ends when there was nothing to watch for so long."""
 
 _PEEK = int(getattr(socket, "MSG_PEEK", 0) | getattr(socket, "MSG_DONTWAIT", 0))
+_ENDED = select.POLLRDHUP | select.POLLHUP | select.POLLERR if hasattr(select, "POLLRDHUP") else 0
 _READABLE = 1
 """What gevent's event loop is asked to wait for."""
 
@@ -130,7 +135,8 @@ def probe_of(environ: dict[str, Any]) -> Probe | None:
     """A function that says whether the client of this request has gone; None when the server gives no way."""
     asked: Probe | None = environ.get("waitress.client_disconnected")
     if asked is not None:
-        return asked
+        channel = getattr(asked, "__self__", None)
+        return lambda: asked() or _half_closed(getattr(channel, "socket", None))
     connection = environ.get("gunicorn.socket")
     return None if connection is None else _peek_of(connection)
 
@@ -140,10 +146,30 @@ def _peek_of(connection: Any) -> Probe:
 
     def gone() -> bool:
         try:
-            return bool(plain.recv(1, _PEEK) == b"")
+            return bool(plain.recv(1, _PEEK) == b"") or _half_closed(plain)
         except (BlockingIOError, InterruptedError, ValueError):  # nothing to read; TLS cannot be peeked into
-            return False
+            return _half_closed(plain)
         except OSError:
             return True
 
     return gone
+
+
+def _half_closed(connection: Any) -> bool:
+    """The client has closed its end, whatever bytes of it are still to be read. False where the kernel
+    cannot tell (Linux can).
+    """
+    if not _ENDED or connection is None:
+        return False
+    try:
+        poll = _poll()
+        poll.register(connection.fileno(), select.POLLRDHUP)
+        return any(event & _ENDED for _, event in poll.poll(0))
+    except (OSError, ValueError):  # closed on our side: the server knows more
+        return False
+
+
+def _poll() -> Any:
+    """The kernel's own poll: gevent puts another into its place, which does not know this event."""
+    monkey = sys.modules.get("gevent.monkey")
+    return select.poll() if monkey is None else monkey.get_original("select", "poll")()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -64,14 +66,74 @@ class TestProbes:
         pair[1].close()
         assert probe_of({"gunicorn.socket": Wrapper()})() is True
 
-    def test_tls_cannot_be_peeked_into(self):
+    def test_tls_cannot_be_peeked_into(self, pair):
         """Then the client counts as there."""
 
         class Tls:
+            fileno = pair[0].fileno
+
             def recv(self, size, flags):
                 raise ValueError("flags not allowed")
 
         assert probe_of({"gunicorn.socket": Tls()})() is False
+
+
+class Channel:
+    """What waitress gives: a bound method of the object that has the socket."""
+
+    def __init__(self, connection):
+        self.socket, self.connected = connection, True
+
+    def check_client_disconnected(self):
+        return not self.connected
+
+
+@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="this kernel does not tell")
+@pytest.mark.parametrize(
+    "environ_of",
+    [
+        lambda connection: {"gunicorn.socket": connection},
+        lambda connection: {"waitress.client_disconnected": Channel(connection).check_client_disconnected},
+    ],
+    ids=["gunicorn", "waitress"],
+)
+class TestUnreadBytes:
+    """Bytes that nobody reads stand before the end of the connection."""
+
+    def test_they_are_not_the_end(self, pair, environ_of):
+        """A stray line end, or the next request."""
+        probe = probe_of(environ_of(pair[0]))
+        pair[1].sendall(b"\r\nGET / HTTP/1.1")
+        assert probe() is False
+
+    def test_the_end_behind_them(self, pair, environ_of):
+        """It is seen at once, and the bytes stay."""
+        probe = probe_of(environ_of(pair[0]))
+        pair[1].sendall(b"\r\nGET / HTTP/1.1")
+        pair[1].close()
+        assert probe() is True
+        assert pair[0].recv(2) == b"\r\n"
+
+    def test_a_tcp_connection(self, environ_of):
+        """Not only a pair of sockets; a half-close is the end as well."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            theirs = socket.create_connection(listener.getsockname())
+            ours, _ = listener.accept()
+        probe = probe_of(environ_of(ours))
+        theirs.sendall(b"\r\n")
+        assert probe() is False
+        theirs.shutdown(socket.SHUT_WR)
+        assert _soon(probe)
+        ours.close()
+        theirs.close()
+
+
+def _soon(probe):
+    """The loopback device takes a moment."""
+    end = time.monotonic() + 5
+    while not (seen := probe()) and time.monotonic() < end:
+        time.sleep(0.001)
+    return seen
 
 
 class TestWatcher:

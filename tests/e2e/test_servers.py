@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -125,6 +126,14 @@ def left_the_backend(call, since):
     return time.monotonic() - since
 
 
+def read_until(response, text):
+    """The first line that holds `text`: signs of life may come before it at any time."""
+    line = response.readline()
+    while line and text not in line:
+        line = response.readline()
+    return line
+
+
 class TestHeartbeats:
     @pytest.mark.parametrize(
         ("path", "is_beat"),
@@ -161,10 +170,27 @@ class TestHangUps:
         backend.on(mark, Reply(["one "] * 3, hangs=True))
         connection = post(server, "/api/chat", {**ask(mark), "stream": True})
         response = connection.getresponse()
-        assert b"one" in response.readline()
+        assert read_until(response, b"one")
         since = time.monotonic()
         hang_up(connection)
         assert left_the_backend(backend.wait_for_call(mark), since) < 3 * SOON_S
+
+    @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="this kernel does not tell")
+    @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+    @pytest.mark.parametrize(
+        "unread", [b"\r\n", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 3], ids=["crlf", "more"]
+    )
+    def test_behind_unread_bytes(self, server, backend, unread, stream):
+        """A stray line end, or further requests, stand before the end of the connection."""
+        mark = f"unread-{server.port}-{len(unread)}-{stream}"
+        backend.on(mark, Reply([], hangs=True))
+        connection = post(server, "/v1/chat/completions", {**ask(mark), "stream": stream})
+        call = backend.wait_for_call(mark)
+        connection.wire.sendall(unread)
+        time.sleep(0.2)
+        since = time.monotonic()
+        connection.close()
+        assert left_the_backend(call, since) < 3 * SOON_S
 
     def test_while_it_waits_for_its_turn(self, gated, backend):
         """It leaves the queue: no node of it ever runs."""
@@ -252,7 +278,7 @@ class TestShutdown:
         mark = f"stop-{own.port}"
         backend.on(mark, Reply(["one "], hangs=True))
         connection, response = own.open_stream("/v1/chat/completions", ask(mark))
-        assert b"role" in response.readline()
+        assert read_until(response, b"role")
         own.process.send_signal(signal.SIGTERM)
         assert response.read().endswith(b"data: [DONE]\n\n")
         assert own.process.wait(10) == 0
