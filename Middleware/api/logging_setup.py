@@ -10,6 +10,7 @@ import sys
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
 
 from Middleware.utilities.sensitive_logging_utils import SensitiveFilter
 
@@ -56,12 +57,27 @@ def configure_logging(level: str, folder: Path | None, users: tuple[str, ...] = 
         logging.getLogger(name).setLevel(max(least, root.level))
 
 
+MOST_LINES = 60
+"""Lines of a traceback. A deep one says the same again and again, and each takes its room in the log."""
+
+
 class _EachLineStamped(logging.Formatter):
     """Time, level and user stand before each line of a record: no line can pass for another's, and a search
     for a time or a user finds tracebacks whole.
     """
 
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).split("\n")
+        if len(lines) <= MOST_LINES:
+            return "\n".join(lines)
+        first = MOST_LINES // 3
+        last = MOST_LINES - first - 1
+        left_out = f"  ... {len(lines) - first - last} lines left out ..."
+        return "\n".join([*lines[:first], left_out, *lines[-last:]])
+
     def format(self, record: logging.LogRecord) -> str:
+        if record.exc_info:
+            record.exc_text = self.formatException(record.exc_info)  # another handler may have left its own
         text = super().format(record)
         if "\n" not in text:
             return text

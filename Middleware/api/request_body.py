@@ -1,6 +1,7 @@
-"""A look at a request's body before the application reads it. WSGI only; parses nothing.
+"""A request's body, read once or looked at before. WSGI only; parses nothing.
 
-Source: PEP 3333 (`wsgi.input`).
+What a server raises here in its own words is told in ours: a client that left, a body in no proper form.
+Source: PEP 3333 (`wsgi.input`), spec frontend-api.md 12.5.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
+from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.wsgi import get_input_stream
+
+from Middleware.common.errors import ClientRequestError, RequestCancelled, Unsupported
 
 _INPUT = "wsgi.input"
 
@@ -34,3 +38,20 @@ def peeked(environ: dict[str, Any]) -> bytes:
         return b""
     environ[_INPUT] = BytesIO(body)
     return body
+
+
+def read_body(environ: dict[str, Any], most_bytes: int | None = None) -> bytes:
+    """The whole body. Raises RequestCancelled when the client leaves in the middle of it, Unsupported for a
+    coding, ClientRequestError when it has no proper form.
+    """
+    coding = environ.get("HTTP_CONTENT_ENCODING", "").strip()
+    if coding.lower() not in ("", "identity"):
+        raise Unsupported(f"a body with Content-Encoding {coding!r} is not read; send it as it is (identity)")
+    try:
+        return get_input_stream(environ, max_content_length=most_bytes).read()
+    except (ClientDisconnected, OSError) as error:
+        raise RequestCancelled("the client left in the middle of its request") from error
+    except HTTPException:
+        raise
+    except Exception as error:  # gunicorn has errors of its own for chunks
+        raise ClientRequestError(f"the body cannot be read: {type(error).__name__}") from error

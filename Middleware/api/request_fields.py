@@ -12,6 +12,9 @@ from typing import Any
 from Middleware.common.errors import ClientRequestError
 from Middleware.common.types import JsonObject
 
+DEEPEST = 200
+"""Levels of lists and objects in a body; no client sends a tenth of it."""
+
 _WORDS = {"true": True, "false": False}
 
 
@@ -25,7 +28,24 @@ def json_body(data: bytes) -> JsonObject:
         raise ClientRequestError(f"the body is not JSON: {_short(error)}") from error
     if not isinstance(body, dict):
         raise ClientRequestError("the body must be a JSON object")
+    if _is_too_deep(body):
+        raise ClientRequestError(f"the body is nested more than {DEEPEST} levels deep")
     return body
+
+
+def _is_too_deep(body: JsonObject) -> bool:
+    """Whoever copies or writes a value recursively is safe behind this."""
+    level: list[Any] = [body]
+    for _ in range(DEEPEST):
+        level = [
+            value
+            for holder in level
+            for value in (holder.values() if isinstance(holder, dict) else holder)
+            if isinstance(value, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _short(error: Exception) -> str:

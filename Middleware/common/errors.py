@@ -7,6 +7,7 @@ MiddlewareError            status_hint 500
         NotFound           404  nothing by that name
         Unauthorized       401  no valid API key
         Forbidden          403  origin or host not allowed
+        Unsupported        415  the body is coded in a way that is not read
     ServerBusy             503  no free slot in time, or the queue is full
     WorkflowError          a node failed (workflow, node number, title, type); its status is that of its cause
     BackendError           502  a backend failed (endpoint name, kind), also a RuntimeError; the kind may name
@@ -69,6 +70,10 @@ class Unauthorized(ClientRequestError):
 
 class Forbidden(ClientRequestError):
     status_hint = 403
+
+
+class Unsupported(ClientRequestError):
+    status_hint = 415
 
 
 class ServerBusy(MiddlewareError):

@@ -238,7 +238,7 @@ def _as_object(arguments: Any) -> JsonObject:
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
     if isinstance(value, dict):
         return value

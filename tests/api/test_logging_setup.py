@@ -113,3 +113,23 @@ def test_each_line_of_a_record_carries_its_time_level_and_user(capsys):
     stamp = first.removesuffix("one")
     assert stamp.endswith(" INFO [mira] ")
     assert (second, third) == (f"{stamp}| two", f"{stamp}| three")
+
+
+def test_a_traceback_has_at_most_sixty_lines(capsys):
+    """A deep one says the same again and again; its beginning and its end say where and what."""
+    configure_logging("INFO", None)
+    deep = (
+        "def go(n):\n"
+        + "".join(f"    if n == {n}:\n        return go({n + 1})\n" for n in range(200))
+        + "    raise KeyError('end')\n"
+    )
+    scope = {}
+    exec(deep, scope)
+    try:
+        scope["go"](0)
+    except KeyError:
+        logging.getLogger("house").exception("it failed")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 + 60
+    assert "Traceback" in lines[1] and lines[-1].endswith("KeyError: 'end'")
+    assert sum("lines left out" in line for line in lines) == 1

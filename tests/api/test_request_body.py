@@ -5,9 +5,11 @@ from __future__ import annotations
 from io import BytesIO
 
 import pytest
+from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wsgi import get_input_stream
 
-from Middleware.api.request_body import peeked
+from Middleware.api.request_body import peeked, read_body
+from Middleware.common.errors import ClientRequestError, RequestCancelled, Unsupported
 
 
 class Leaving:
@@ -41,3 +43,55 @@ def test_a_body_that_breaks_off():
     assert peeked(environ) == b""
     with pytest.raises(ConnectionResetError):
         get_input_stream(environ).read()
+
+
+class Odd:
+    """A body whose server has errors of its own."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def read(self, *size):
+        raise self.error
+
+
+def body_of(error):
+    return {"wsgi.input": Odd(error), "wsgi.input_terminated": True}
+
+
+class TestReading:
+    def test_the_body(self):
+        """As it was sent; the coding `identity` is none."""
+        environ = {
+            "wsgi.input": BytesIO(b"hello"),
+            "CONTENT_LENGTH": "5",
+            "HTTP_CONTENT_ENCODING": "Identity",
+        }
+        assert read_body(environ) == b"hello"
+
+    @pytest.mark.parametrize(
+        "environ",
+        [body_of(ConnectionResetError()), {"wsgi.input": BytesIO(b"hel"), "CONTENT_LENGTH": "5"}],
+        ids=["reset", "short"],
+    )
+    def test_a_client_that_leaves_in_the_middle(self, environ):
+        """By a reset, or before all that it promised: no error of ours, and none of its JSON."""
+        with pytest.raises(RequestCancelled, match="left in the middle"):
+            read_body(environ)
+
+    def test_a_body_in_no_proper_form(self):
+        """gunicorn's own words for a broken chunk size."""
+        with pytest.raises(ClientRequestError, match="cannot be read: LookupError"):
+            read_body(body_of(LookupError("invalid chunk")))
+
+    @pytest.mark.parametrize("coding", ["gzip", "br, gzip", "x"])
+    def test_a_coded_body(self, coding):
+        """Named, and refused before it is read."""
+        with pytest.raises(Unsupported, match=f"Content-Encoding '{coding}'") as refused:
+            read_body({"HTTP_CONTENT_ENCODING": coding, **body_of(AssertionError())})
+        assert refused.value.status_hint == 415
+
+    def test_a_body_that_is_too_large(self):
+        """Flask's own limit, in its own error."""
+        with pytest.raises(RequestEntityTooLarge):
+            read_body({"wsgi.input": BytesIO(b"hello"), "CONTENT_LENGTH": "5"}, 4)

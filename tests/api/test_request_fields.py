@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
+
 import pytest
 
 from Middleware.api.request_fields import (
@@ -92,3 +95,20 @@ def test_reasoning(body, expected):
 def test_tools(body, expected):
     """Unchanged; the legacy fields are translated when `tools` is absent."""
     assert tools_of(body) == expected
+
+
+def nested(levels, holder):
+    value = 1
+    for _ in range(levels):
+        value = {"a": value} if holder == "object" else [value]
+    return value
+
+
+@pytest.mark.parametrize("holder", ["object", "list"])
+@pytest.mark.parametrize("levels", [199, 200, 800])
+def test_a_body_is_at_most_two_hundred_levels_deep(levels, holder):
+    """The body itself is the first; whatever field it is, used or not."""
+    data = json.dumps({"metadata": nested(levels, holder), "messages": []}).encode()
+    refused = levels > 199
+    with pytest.raises(ClientRequestError, match="more than 200 levels") if refused else nullcontext():
+        json_body(data)

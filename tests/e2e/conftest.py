@@ -154,6 +154,40 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Gunicorn(Server):
+    """The same application behind gunicorn with one gevent worker."""
+
+    def __init__(self, public, users, arguments):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._log = public / "server.log"
+        words = [
+            "--PublicDirectory",
+            str(public),
+            *[w for user in users for w in ("--User", user)],
+            *arguments,
+        ]
+        call = f"server:get_application({', '.join(map(repr, words))})"
+        command = [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "-k",
+            "gevent",
+            "-w",
+            "1",
+            "-b",
+            f"127.0.0.1:{self.port}",
+            call,
+        ]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=HOUSE, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            )
+        self._wait_until_ready()
+
+
 @pytest.fixture(scope="session")
 def backend() -> Iterator[FakeBackend]:
     """One for all tests: a test finds its calls by a mark in its prompts."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import select
 import signal
 import socket
@@ -17,7 +16,7 @@ import time
 
 import pytest
 
-from tests.e2e.conftest import HOUSE, Server, write_tree
+from tests.e2e.conftest import HOUSE, Gunicorn, Server, write_tree
 from tests.e2e.fake_backend import Reply
 
 pytestmark = pytest.mark.e2e
@@ -39,40 +38,6 @@ USERS = {
         }
     },
 }  # fmt: skip
-
-
-class Gunicorn(Server):
-    """The same application behind gunicorn with one gevent worker."""
-
-    def __init__(self, public, users, arguments):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self._log = public / "server.log"
-        words = [
-            "--PublicDirectory",
-            str(public),
-            *[w for user in users for w in ("--User", user)],
-            *arguments,
-        ]
-        call = f"server:get_application({', '.join(map(repr, words))})"
-        command = [
-            sys.executable,
-            "-m",
-            "gunicorn",
-            "-k",
-            "gevent",
-            "-w",
-            "1",
-            "-b",
-            f"127.0.0.1:{self.port}",
-            call,
-        ]
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=HOUSE, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-            )
-        self._wait_until_ready()
 
 
 @pytest.fixture(scope="module", params=["waitress", "gunicorn"])

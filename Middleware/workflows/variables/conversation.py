@@ -211,7 +211,7 @@ def call_summary(call: JsonObject) -> str:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -19,6 +19,7 @@ from flask import Flask, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
+from Middleware.api.request_body import read_body
 from Middleware.api.request_fields import json_body
 from Middleware.common.errors import ClientRequestError
 from Middleware.services.cancellation_service import cancellation_service
@@ -59,6 +60,6 @@ def cancel(request_id: str | None = None) -> Any:
 
 
 def _id_in_body() -> str:
-    body = json_body(request.get_data())
+    body = json_body(read_body(request.environ, request.max_content_length))
     given = body.get("request_id")
     return given if isinstance(given, str) else ""

@@ -23,6 +23,7 @@ from Middleware.api.api_helpers import (
 )
 from Middleware.api.model_names import choose
 from Middleware.api.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
+from Middleware.api.request_body import read_body
 from Middleware.api.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
 from Middleware.api.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
@@ -86,7 +87,7 @@ class GenerationView(MethodView):
             raise
 
     def _answer(self, leave: Callable[[], None]) -> Response:
-        body = json_body(request.get_data(cache=False))
+        body = json_body(read_body(request.environ, request.max_content_length))
         self.check(body)
         stream = wants_stream(body, self.stream_default())
         context, user = self._context(body, stream, leave)

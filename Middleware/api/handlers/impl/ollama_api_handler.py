@@ -18,6 +18,7 @@ from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, cancel
 from Middleware.api.handlers.base.generation_view import GenerationView, Question
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.model_names import advertised_ids, choose
+from Middleware.api.request_body import read_body
 from Middleware.api.request_fields import json_body, tools_of
 from Middleware.api.tagged_prompts import generate_messages
 from Middleware.common.errors import ClientRequestError, NotFound
@@ -125,7 +126,7 @@ class ShowAPI(MethodView):
     """POST `/api/show`."""
 
     def post(self) -> Any:
-        body = json_body(request.get_data(cache=False))
+        body = json_body(read_body(request.environ, request.max_content_length))
         model = body.get("model") or body.get("name")
         if not isinstance(model, str) or not model:
             raise ClientRequestError("'model' is required", param="model")

@@ -1,0 +1,85 @@
+"""Bytes that no client should send, at every server's input edge: never a 500, never a traceback (frontend-api.md 12)."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.e2e.conftest import Gunicorn, Server, write_tree
+
+pytestmark = pytest.mark.e2e
+
+ROUTES = ["/v1/chat/completions", "/v1/completions", "/api/chat", "/api/generate", "/api/show"]
+HEAD = "POST {route} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+DEEP = (
+    b'{"model":"ann","prompt":' + b"[" * 300 + b"]" * 300 + b',"messages":[{"role":"user","content":"hi"}]}'
+)
+BODIES = {
+    "chunk-size": b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    "chunk-without-end": b"Transfer-Encoding: chunked\r\n\r\n5\r\n{}{}{}{}\r\n0\r\n\r\n",
+    "negative-chunk": b"Transfer-Encoding: chunked\r\n\r\n-5\r\n{}\r\n0\r\n\r\n",
+    "length-word": b"Content-Length: many\r\n\r\n{}",
+    "negative-length": b"Content-Length: -1\r\n\r\n{}",
+    "two-lengths": b"Content-Length: 2\r\nContent-Length: 7\r\n\r\n{}",
+    "length-and-chunks": b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "coding": b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00",
+    "transfer-coding": b"Transfer-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00",
+    "deep": b"Content-Length: %d\r\n\r\n%s" % (len(DEEP), DEEP),
+    "no-utf-8": b"Content-Length: 4\r\n\r\n\xff\xfe\xfd\xfc",
+    "half-a-surrogate": b'Content-Length: 22\r\n\r\n{"model": "\\udc00\\ud8"}',
+    "nul": b'Content-Length: 19\r\n\r\n{"model": "a\\u0000"}',
+    "no-body": b"\r\n",
+    "header-without-name": b": x\r\nContent-Length: 2\r\n\r\n{}",
+    "folded-header": b"X-A: b\r\n c\r\nContent-Length: 2\r\n\r\n{}",
+    "nul-in-header": b"X-A: b\x00c\r\nContent-Length: 2\r\n\r\n{}",
+}
+
+
+@pytest.fixture(scope="module", params=[Server, Gunicorn], ids=["waitress", "gunicorn"])
+def server(request, backend, tmp_path_factory):
+    """Of each kind one."""
+    public = tmp_path_factory.mktemp("public")
+    write_tree(public, {"ann": {}}, backend.url)
+    started = request.param(public, {"ann": {}}, ("--concurrency", "0"))
+    yield started
+    started.stop()
+
+
+def answered(port, data):
+    """All that the server says to these bytes; the client says no more after them."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        parts = []
+        try:
+            while part := connection.recv(65536):
+                parts.append(part)
+        except ConnectionResetError:
+            pass
+        return b"".join(parts)
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("route", ROUTES)
+def test_an_odd_request_is_the_clients_fault(server, route, name):
+    """A status below 500, or none for one that cannot be understood at all; the log has no traceback."""
+    said = answered(server.port, HEAD.format(route=route).encode() + BODIES[name])
+    assert not said or b"HTTP/1.1 4" in said.split(b"\r\n")[0] or b"HTTP/1.1 2" in said.split(b"\r\n")[0], (
+        said
+    )
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    "body",
+    [b"Content-Length: 500\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", b"Content-Length: 9", b"Transfer-Encoding: chunked\r\n\r\n"],
+    ids=["length", "chunk", "head", "no-chunk"],
+)  # fmt: skip
+def test_a_client_that_leaves_in_mid_body(server, route, body):
+    """Nobody is there to be told; the next request is served."""
+    answered(server.port, HEAD.format(route=route).encode() + body)
+    assert server.request("GET", "/health")[0] == 200
+    assert "Traceback" not in server.log
+    assert "ERROR" not in server.log
