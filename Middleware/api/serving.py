@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
+from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
+from waitress.parser import HTTPRequestParser  # type: ignore[import-untyped]
 from waitress.server import BaseWSGIServer, create_server  # type: ignore[import-untyped]
 
 from Middleware.api.api_server import ApiServer
@@ -57,6 +59,8 @@ def serve(launch: Launch, server: ApiServer) -> int:
         ident=None,
     )
     listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
+    for listener in listeners:
+        listener.channel_class = _Channel
     signals = _Signals()
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
     _announce(launch, listeners[0].effective_port)
@@ -64,6 +68,16 @@ def serve(launch: Launch, server: ApiServer) -> int:
     signals.wait()
     _stop(server, listeners, signals)
     return 0
+
+
+class _Parser(HTTPRequestParser):  # type: ignore[misc]
+    """A request that waitress refuses while it reads the head has a path too: its log line wants one."""
+
+    path = ""
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    parser_class = _Parser
 
 
 def _bound(launch: Launch) -> socket.socket:
