@@ -28,6 +28,10 @@ from Middleware.services.wire_formats import AnswerCollector, AnswerFacts, Frame
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
+UNREACHED_S = 5.0
+"""So long a failure can still become an HTTP error while the first backend cannot be reached (11.1)."""
+
+_STEP_S = 0.05
 _NEARLY_S = 0.9
 """A tick comes after about a second of silence: less than this since the last write is no silence."""
 
@@ -150,11 +154,16 @@ class AnswerStream:
         self._lead.begin()
 
     def wait_for_output(self) -> None:
-        """Wait until there is something to send, at most one heartbeat long.
+        """Wait until there is something to send, at most one heartbeat long, or longer while nothing has been
+        reached yet.
 
         Raises what failed until then.
         """
-        self._lead.ready.wait(HEARTBEAT_S)
+        end = time.monotonic() + UNREACHED_S
+        ready, reach = self._lead.ready, self._job.request.reach
+        ready.wait(HEARTBEAT_S)
+        while reach.missing and not ready.is_set() and time.monotonic() < end:
+            ready.wait(_STEP_S)
         failure = self._lead.failure
         if failure is not None and not isinstance(failure, RequestCancelled | EarlyTermination):
             raise failure

@@ -18,13 +18,32 @@ def _nothing() -> None:
     """Default of `RequestContext.setup_done`."""
 
 
+class Reach:
+    """Whether the first backend that a request calls could be reached. Told by the call, asked by the edge.
+
+    `missing`: a connection to it failed, and none has been made since the request began.
+    """
+
+    __slots__ = ("_made", "missing")
+
+    def __init__(self) -> None:
+        self.missing = self._made = False
+
+    def failed(self) -> None:
+        self.missing = not self._made
+
+    def reached(self) -> None:
+        self._made, self.missing = True, False
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """One client request.
 
     `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`;
     `common` does not look into it). `setup_done()` is called, any number of times, before the request begins
-    to wait for a backend. `workflow_folder` is the shared workflow folder that the model field picked.
+    to wait for a backend; `reach` says whether its first one is there.
+    `workflow_folder` is the shared workflow folder that the model field picked.
     """
 
     request_id: str
@@ -39,6 +58,7 @@ class RequestContext:
     snapshot: Any = field(default=None, repr=False)
     arrived: float = field(default_factory=time.monotonic)
     setup_done: Callable[[], None] = field(default=_nothing, repr=False)
+    reach: Reach = field(default_factory=Reach, repr=False, compare=False)
 
     @property
     def model_name(self) -> str:

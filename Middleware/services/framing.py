@@ -178,7 +178,8 @@ class _OpenAIFramer(Framer):
         return [sse("[DONE]")]
 
     def error(self, message: str, kind: str, param: str | None = None, code: Any = None) -> list[str]:
-        return [sse(compact_json(error_object(message, kind, param, code))), *self.end()]
+        told = {**error_object(message, kind, param, code), "choices": []}  # clients read choices[0] of each
+        return [sse(compact_json(told)), *self.end()]
 
 
 class OpenAIChatFramer(_OpenAIFramer):

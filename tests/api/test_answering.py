@@ -259,6 +259,49 @@ class TestStream:
         assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
 
 
+class TestBackendThatIsNotThere:
+    """The window for an HTTP error stays open while nothing was reached (11.1)."""
+
+    @pytest.fixture(autouse=True)
+    def _quick(self, monkeypatch):
+        monkeypatch.setattr(answering, "HEARTBEAT_S", 0.02)
+        monkeypatch.setattr(answering, "_STEP_S", 0.01)
+
+    def test_a_failure_after_more_than_a_heartbeat_is_raised(self, case):
+        """Between its tries nobody is told anything."""
+        gate = threading.Event()
+        one = case(Run(gate, GONE))
+        one.job.request.reach.failed()
+        threading.Timer(0.2, gate.set).start()
+        body = AnswerStream(one.job)
+        with pytest.raises(BackendError):
+            body.wait_for_output()
+        body.close()
+
+    def test_it_closes_when_something_was_reached(self, case):
+        """A backup, or the backend itself that has come up: the stream begins with a heartbeat."""
+        gate = threading.Event()
+        one = case(Run(gate, *HELLO))
+        one.job.request.reach.failed()
+        threading.Timer(0.1, one.job.request.reach.reached).start()
+        body = AnswerStream(one.job)
+        body.wait_for_output()
+        assert next(iter(body)) == b":\n\n"
+        gate.set()
+        body.close()
+
+    def test_it_closes_after_some_seconds(self, case, monkeypatch):
+        """Nobody waits for ever."""
+        monkeypatch.setattr(answering, "UNREACHED_S", 0.1)
+        gate = threading.Event()
+        one = case(Run(gate, *HELLO))
+        one.job.request.reach.failed()
+        body = AnswerStream(one.job)
+        body.wait_for_output()
+        gate.set()
+        body.close()
+
+
 class _SlowEvent(threading.Event):
     """The thread that sets it is stopped by the system right behind that."""
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, current_request, entered
+from Middleware.common.request_context import Reach, RequestContext, current_request, entered
 
 MIRA = RequestContext("r1", "mira", "openaichatcompletion", api_key="k-123")
 JO = RequestContext("r2", "jo", "ollamachat")
@@ -62,3 +62,14 @@ class TestEntered:
 
 def look(seen):
     seen.append(current_request())
+
+
+def test_reach_is_missing_until_something_was_reached():
+    """What fails later is no longer the first thing that happened."""
+    reach = Reach()
+    assert not reach.missing
+    reach.failed()
+    assert reach.missing
+    reach.reached()
+    reach.failed()
+    assert not reach.missing

@@ -16,7 +16,11 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture(scope="module")
 def server(launch):
     return launch(
-        {"ann": {}, "gone": {"endpoints": {"Model": {"endpoint": "http://127.0.0.1:9"}}}},
+        {
+            "ann": {},
+            "gone": {"endpoints": {"Model": {"endpoint": "http://127.0.0.1:9"}}},
+            "nowhere": {"endpoints": {"Model": {"endpoint": "http://no.invalid:9"}}},
+        },
         "--concurrency",
         "0",
     )
@@ -79,12 +83,15 @@ def test_a_backend_that_stays_out_of_order(name, server, backend):
     assert "".join(route.piece(unit) for unit in units if "error" not in unit) == ""
 
 
-def test_a_backend_that_is_not_there(server):
-    """Nobody listens."""
-    route = ROUTES["openai-chat"]
-    status, body = server.post(route.path, route.ask("gone", "hello", stream=False))
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("user", ["gone", "nowhere"])
+@pytest.mark.parametrize("name", ROUTES)
+def test_a_backend_that_is_not_there(name, user, stream, server):
+    """Nobody listens, or the name leads nowhere: an HTTP error, also where a stream was asked for."""
+    route = ROUTES[name]
+    status, body = server.post(route.path, route.ask(user, "hello", stream=stream))
     assert status == 502
-    assert json.loads(body)["error"]["code"] == "backend_error"
+    assert "cannot connect to" in json.dumps(json.loads(body)["error"])
 
 
 @pytest.mark.parametrize("name", ROUTES)

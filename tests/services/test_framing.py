@@ -185,12 +185,13 @@ class TestOpenAIChat:
         ]
 
     def test_an_error_ends_the_stream(self):
-        """One error unit, then the end mark."""
+        """One error unit, then the end mark; readers of `choices[0]` find a list that is empty."""
         error, end = payloads(
             framer("openaichatcompletion").error("M", "server_error", None, "backend_error")
         )
         assert error == {
-            "error": {"message": "M", "type": "server_error", "param": None, "code": "backend_error"}
+            "error": {"message": "M", "type": "server_error", "param": None, "code": "backend_error"},
+            "choices": [],
         }
         assert end == "[DONE]"
 

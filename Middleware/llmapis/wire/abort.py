@@ -12,19 +12,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from Middleware.common.errors import RequestCancelled
+from Middleware.common.request_context import Reach
 
 
 class AbortHandle:
     """One outgoing call. `on_abort` runs once, in the aborting thread, after the socket was shut.
 
     `pinned`: addresses to connect to instead of asking DNS. `connected`, `reused`: what the connection layer
-    notes of the current try; `fresh`: what it is told."""
+    notes of the current try; `fresh`: what it is told. `reach`: who wants to know
+    whether the backend is there."""
 
     def __init__(self, *, pinned: tuple[str, ...] = (), on_abort: Callable[[], None] | None = None) -> None:
         self.pinned = pinned
         self.connected = False
         self.reused = False
         self.fresh = False
+        self.reach = Reach()
         self._on_abort = on_abort
         self._event = threading.Event()
         self._lock = threading.Lock()

@@ -94,12 +94,14 @@ class _Recorded:
         handle = current_handle()
         if handle is not None:
             handle.connected = True
+            handle.reach.reached()
             handle.attach(self.sock)
 
     def request(self: Any, *args: Any, **kwargs: Any) -> None:
         handle = current_handle()
         if handle is not None and self.sock is not None:
             handle.reused = not handle.connected
+            handle.reach.reached()
             handle.attach(self.sock)
         outbox: list[bytes] = []
         self._outbox = outbox

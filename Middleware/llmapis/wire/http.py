@@ -36,6 +36,9 @@ from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
 logger = logging.getLogger(__name__)
 
 TRIES = 3
+PAUSE_S = 0.5
+"""Before the second try; twice that before the third."""
+REFUSED_PAUSE_S = 0.2
 TRIES_LOST = 2
 MAX_RETRY_AFTER_S = 30.0
 POOL_SIZE = 1024
@@ -144,6 +147,8 @@ class Transport:
                 return self._try(post, prepared, handle, attempt, fresh=lost > 0)
             except BackendError as error:
                 lost += error.kind == "connection_lost"
+                if error.kind == "connect_error":
+                    handle.reach.failed()
                 # A pooled connection that the server had closed while it was idle says nothing of the server.
                 stale = error.kind == "connection_lost" and handle.reused
                 if stale and lost < TRIES_LOST:
@@ -188,7 +193,8 @@ class Transport:
         if error.retry_after_s is not None:
             seconds = min(error.retry_after_s, MAX_RETRY_AFTER_S)
         else:
-            seconds = 0.5 * attempt * (0.75 + 0.5 * self._jitter())
+            first = REFUSED_PAUSE_S if _was_refused(error) else PAUSE_S
+            seconds = first * attempt * (0.75 + 0.5 * self._jitter())
         logger.warning("%s; next try in %.1f s", error, seconds)
         self._pause(handle, seconds)
 
@@ -352,6 +358,11 @@ def _open_error(post: Post, error: BaseException) -> BackendError:
         )
     message = f"{place} closed the connection without an answer"
     return BackendError(post.endpoint, "connection_lost", message, retryable=True)
+
+
+def _was_refused(error: BackendError) -> bool:
+    """Nobody listens there: that is known at once, and changes as soon as the server has started."""
+    return any(isinstance(cause, ConnectionRefusedError) for cause in causes_of(error))
 
 
 def _body_error(endpoint: str, error: BaseException) -> BackendError:

@@ -385,7 +385,24 @@ class TestFailures:
         ) as caught:
             body_of(transport, f"http://127.0.0.1:{port}")
         assert caught.value.kind == "connect_error"
-        assert transport.pauses == [0.5, 1.0]
+        assert transport.pauses == [0.2, 0.4]
+
+    def test_the_request_is_told_whether_its_backend_is_there(self, serve, rig, transport):
+        """Missing after a refused connection, until any is made, a pooled one too."""
+        server = serve(answering(rig.json_answer({}, "503 X"), keep=True))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            nobody = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        seen = []
+        for url in (nobody, server.url, nobody):
+            handle = AbortHandle()
+            with pytest.raises(BackendError):
+                body_of(transport, url, handle, tries=1)
+            seen.append(handle.reach.missing)
+        pooled = AbortHandle()
+        pooled.reach.failed()
+        with pytest.raises(BackendError):
+            body_of(transport, server.url, pooled, tries=1)
+        assert (seen, pooled.reach.missing) == ([True, False, True], False)
 
     def test_an_unknown_host_is_a_connect_error(self, transport, monkeypatch):
         """DNS has no answer."""

@@ -49,6 +49,8 @@ class OutgoingCall:
         self._handler, self._call = handler, call
         self._id = call.request_id or (request.request_id if request is not None else "")
         self.handle = AbortHandle(pinned=settings.pinned, on_abort=self._tell_backend)
+        if request is not None:
+            self.handle.reach = request.reach
         self.log = CallLog(settings.endpoint, settings.model, settings.stream)
         self._abort = self.handle.abort
         cancellation_service.register_abort_callback(self._id, self._abort)
