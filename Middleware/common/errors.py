@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from Middleware.common.places import NOWHERE, Position, where
+
 
 class MiddlewareError(Exception):
     """Root of the tree. `status_hint`: HTTP status to the client; `code`: its name for programs, or None."""
@@ -34,13 +36,33 @@ class ConfigError(MiddlewareError):
     """A configuration file is wrong.
 
     `file`: path below the config root. `pointer`: JSON pointer (`/nodes/2/endpointName`) or `""`.
-    The text is one sentence: `<file>#<pointer>: <message>`.
+    `position`: where that stands in the text, when it is known. `excerpt`: the line that is no JSON, with a
+    caret below. The text is one sentence: `<file>:<line>:<column>: <node>, <field>: <message>`.
     """
 
-    def __init__(self, message: str, *, file: str = "", pointer: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str = "",
+        pointer: str = "",
+        position: Position = NOWHERE,
+        excerpt: str = "",
+    ) -> None:
         self.message, self.file, self.pointer = message, file, pointer
-        place = f"{file}#{pointer}" if pointer else file
+        self.position, self.excerpt = position, excerpt
+        place = where(file, pointer, position)
         super().__init__(f"{place}: {message}" if place else message)
+
+    def again(self) -> ConfigError:
+        """The same, to be raised once more: an exception object keeps what it was raised through."""
+        return ConfigError(
+            self.message,
+            file=self.file,
+            pointer=self.pointer,
+            position=self.position,
+            excerpt=self.excerpt,
+        )
 
 
 class ConfigMissing(ConfigError, FileNotFoundError):

@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,10 +21,13 @@ from weakref import WeakSet
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.places import where
 from Middleware.common.request_context import current_request
+from Middleware.config.positions import placed, position_in
 from Middleware.config.spelling import Spelling
 from Middleware.config.tolerant_json import parse
-from Middleware.config.validation import NO_NODES, Finding, check_file, errors_of, has_nodes
+from Middleware.config.validation import ERROR, NO_NODES, Finding, check_file, errors_of, has_nodes
+from Middleware.config.versions import GONE, History, Version
 
 logger = logging.getLogger(__name__)
 
@@ -39,46 +41,6 @@ _LOOKS = 20
 
 _SETTLED_NS = 100_000_000
 """A file that changed less than this before it was read may change again within one tick of its clock."""
-
-
-@dataclass(slots=True)
-class _Version:
-    """One state of one file. `since`: from when (ns) requests see it. Neither document nor error: it is
-    gone.
-    """
-
-    since: int
-    document: Any = None
-    parsed: bool = False
-    error: ConfigError | None = None
-    missing: bool = False
-    fingerprint: int = 0
-    derived: dict[Any, Any] = field(default_factory=dict)
-
-    @property
-    def good(self) -> bool:
-        return self.error is None and not self.missing
-
-
-_GONE = _Version(0, missing=True)
-
-
-@dataclass(slots=True)
-class _History:
-    """The versions of one file that a running request may still see, oldest first."""
-
-    key: tuple[int, ...] | None
-    settled: bool
-    versions: tuple[_Version, ...]
-
-    def at(self, since: int) -> _Version:
-        versions = self.versions
-        last = len(versions) - 1
-        while last > 0 and versions[last].since > since:
-            last -= 1
-        if versions[last].error is not None:
-            return next((v for v in reversed(versions[:last]) if v.good), versions[last])
-        return versions[last]
 
 
 class ConfigTree:
@@ -97,7 +59,7 @@ class ConfigTree:
         self._clock, self._pause = clock, pause
         self._prefix = os.path.join(os.fspath(self.root), "")
         self._lock = threading.RLock()
-        self._files: dict[str, _History] = {}
+        self._files: dict[str, History] = {}
         self._listings: dict[str, tuple[int, tuple[list[str], list[str]]]] = {}
         self._live: WeakSet[ConfigSnapshot] = WeakSet()
         self.said: set[str] = set()
@@ -120,7 +82,7 @@ class ConfigTree:
         for relative in files:
             self.version(relative, now)
 
-    def version(self, relative: str, since: int) -> _Version:
+    def version(self, relative: str, since: int) -> Version:
         """The state of a file that a request which began at `since` sees."""
         key = self._key(relative)
         history = self._files.get(relative)
@@ -128,7 +90,7 @@ class ConfigTree:
             key = self._looked_for_again(relative, since)
         if history is None or history.key != key or not history.settled:
             history = self._refreshed(relative, key)
-        return history.at(since) if history else _GONE
+        return history.at(since) if history else GONE
 
     def _key(self, relative: str) -> tuple[int, ...] | None:
         """What changes when the file does; None: it is not there."""
@@ -152,13 +114,13 @@ class ConfigTree:
                 return key
         return None
 
-    def newest(self, relative: str) -> _Version:
+    def newest(self, relative: str) -> Version:
         """The state of a file on disk now, good or not."""
         self.version(relative, 0)
         history = self._files.get(relative)
-        return history.versions[-1] if history else _GONE
+        return history.versions[-1] if history else GONE
 
-    def _refreshed(self, relative: str, key: tuple[int, ...] | None) -> _History | None:
+    def _refreshed(self, relative: str, key: tuple[int, ...] | None) -> History | None:
         with self._lock:
             history = self._files.get(relative)
             if key is None and history is None:
@@ -167,16 +129,16 @@ class ConfigTree:
             version = self._gone(relative, now) if key is None else self._load(relative, key, now)
             settled = key is None or now - max(key[0], key[2]) > _SETTLED_NS
             if history is None:
-                versions: tuple[_Version, ...] = (version,)
+                versions: tuple[Version, ...] = (version,)
             elif history.versions[-1].fingerprint == version.fingerprint:
                 versions = history.versions
             else:
                 versions = (*self._still_needed(history.versions), version)
                 self._report_edit(relative, versions)
-            self._files[relative] = history = _History(key, settled, versions)
+            self._files[relative] = history = History(key, settled, versions)
             return history
 
-    def _gone(self, relative: str, now: int) -> _Version:
+    def _gone(self, relative: str, now: int) -> Version:
         """The state "no such file", since the nearest folder that is there changed."""
         folder = os.path.dirname(self._prefix + relative)
         while folder != os.path.dirname(folder):
@@ -185,10 +147,10 @@ class ConfigTree:
                 break
             except OSError:
                 folder = os.path.dirname(folder)
-        return _Version(now, missing=True, fingerprint=-1)
+        return Version(now, missing=True, fingerprint=-1)
 
-    def _load(self, relative: str, key: tuple[int, ...], now: int) -> _Version:
-        version = _Version(min(max(key[0], key[2]), now))
+    def _load(self, relative: str, key: tuple[int, ...], now: int) -> Version:
+        version = Version(min(max(key[0], key[2]), now))
         try:
             raw = Path(self._prefix + relative).read_bytes()
         except OSError as error:
@@ -199,22 +161,24 @@ class ConfigTree:
         try:
             version.document = parse(raw, relative)
             version.parsed = True
-            self._check(relative, version.document)
+            self._check(relative, version.document, raw)
         except ConfigError as error:
             version.error = error
         return version
 
-    def _check(self, relative: str, document: Any) -> None:
-        """Raise one ConfigError that holds every error of the file's own."""
+    def _check(self, relative: str, document: Any, raw: bytes) -> None:
+        """Raise one ConfigError that holds every error of the file's own, with their places."""
+        faults = [f for f in self._own_findings(relative, document) if f.level == ERROR]
+        if error := errors_of(faults and placed(faults, raw)):
+            raise error
+
+    def _own_findings(self, relative: str, document: Any) -> list[Finding]:
         findings = check_file(relative, document)
-        if error := errors_of(findings):
-            raise error
-        if not relative.startswith("Workflows/"):
-            return
+        if errors_of(findings) or not relative.startswith("Workflows/"):
+            return findings
         if self._lost_its_nodes(relative, document):
-            raise ConfigError(NO_NODES, file=relative)
-        if self.check_workflow is not None and (error := errors_of(self.check_workflow(relative, document))):
-            raise error
+            return [Finding(relative, "", ERROR, NO_NODES)]
+        return self.check_workflow(relative, document) if self.check_workflow is not None else []
 
     def _lost_its_nodes(self, relative: str, document: Any) -> bool:
         """Claims that an edit took the last node away: an unfinished one, or a slip."""
@@ -222,7 +186,7 @@ class ConfigTree:
         good = [version for version in history.versions if version.good] if history else []
         return bool(good) and has_nodes(good[-1].document) and not has_nodes(document)
 
-    def _still_needed(self, versions: tuple[_Version, ...]) -> tuple[_Version, ...]:
+    def _still_needed(self, versions: tuple[Version, ...]) -> tuple[Version, ...]:
         """What running requests may see, and always the last good version."""
         oldest = min((snapshot.since for snapshot in self._live), default=self._clock())
         keep = len(versions) - 1
@@ -230,14 +194,14 @@ class ConfigTree:
             keep -= 1
         return versions[keep:]
 
-    def _report_edit(self, relative: str, versions: tuple[_Version, ...]) -> None:
+    def _report_edit(self, relative: str, versions: tuple[Version, ...]) -> None:
         error = versions[-1].error
         if error is None:
             logger.info("%s was edited and is read again", relative)
         elif any(version.good for version in versions):
-            logger.error("%s; the last good version stays in use", error)
+            logger.error("%s; the last good version stays in use%s", error, error.excerpt)
         else:
-            logger.error("%s", error)
+            logger.error("%s%s", error, error.excerpt)
 
     def listing(self, folder: str) -> tuple[list[str], list[str]]:
         """(sub-folders, files) of a folder, sorted. A folder that is not there has none."""
@@ -266,6 +230,13 @@ class ConfigTree:
         above = (self._prefix + "/".join(parts[:length]) for length in range(len(parts) + 1))
         return os.path.realpath(entry.path) in {os.path.realpath(path) for path in above}
 
+    def text(self, relative: str) -> bytes:
+        """The bytes of a file as they are now, for places in it; none when it cannot be read."""
+        try:
+            return Path(self._prefix + relative).read_bytes()
+        except (OSError, ValueError):
+            return b""
+
     def is_folder(self, relative: str) -> bool:
         try:
             return os.path.isdir(self._prefix + relative)
@@ -283,10 +254,10 @@ class ConfigSnapshot:
         self.since = since
         self.spelling = Spelling(tree.said)
         self._tree = tree
-        self._versions: dict[str, _Version] = {}
+        self._versions: dict[str, Version] = {}
         self._found: dict[str, str | None] = {}
 
-    def _version(self, relative: str) -> _Version:
+    def _version(self, relative: str) -> Version:
         version = self._versions.get(relative)
         if version is None:
             version = self._versions.setdefault(relative, self._tree.version(relative, self.since))
@@ -301,7 +272,7 @@ class ConfigSnapshot:
         if version.missing:
             raise ConfigMissing("no such file", file=relative)
         if version.error is not None:
-            raise ConfigError(version.error.message, file=version.error.file, pointer=version.error.pointer)
+            raise version.error.again()
         return version.document
 
     def derived(self, relative: str, key: Any, build: Callable[[Any], T]) -> T:
@@ -322,6 +293,14 @@ class ConfigSnapshot:
         if version.missing:
             raise ConfigMissing("no such file", file=relative)
         return (version.document, None) if version.parsed else (None, version.error)
+
+    def text(self, relative: str) -> bytes:
+        """As `ConfigTree.text`."""
+        return self._tree.text(relative)
+
+    def where(self, file: str, pointer: str) -> str:
+        """`Users/ana.json:3:11: port`: how messages name a place."""
+        return where(file, pointer, position_in(self.text(file), file, pointer))
 
     def exists(self, relative: str) -> bool:
         """Claims that the file (`.json`) or folder is there, spelled exactly so."""

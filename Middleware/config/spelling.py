@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from Middleware.common.places import where
 from Middleware.config.validation import NOTE, Finding
 
 logger = logging.getLogger(__name__)
@@ -41,5 +42,5 @@ class Spelling:
         if self.notes is not None:
             self.notes.append(Finding(file or found, pointer, NOTE, message))
         elif wanted not in self.said:
-            logger.warning("%s", f"{file}#{pointer}: {message}" if file else message)
+            logger.warning("%s", f"{where(file, pointer)}: {message}" if file else message)
         self.said.add(wanted)

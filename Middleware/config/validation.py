@@ -14,12 +14,13 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.places import NOWHERE, Position, file_place, subject
 from Middleware.config.paths import is_archived_user, is_user_pointer
 from Middleware.config.plain_fit import plainly_fits
 
@@ -54,15 +55,22 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault. `file`: path below the config root; `pointer`: JSON pointer; `level`: see the module."""
+    """One fault. `file`: path below the config root; `pointer`: JSON pointer; `level`: see the module.
+
+    `position`: filled in before it is shown (`positions.placed`). `excerpt`: the line that is no JSON.
+    """
 
     file: str
     pointer: str
     level: str
     message: str
+    position: Position = field(default=NOWHERE, compare=False)
+    excerpt: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return f"{self.file}#{self.pointer}: {self.level}: {self.message}"
+        head = f"{file_place(self.file, self.position)}: {self.level}"
+        about = subject(self.file, self.pointer, self.position)
+        return ": ".join(filter(None, [head, about, self.message])) + self.excerpt
 
 
 @cache
@@ -141,8 +149,15 @@ def errors_of(findings: Iterable[Finding]) -> ConfigError | None:
     if not errors:
         return None
     first, rest = errors[0], errors[1:]
-    also = "".join(f"; also #{e.pointer}: {e.message}" for e in rest)
-    return ConfigError(first.message + also, file=first.file, pointer=first.pointer)
+    also = "".join(f"; also {_short_place(e)}: {e.message}" for e in rest)
+    return ConfigError(first.message + also, file=first.file, pointer=first.pointer, position=first.position)
+
+
+def _short_place(finding: Finding) -> str:
+    """`7:12: node 2, content`: a further place in the same file."""
+    line = f"{finding.position.line}:{finding.position.column}" if finding.position.line else ""
+    about = subject(finding.file, finding.pointer, finding.position)
+    return ": ".join(filter(None, [line, about])) or finding.file
 
 
 def check(

@@ -32,7 +32,7 @@ def test_all_have_one_root(error):
     [
         ("", "", "no such thing"),
         ("Users/ana.json", "", "Users/ana.json: no such thing"),
-        ("Users/ana.json", "/port", "Users/ana.json#/port: no such thing"),
+        ("Users/ana.json", "/port", "Users/ana.json: port: no such thing"),
     ],
 )
 @pytest.mark.parametrize("kind", [ConfigError, ConfigMissing])

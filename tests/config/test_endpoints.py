@@ -84,7 +84,7 @@ class TestEndpoint:
         monkeypatch.setenv("HDR_E", "b")
         assert (found.api_key, found.extra_headers) == ("from-env", {"X": "a b"})
         monkeypatch.delenv("KEY_E")
-        with pytest.raises(ConfigError, match=r"Endpoints/env.json#/apiKeyEnv: environment variable 'KEY_E'"):
+        with pytest.raises(ConfigError, match=r"Endpoints/env.json: apiKeyEnv: environment variable 'KEY_E'"):
             _ = found.api_key
 
     def test_an_embeddings_endpoint_cannot_answer(self, tree):

@@ -26,7 +26,7 @@ def test_the_log_says_which_file_names_it(misspelt, caplog):
     load_endpoint(misspelt.snapshot(), UserSettings("ana"), "one")
     load_endpoint(misspelt.snapshot(), UserSettings("ana"), "one")
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert warnings == [f"Endpoints/one.json#/apiTypeConfigFileName: {USED}"]
+    assert warnings == [f"Endpoints/one.json: apiTypeConfigFileName: {USED}"]
 
 
 def test_a_check_keeps_a_note_for_each_place(misspelt, caplog):

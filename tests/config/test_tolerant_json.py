@@ -27,13 +27,13 @@ FORGIVEN = [
 ]
 
 BROKEN = [
-    ("no-value", b'{\n  "a": }\n', "line 2, column 8"),
-    ("behind-a-comment", b'{ /* x */ "a": }', "line 1, column 16"),
-    ("not-utf8", b'{\n"a": "\xff"}', "line 2: not UTF-8"),
-    ("empty-file", b"", "line 1, column 1"),
-    ("open-text", b'{"a": "x', "line 1, column 7"),
-    ("two-commas", b"[1,,]", "line 1, column 4"),
-    ("comma-alone", b"[,]", "column 2"),
+    ("no-value", b'{\n  "a": }\n', ".json:2:8: "),
+    ("behind-a-comment", b'{ /* x */ "a": }', ".json:1:16: "),
+    ("not-utf8", b'{\n"a": "\xff"}', ".json:2:7: not UTF-8"),
+    ("empty-file", b"", ".json:1:1: "),
+    ("open-text", b'{"a": "x', ".json:1:7: "),
+    ("two-commas", b"[1,,]", ".json:1:4: "),
+    ("comma-alone", b"[,]", ".json:1:2: "),
     ("deep", b"[" * 200_000, "nested too deeply"),
     (
         "deeper-than-anything-means",
@@ -48,7 +48,7 @@ BROKEN = [
     ("half-a-character", b'{"a": "x\\ud83d"}', "\\ud83d is only half of a character"),
     ("half-a-character-as-key", b'{"\\uDE00": 1} // x', "\\ude00 is only half of a character"),
     ("deep-with-comment", b"//\n" + b"[" * 200_000, "nested too deeply"),
-    ("html", b"<html>", "line 1, column 1"),
+    ("html", b"<html>", ".json:1:1: "),
 ]
 
 
@@ -80,3 +80,40 @@ def test_comments_around_any_value_are_forgiven(value):
 
     raw = f"// before\n/**/{json.dumps(value, ensure_ascii=False)} /* after"
     assert parse(raw.encode("utf-8", "surrogatepass"), "x") == value
+
+
+HINTS = [
+    ("single-quotes", b"{'a': 1}", "double quotes, not single ones"),
+    ("curly-quotes", "{“a”: 1}".encode(), "straight double quotes"),
+    ("python-true", b'{"a": True}', "JSON writes true, not True"),
+    ("python-none", b'{"a": None}', "JSON writes null, not None"),
+    ("empty", b" \n", "the file is empty"),
+    ("utf-16", '{"a": 1}'.encode("utf-16"), "UTF-16"),
+    ("utf-16-without-mark", '{"a": 1}'.encode("utf-16-be"), "UTF-16"),
+]
+
+
+@pytest.mark.parametrize(("raw", "said"), [c[1:] for c in HINTS], ids=[c[0] for c in HINTS])
+def test_the_usual_slips_get_a_hint(raw, said):
+    with pytest.raises(ConfigError, match=said):
+        parse(raw, "Users/x.json")
+
+
+EXCERPTS = [
+    ("tab", b'{\n\t"a": }', '\n     "a": }\n          ^'),
+    ("secret", b'{"apiKey": "sk-1", x}', '\n    {"apiKey": "****", x}\n                       ^'),
+    ("long-line", b'{"a": "' + b"x" * 200 + b'" y}', "\n    " + "x" * 58 + '" y}\n    ' + " " * 60 + "^"),
+    ("crlf", b'{"a": ]\r\n}', '\n    {"a": ]\n          ^'),
+    ("nothing", b"", ""),
+    ("number", b'{"a": "NaN", "b": NaN}', '\n    {"a": "NaN", "b": NaN}\n                      ^'),
+    ("latin-1", b'{"a": "\xfc"}', '\n    {"a": "\ufffd"}\n           ^'),
+]
+
+
+@pytest.mark.parametrize(("raw", "excerpt"), [c[1:] for c in EXCERPTS], ids=[c[0] for c in EXCERPTS])
+def test_the_line_is_shown_with_a_caret(raw, excerpt):
+    """Cut when it is long, without secrets."""
+    with pytest.raises(ConfigError) as caught:
+        parse(raw, "Users/x.json")
+    assert caught.value.excerpt == excerpt
+    assert caught.value.again().excerpt == excerpt

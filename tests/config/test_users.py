@@ -132,5 +132,5 @@ class TestFiles:
 
     def test_a_blank_pointer_is_an_error(self, configs):
         configs.put("Users/_current-user.json", {"currentUser": " "})
-        with pytest.raises(ConfigError, match="/currentUser"):
+        with pytest.raises(ConfigError, match="currentUser"):
             pointer_user(configs.snapshot())

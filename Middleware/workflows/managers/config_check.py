@@ -8,12 +8,14 @@ One checker serves `--validate` (`check_tree`), the start of the server (`check_
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import validation
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
 from Middleware.config.paths import USER_POINTER, is_archived_user, user_file
+from Middleware.config.positions import placed, repeated_keys
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.workflows.handlers import impl
@@ -46,7 +48,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     findings += _pointer_findings(snapshot)
     findings += snapshot.spelling.notes
     findings += _unnamed(snapshot, {file for walk in walks for file in walk.files_read} | settings.keys())
-    return _sorted(findings)
+    return _sorted(snapshot, findings)
 
 
 def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]:
@@ -60,25 +62,35 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
         try:
             user = load_user(snapshot, name)
         except ConfigError as error:
-            findings.append(Finding(error.file or user_file(name), error.pointer, ERROR, error.message))
+            findings.append(finding_of(error, user_file(name)))
             continue
         walk = UserWalk(snapshot, user)
         findings += walk.findings()
         settings = settings_files(user)
         for file in sorted({*walk.files_read, *settings}):
             findings += file_findings(snapshot, file, settings.get(file))
-    return _sorted([*findings, *(snapshot.spelling.notes or ())])
+    return _sorted(snapshot, [*findings, *(snapshot.spelling.notes or ())])
 
 
-def finding_of(error: ConfigError) -> Finding:
-    """A raised error as a finding."""
-    return Finding(error.file, error.pointer, ERROR, error.message)
+def finding_of(error: ConfigError, file: str = "") -> Finding:
+    """A raised error as a finding; of `file` when it names none."""
+    return Finding(error.file or file, error.pointer, ERROR, error.message, error.position, error.excerpt)
 
 
-def _sorted(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(
-        dict.fromkeys(findings), key=lambda f: (_LEVELS.index(f.level), f.file, f.pointer, f.message)
-    )
+def _sorted(snapshot: ConfigSnapshot, findings: Iterable[Finding]) -> list[Finding]:
+    """Errors first, each file from top to bottom; each once, with its position."""
+    by_file = sorted(dict.fromkeys(findings), key=lambda f: f.file)
+    told = [
+        finding
+        for file, those in groupby(by_file, key=lambda f: f.file)
+        for finding in placed(those, snapshot.text(file))
+    ]
+    return sorted(told, key=_order)
+
+
+def _order(finding: Finding) -> tuple[int, str, int, int, str, str]:
+    line, column = finding.position.line, finding.position.column
+    return _LEVELS.index(finding.level), finding.file, line, column, finding.pointer, finding.message
 
 
 def file_findings(snapshot: ConfigSnapshot, file: str, settings_kind: str | None = None) -> list[Finding]:
@@ -91,9 +103,10 @@ def file_findings(snapshot: ConfigSnapshot, file: str, settings_kind: str | None
         return []
     if error is not None:
         return [finding_of(error)]
+    findings = repeated_keys(snapshot.text(file), file)
     if settings_kind is not None:
-        return validation.check(document, validation.schema(settings_kind), file)
-    findings = validation.check_file(file, document)
+        return [*findings, *validation.check(document, validation.schema(settings_kind), file)]
+    findings += validation.check_file(file, document)
     if file.startswith("Workflows/"):
         findings += workflow_check.own_findings(file, document)
     return findings

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from Middleware.common.errors import MiddlewareError, WorkflowError
+from Middleware.common.errors import ConfigError, MiddlewareError, WorkflowError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Messages
@@ -164,21 +164,25 @@ class Run:
     workflow_id: str = field(default_factory=new_workflow_id)
 
     def place(self, index: int) -> str:
-        """`Workflows/ana/Main.json, node 3 "Recall" (Standard)`, for messages."""
-        node = self.file.nodes[index]
-        title = title_of(node)
-        named = f' "{title}"' if title else ""
-        return f"{self.file.file}, node {index + 1}{named} ({node.get('type') or 'Standard'})"
+        """`Workflows/ana/Main.json:14:5: node 3 "Recall" (Standard)`, for messages."""
+        place = self.state.snapshot.where(self.file.file, f"/nodes/{index}")
+        return f"{place} ({self.file.nodes[index].get('type') or 'Standard'})"
+
+    def _words(self, index: int, error: BaseException) -> str:
+        """What failed, with its place; a fault of this very file names node and field itself."""
+        if isinstance(error, ConfigError) and error.pointer and not error.position.line:
+            said = f"{self.state.snapshot.where(error.file, error.pointer)}: {error.message}"
+            return said if error.file == self.file.file else f"{self.place(index)}: {said}"
+        speaks = isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)
+        return f"{self.place(index)}: {error if speaks else f'{type(error).__name__}: {error}'}"
 
     def failure(self, index: int, error: BaseException) -> WorkflowError:
         """The error of a node, wrapped with its place; what a child has wrapped already stays as it is."""
         if isinstance(error, WorkflowError):
             return error
-        speaks = isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)
-        what = str(error) if speaks else f"{type(error).__name__}: {error}"
         called = f" (called by {shortened(self.chain[:-1])})" if len(self.chain) > 1 else ""
         failure = WorkflowError(
-            f"{self.place(index)}: {what}{called}",
+            f"{self._words(index, error)}{called}",
             workflow=self.file.file,
             node=index + 1,
             cause=error,

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.places import where
+from Middleware.config.loader import ConfigSnapshot
 from Middleware.workflows.variables import jinja_text
 from Middleware.workflows.variables.format_text import (
     FilledText,
@@ -113,8 +115,10 @@ def _errors_name_the_field(text: str, source: VariableSource) -> Iterator[None]:
 
 
 def _place(text: str, source: VariableSource) -> str:
-    """`<file>#<pointer>` of the field that holds `text`, of the node if it is in none."""
-    return f"{source.file}#{source.pointer}{_path_to(text, source.node) or ''}"
+    """File, node and field that hold `text`; the node if it is in no field."""
+    pointer, snapshot = source.pointer + (_path_to(text, source.node) or ""), source.request.snapshot
+    known = isinstance(snapshot, ConfigSnapshot)
+    return snapshot.where(source.file, pointer) if known else where(source.file, pointer)
 
 
 def _path_to(text: str, value: Any) -> str | None:

@@ -118,10 +118,10 @@ def test_a_name_that_leads_nowhere_is_told(put, capsys):
     """As --validate tells it; what can be called is called."""
     nodes = [{"type": "Standard", "endpointName": name, "prompt": "x"} for name in ("Mian", "Main")]
     put("Workflows/ana/Main", nodes)
-    status, lines = run(capsys)
-    assert status == 1
+    assert doctor.run(Namespace()) == 1
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(
-        'Workflows/ana/Main.json#/0/endpointName: error: no endpoint "Mian" in Endpoints (did you mean "Main"?)'
+        'Workflows/ana/Main.json:1:39: error: node 1, endpointName: no endpoint "Mian" in Endpoints (did you mean "Main"?)'
     )
     assert lines[1].startswith("Endpoints/Main.json: ok")
 
@@ -137,7 +137,7 @@ def test_an_endpoint_that_cannot_be_used(put, capsys):
 @pytest.mark.parametrize(
     ("api_type", "lines"),
     [
-        ("Apy", ['Endpoints/Main.json#/apiTypeConfigFileName: error: no API type "Apy" in ApiTypes (did you mean "Api"?)']),
+        ("Apy", ['Endpoints/Main.json:1:65: error: apiTypeConfigFileName: no API type "Apy" in ApiTypes (did you mean "Api"?)']),
         ("Odd", ["endpoint Main: error: Unsupported LLM type: oddChat"]),
     ],
     ids=["no-such-file", "no-such-type"],

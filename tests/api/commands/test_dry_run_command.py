@@ -85,7 +85,8 @@ class TestDryRun:
         """Status 1."""
         assert run(dry_run="Bad") == 1
         assert (
-            'error: Workflows/ana/Bad.json, node 1 (Standard): no endpoint "nope"' in capsys.readouterr().out
+            'error: Workflows/ana/Bad.json:1:2: node 1 (Standard): no endpoint "nope"'
+            in capsys.readouterr().out
         )
 
     def test_an_unknown_workflow_is_told(self, tree, capsys):

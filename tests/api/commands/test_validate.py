@@ -31,8 +31,8 @@ def test_errors_are_printed_and_make_it_fail(root, capsys):
     assert validate.run(Namespace()) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "Workflows/ana/Main.json#/0/content: error: found 5, allowed: a text",
-        "Workflows/ana/Main.json#/0/isResponder: warning: unknown field 'isResponder' (did you mean 'is_responder'?)",
+        "Workflows/ana/Main.json:1:40: error: node 1, content: found 5, allowed: a text",
+        "Workflows/ana/Main.json:1:58: warning: node 1, isResponder: unknown field 'isResponder' (did you mean 'is_responder'?)",
         f"{root}: errors 1, warnings 1, notes 0",
     ]
 
@@ -53,15 +53,19 @@ def test_a_missing_folder_is_an_error(root, capsys):
     ("users", "status", "lines"),
     [
         (("ana",), 0, [": errors 0, warnings 0, notes 0"]),
-        (("tom",), 1, ["Users/tom.json#/customWorkflow: error", ": errors 1, warnings 0, notes 0"]),
-        (("ana", "tom"), 1, ["Users/tom.json#/customWorkflow: error", ": errors 1, warnings 0, notes 0"]),
-        (("bo",), 1, ["Users/bo.json#: error: no user 'bo'", ": errors 1, warnings 0, notes 0"]),
+        (("tom",), 1, ["Users/tom.json:1:52: error: customWorkflow", ": errors 1, warnings 0, notes 0"]),
+        (
+            ("ana", "tom"),
+            1,
+            ["Users/tom.json:1:52: error: customWorkflow", ": errors 1, warnings 0, notes 0"],
+        ),
+        (("bo",), 1, ["Users/bo.json: error: no user 'bo'", ": errors 1, warnings 0, notes 0"]),
         (
             (),
             1,
             [
-                "Users/tom.json#/customWorkflow: error",
-                "Workflows/ana/Old.json#: note",
+                "Users/tom.json:1:52: error: customWorkflow",
+                "Workflows/ana/Old.json:1:1: note",
                 ": errors 1, warnings 0, notes 1",
             ],
         ),

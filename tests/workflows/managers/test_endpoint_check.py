@@ -55,7 +55,7 @@ class TestBackups:
     def test_a_remote_one_needs_its_flag(self, checked):
         (line,) = self.lines(checked, endpoint="https://api.example.com")
         assert line == (
-            'Endpoints/lan/small-model.json#/backupEndpointName: warning: "big" is not on a local network, '
+            'Endpoints/lan/small-model.json: warning: backupEndpointName: "big" is not on a local network, '
             "and has no `allowRemoteBackup`: it will be refused"
         )
         assert self.lines(checked, endpoint="https://api.example.com", allowRemoteBackup=True) == []
@@ -69,14 +69,14 @@ class TestBackups:
 
     def test_a_broken_backup_is_told_at_its_own_file(self, checked):
         (line,) = self.lines(checked, endpoint=5)
-        assert line.startswith("Endpoints/lan/big.json#/endpoint: error")
+        assert line.startswith("Endpoints/lan/big.json: error: endpoint")
 
 
 def test_endpoints_that_no_user_has_are_checked_too(checked):
     """In the root and in nested folders."""
     checked.put("Endpoints/top.json", BASE | {"promptTemplate": "none"})
     checked.put("Endpoints/lan/deep/x.json", BASE | {"promptTemplate": "none"})
-    assert [line.split("#")[0] for line in checked.lines()] == [
+    assert [line.split(":")[0] for line in checked.lines()] == [
         "Endpoints/lan/deep/x.json",
         "Endpoints/top.json",
     ]
@@ -84,7 +84,7 @@ def test_endpoints_that_no_user_has_are_checked_too(checked):
 
 def test_a_broken_api_type_is_told_at_its_own_file(checked):
     checked.put("ApiTypes/Api.json", {"type": 5})
-    assert [line.split(": ")[0] for line in checked.lines()] == ["ApiTypes/Api.json#/type"]
+    assert [line.partition(": found")[0] for line in checked.lines()] == ["ApiTypes/Api.json: error: type"]
 
 
 def test_embeddings_types_are_types(checked):

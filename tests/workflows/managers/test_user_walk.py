@@ -26,25 +26,25 @@ def branch(**workflows):
 # id, fields of the only node, the line after the file
 NODES = [
     ("endpoint", {"endpointName": "smal-model"},
-     '/nodes/0/endpointName: error: no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?); '
+     'error: node 1, endpointName: no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?); '
      "tried Endpoints/lan/smal-model.json"),
     ("endpoint-path-trick", {"endpointName": "../x"},
-     "/nodes/0/endpointName: error: '../x' cannot be the name of an endpoint: it would leave its folder, or is empty"),
+     "error: node 1, endpointName: '../x' cannot be the name of an endpoint: it would leave its folder, or is empty"),
     ("endpoint-in-a-variable", {"endpointName": "{worker}"},
-     '/nodes/0/endpointName: error: no endpoint "wrong" in Endpoints/lan; tried Endpoints/lan/wrong.json'),
+     'error: node 1, endpointName: no endpoint "wrong" in Endpoints/lan; tried Endpoints/lan/wrong.json'),
     ("preset", {"preset": "clod"},
-     '/nodes/0/preset: error: no preset "clod" in Presets/T/ana (did you mean "cold"?); '
+     'error: node 1, preset: no preset "clod" in Presets/T/ana (did you mean "cold"?); '
      "tried Presets/T/ana/clod.json, Presets/T/clod.json"),
     ("preset-name", {"presetName": "clod"},
-     '/nodes/0/presetName: error: no preset "clod" in Presets/T/ana (did you mean "cold"?); '
+     'error: node 1, presetName: no preset "clod" in Presets/T/ana (did you mean "cold"?); '
      "tried Presets/T/ana/clod.json, Presets/T/clod.json"),
     ("schema", {"structuredOutputFile": "s"},
-     '/nodes/0/structuredOutputFile: error: no structured output schema "s" in StructuredOutputs/ana; '
+     'error: node 1, structuredOutputFile: no structured output schema "s" in StructuredOutputs/ana; '
      "tried StructuredOutputs/ana/s.json, StructuredOutputs/s.json"),
     ("schema-not-flat", {"structuredOutputFile": "a/s"},
-     "/nodes/0/structuredOutputFile: error: structuredOutputFile 'a/s' must be a plain file name, without folders"),
+     "error: node 1, structuredOutputFile: structuredOutputFile 'a/s' must be a plain file name, without folders"),
     ("embeddings", {"endpointName": "emb"},
-     '/nodes/0/endpointName: error: endpoint "emb" is for embeddings (ollamaEmbeddings) and cannot answer'),
+     'error: node 1, endpointName: endpoint "emb" is for embeddings (ollamaEmbeddings) and cannot answer'),
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_names_in_a_node(checked, fields, line):
     checked.put("ApiTypes/Emb.json", {"type": "ollamaEmbeddings"})
     checked.put("Endpoints/lan/emb.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Emb"})
     checked.flow({**LLM, **fields}, worker="wrong")
-    assert checked.lines() == [f"Workflows/ana/Main.json#{line}"]
+    assert checked.lines() == [f"Workflows/ana/Main.json: {line}"]
 
 
 @pytest.mark.parametrize("name", ["{agent1Input}", "{unset}", "a{b}", "", None, 5], ids=str)
@@ -72,7 +72,7 @@ class TestChildren:
         checked.flow(LLM, name="Child")
         (line, _) = checked.lines()
         assert line == (
-            'Workflows/ana/Main.json#/nodes/0/workflowName: error: no workflow "Chld" (did you mean "Child"?); '
+            'Workflows/ana/Main.json: error: node 1, workflowName: no workflow "Chld" (did you mean "Child"?); '
             "tried Workflows/ana/Chld.json, Workflows/_common/Chld.json"
         )
 
@@ -97,7 +97,7 @@ class TestChildren:
         checked.flow(LLM | {"prompt": "{agent2Input}{agent3Input}"}, name="C")
         (line,) = checked.lines()
         assert line == (
-            "Workflows/ana/C.json#/nodes/0/prompt: warning: {agent3Input} is never passed: "
+            "Workflows/ana/C.json: warning: node 1, prompt: {agent3Input} is never passed: "
             "callers give 2 scoped_variables"
         )
 
@@ -108,14 +108,14 @@ class TestCircles:
         checked.flow(child("Main"), LLM, name="B")
         (line,) = checked.lines()
         assert line == (
-            "Workflows/ana/Main.json#: warning: calls itself without a condition: "
+            "Workflows/ana/Main.json: warning: calls itself without a condition: "
             "Workflows/ana/Main.json > Workflows/ana/B.json > Workflows/ana/Main.json"
         )
 
     def test_one_with_a_condition_is_a_note(self, checked):
         checked.flow(branch(a="Main"), LLM)
         (line,) = checked.lines()
-        assert line.startswith("Workflows/ana/Main.json#: note: calls itself, under a condition")
+        assert line.startswith("Workflows/ana/Main.json: note: calls itself, under a condition")
 
     def test_a_child_that_is_called_twice_is_no_circle(self, checked):
         checked.flow(child("B"), child("C"), LLM)

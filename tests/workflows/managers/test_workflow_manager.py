@@ -83,7 +83,7 @@ class TestChildren:
         house.workflow("Child", child("Deep"))
         with pytest.raises(WorkflowError) as caught:
             house.ask(child(), stream=stream)
-        assert 'Workflows/ana/Deep.json, node 1 "T" (Standard)' in str(caught.value)
+        assert 'Workflows/ana/Deep.json:1:12: node 1 "T" (Standard)' in str(caught.value)
         assert "called by Main > Child" in str(caught.value)
         assert caught.value.chain == ("Main", "Child", "Deep")
         assert isinstance(caught.value.__cause__, ConfigMissing)

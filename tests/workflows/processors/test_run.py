@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from Middleware.common.instance_global_variables import (
     set_launch_facts,
 )
 from Middleware.common.request_context import RequestContext
+from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
 from Middleware.workflows.processors.run import (
@@ -97,13 +99,16 @@ def test_the_responder(nodes, index):
     ],
     ids=["missing-file", "bad-value", "fault-of-ours", "wordless"],
 )
-def test_the_failure_of_a_node_is_a_sentence(error, said):
+def test_the_failure_of_a_node_is_a_sentence(tmp_path, error, said):
     """An error that speaks for itself is quoted as it is; of any other the class is named."""
     file = WorkflowFile(
         name="Main", folder="ana", file="Workflows/ana/Main.json", nodes=({"title": "T"},), variables={}
     )
-    run = Run(state=None, file=file, messages=[])
-    assert str(run.failure(0, error)) == f'Workflows/ana/Main.json, node 1 "T" (Standard): {said}'
+    path = tmp_path / file.file
+    path.parent.mkdir(parents=True)
+    path.write_text('[\n  {"title": "T"}\n]', encoding="utf-8")
+    run = Run(state=SimpleNamespace(snapshot=ConfigTree(tmp_path).snapshot()), file=file, messages=[])
+    assert str(run.failure(0, error)) == f'Workflows/ana/Main.json:2:3: node 1 "T" (Standard): {said}'
 
 
 def test_owners_of_locks_differ_whatever_a_script_seeds():

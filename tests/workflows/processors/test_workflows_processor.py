@@ -160,7 +160,7 @@ class TestFailures:
         with pytest.raises(WorkflowError) as caught:
             house.ask(say("x"), ask(title="Recall"), stream=stream)
         error = caught.value
-        assert 'Workflows/ana/Main.json, node 2 "Recall" (Standard): endpoint' in str(error)
+        assert 'Workflows/ana/Main.json:1:56: node 2 "Recall" (Standard): endpoint' in str(error)
         assert (error.status_hint, error.kind, error.node, error.chain) == (503, "overloaded", 2, ("Main",))
 
     def test_an_unknown_endpoint_fails_its_node_only(self, house, stream):

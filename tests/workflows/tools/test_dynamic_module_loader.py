@@ -168,8 +168,8 @@ class TestErrors:
             run_dynamic_module(str(script(text)))
 
     def test_the_log_names_the_caller_and_the_line(self, script, caplog):
-        call_script(script(invoke("raise ValueError('v')")), (), {}, caller="Workflows/a/b.json#/nodes/1")
-        assert "Workflows/a/b.json#/nodes/1" in caplog.text and "line 2, in Invoke" in caplog.text
+        call_script(script(invoke("raise ValueError('v')")), (), {}, caller="Workflows/a/b.json:3:5: node 2")
+        assert "Workflows/a/b.json:3:5: node 2" in caplog.text and "line 2, in Invoke" in caplog.text
 
     def test_an_error_without_frames_of_the_script_is_logged_all_the_same(self, script, caplog):
         path = script("Invoke = int\n")

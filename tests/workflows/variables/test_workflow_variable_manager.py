@@ -135,13 +135,13 @@ class TestFormatMode:
             fill('{who} {what} {"k": 1}', source)
         (record,) = caplog.records
         assert record.getMessage() == (
-            "Workflows/anna/Chat.json#/nodes/2/prompts/0/a~1b: unknown variables stay as text: what, who"
+            "Workflows/anna/Chat.json: node 3, prompts[0].a/b: unknown variables stay as text: what, who"
         )
 
     def test_a_text_of_no_field_is_reported_at_the_node(self, make_source, caplog):
         """A node may fill what it made itself."""
         fill("{who}", make_source(node={"prompt": "other", "limit": 5}))
-        assert "Workflows/anna/Chat.json#/nodes/2: unknown" in caplog.text
+        assert "Workflows/anna/Chat.json: node 3: unknown" in caplog.text
 
     def test_strange_characters_are_text(self, source):
         """The signs that the engine uses inside are no danger in a text."""
@@ -192,7 +192,7 @@ class TestJinjaMode:
         """A wrong or unsafe template is an error of the workflow file."""
         source = make_source(node={"jinja2": True, "prompt": text})
         with pytest.raises(
-            ConfigError, match=r"Workflows/anna/Chat\.json#/nodes/2/prompt: the Jinja template"
+            ConfigError, match=r"Workflows/anna/Chat\.json: node 3, prompt: the Jinja template"
         ):
             fill(text, source)
         assert len(source.messages) == 5
@@ -319,7 +319,7 @@ class TestPathsWithALimit:
     def test_a_path_without_limit_is_reported(self, make_source, caplog):
         """It works as in the peer, with a warning."""
         fill_parts("{agent1Output}", make_source(node={"filepath": "{agent1Output}"}, outputs={1: "/x"}))
-        assert "#/nodes/2/filepath: a path that begins with a run-time value has no limit" in caplog.text
+        assert "node 3, filepath: a path that begins with a run-time value has no limit" in caplog.text
 
 
 CHILD = {"inputs": {1: "CHILD"}, "workflow": {"n": 8}, "outputs": {1: "child out"}}

@@ -39,7 +39,7 @@ class PythonModuleNode(WorkflowNodeHandler):
             [as_argument(value, context.fill) for value in config.get("args") or ()],
             {name: as_argument(value, context.fill) for name, value in (config.get("kwargs") or {}).items()},
             timeout_s=config.get("timeoutSeconds"),
-            caller=f"{context.workflow_file.file}#/nodes/{context.node_number - 1}",
+            caller=context.snapshot.where(context.workflow_file.file, f"/nodes/{context.node_number - 1}"),
         )
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:

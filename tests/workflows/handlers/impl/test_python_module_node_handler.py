@@ -134,10 +134,10 @@ def test_a_time_limit(bench, script):
 
 
 def test_the_log_names_the_node(bench, script, caplog):
-    """Workflow file and JSON pointer."""
+    """Workflow file and node number."""
     script.write_text("def Invoke():\n    1 / 0\n")
     assert bench("PythonModule", module_path="{dir}/tool.py").startswith("Error: An unexpected error")
-    assert "Workflows/ana/Main.json#/nodes/1" in caplog.text
+    assert "Workflows/ana/Main.json: node 2" in caplog.text
 
 
 def test_a_dry_run_tells_the_script(bench, script):
