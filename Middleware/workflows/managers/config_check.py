@@ -7,12 +7,14 @@ One checker serves `--validate` (`check_tree`), the start of the server (`check_
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import validation
+from Middleware.config.addresses import address_fault
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
 from Middleware.config.paths import USER_POINTER, is_archived_user, user_file
 from Middleware.config.positions import placed, repeated_keys
@@ -20,6 +22,8 @@ from Middleware.config.users import UserSettings, load_user, pointer_user, user_
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import endpoint_check, workflow_check
+from Middleware.workflows.managers.environment_check import environment_findings
+from Middleware.workflows.managers.incomplete import INCOMPLETE
 from Middleware.workflows.managers.user_walk import UserWalk, workflow_files
 
 _LEVELS = (ERROR, WARNING, NOTE)
@@ -45,6 +49,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     for walk in walks:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
+    findings += environment_findings(snapshot, _all_files(snapshot), NOTE)
     findings += _pointer_findings(snapshot)
     findings += snapshot.spelling.notes
     findings += _unnamed(snapshot, {file for walk in walks for file in walk.files_read} | settings.keys())
@@ -67,6 +72,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
         walk = UserWalk(snapshot, user)
         findings += walk.findings()
         settings = settings_files(user)
+        findings += environment_findings(snapshot, walk.files_read, WARNING)
         for file in sorted({*walk.files_read, *settings}):
             findings += file_findings(snapshot, file, settings.get(file))
     return _sorted(snapshot, [*findings, *(snapshot.spelling.notes or ())])
@@ -107,9 +113,22 @@ def file_findings(snapshot: ConfigSnapshot, file: str, settings_kind: str | None
     if settings_kind is not None:
         return [*findings, *validation.check(document, validation.schema(settings_kind), file)]
     findings += validation.check_file(file, document)
+    findings += _slips(file, document)
     if file.startswith("Workflows/"):
         findings += workflow_check.own_findings(file, document)
     return findings
+
+
+def _slips(file: str, document: Any) -> Iterator[Finding]:
+    """What no schema can say of one file: settings without their partner, addresses that are none."""
+    ask = INCOMPLETE.get(file.partition("/")[0])
+    if not isinstance(document, Mapping) or file == USER_POINTER:
+        return
+    yield from (Finding(file, f"/{field}", WARNING, why) for field, why in (ask(document) if ask else ()))
+    for folder, field in (("MCPServers/", "url"), ("Users/", "offlineWikiApiUrl")):
+        url = document.get(field)
+        if file.startswith(folder) and isinstance(url, str) and url and (why := address_fault(url)):
+            yield Finding(file, f"/{field}", ERROR, why)
 
 
 def _all_files(snapshot: ConfigSnapshot) -> list[str]:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths, validation
+from Middleware.config.addresses import address_fault
 from Middleware.config.endpoints import (
     EMBEDDING_TYPES,
     EndpointConfig,
@@ -73,7 +74,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
         return [Finding(file, error.pointer, ERROR, error.message)]
     except ConfigError:
         return []
-    findings: list[Finding] = []
+    findings = _address_findings(endpoint)
     template = endpoint.raw.get("promptTemplate")
     if template:
         findings += leads(
@@ -86,6 +87,13 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
     findings += _backup_findings(snapshot, user, endpoint)
     findings += _other_face_findings(endpoint)
     return findings
+
+
+def _address_findings(endpoint: EndpointConfig) -> list[Finding]:
+    """An error for what is no address; the built-in demo has none."""
+    why = address_fault(endpoint.url)
+    calls_nobody = endpoint.type in BACKENDS and not BACKENDS[endpoint.type].calls_out
+    return [Finding(endpoint.file, "/endpoint", ERROR, why)] if why and not calls_nobody else []
 
 
 def leads(snapshot: ConfigSnapshot, place: tuple[str, str], load: Callable[[], object]) -> list[Finding]:

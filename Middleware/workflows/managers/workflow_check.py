@@ -8,12 +8,13 @@ of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from typing import Any
 
+from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
@@ -26,9 +27,11 @@ from Middleware.workflows.handlers.registry import (
     node_handler,
     node_schema,
 )
+from Middleware.workflows.managers.incomplete import incomplete_node
 from Middleware.workflows.managers.unreachable import repeated_locks
 from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.variables.format_text import placeholder_names
+from Middleware.workflows.variables.jinja_text import jinja_names
 from Middleware.workflows.variables.providers import VARIABLES, Layer
 
 EARLY_FIELDS = ("endpointName", "preset", "presetName")
@@ -49,6 +52,8 @@ _LITERAL_FIELDS = frozenset(
         *OVERRIDES,
     ]
 )
+_NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS) | NUMBERS.keys()
+"""What is not filled as a Jinja text in a node with `jinja2`."""
 _OF_OUTPUT = re.compile(r"agent(\d+)(Output|Thinking)")
 _OF_INPUT = re.compile(r"agent(\d+)Input")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -119,6 +124,7 @@ def own_findings(file: str, document: Any) -> list[Finding]:
     for place in places:
         findings += _schema_findings(place)
         findings += _role_findings(place, is_responder=place is answering)
+        findings += _jinja_findings(place)
     findings += _second_responders(places)
     for index, why in repeated_locks([place.config for place in places]):
         findings.append(places[index].finding("", WARNING, why))
@@ -175,6 +181,8 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
     if config.get("endpointName") and handler.RUNS_DRY and not handler.CALLS_MODEL:
         message = "this node type calls no model; the endpoint only cleans its text"
         yield place.finding("endpointName", WARNING, message)
+    for field, message in (*handler.config_warnings(config), *incomplete_node(config)):
+        yield place.finding(field, WARNING, message)
     for field, message in handler.config_notes(config):
         yield place.finding(field, NOTE, message)
     if is_responder and handler.children(config):
@@ -225,13 +233,27 @@ def names_used(config: NodeConfig) -> Iterator[tuple[str, str]]:
     """(pointer below the node, variable name) of the node's known fields in format mode."""
     if config.get("jinja2"):
         return
+    for pointer, text in _texts_with_braces(config, _LITERAL_FIELDS):
+        yield from ((pointer, name) for name in sorted(placeholder_names(text)))
+
+
+def _texts_with_braces(config: NodeConfig, but_for: Container[str]) -> Iterator[tuple[str, str]]:
+    """(pointer below the node, text) of its known fields."""
     must, should = schemas_of(known_type(config.get("type")))
     known = validation.known_fields(must) | validation.known_fields(should)
     for key, value in config.items():
-        if key in known and key not in _LITERAL_FIELDS:
-            for pointer, text in texts_of(value, f"/{key}"):
-                if "{" in text:
-                    yield from ((pointer, name) for name in sorted(placeholder_names(text)))
+        if key in known and key not in but_for:
+            yield from (pair for pair in texts_of(value, f"/{key}") if "{" in pair[1])
+
+
+def _jinja_findings(place: NodePlace) -> Iterator[Finding]:
+    """Texts that no template can be made of: the node fails when its turn comes."""
+    texts = _texts_with_braces(place.config, _NO_TEMPLATES) if place.config.get("jinja2") else ()
+    for pointer, text in texts:
+        try:
+            jinja_names(text)
+        except ConfigError as error:
+            yield place.finding(pointer[1:], ERROR, error.message)
 
 
 def outputs_used(config: NodeConfig) -> Iterator[tuple[int, str]]:

@@ -32,7 +32,7 @@ TYPOS = [
      "PromptTemplates/plain.json: error: promptTemplateEndToken: found 0, allowed: a text"),
     ("routing", "Routing/r.json", {"A": {"description": "d", "workflow": "Main"}}, {"A": {"description": "d", "workfow": "Main"}},
      "Routing/r.json: error: A: 'workflow' is missing (is 'workfow' meant to be it?)"),
-    ("mcp-server", "MCPServers/m.json", {"transport": "sse", "url": "u"}, {"transport": "see", "url": "u"},
+    ("mcp-server", "MCPServers/m.json", {"transport": "sse", "url": "http://u"}, {"transport": "see", "url": "http://u"},
      "MCPServers/m.json: error: transport: found \"see\", allowed: \"stdio\", \"sse\", \"streamable_http\" (did you mean 'sse'?)"),
     ("structured-output", "StructuredOutputs/s.json", {"type": "object"}, "{\n\"type\": objct}",
      "StructuredOutputs/s.json: error: not JSON: Expecting value"),
@@ -308,3 +308,84 @@ class TestUnderscores:
         assert [line.partition(": no")[0] for line in checked.lines() if "error" in line] == [
             "Users/_bo.json: error: customWorkflow"
         ]
+
+
+class TestPositions:
+    """File, line and column, then the node with its title, then the field."""
+
+    def test_of_a_finding_in_a_node(self, checked):
+        checked.put(
+            "Workflows/ana/Main.json",
+            '[\n  {\n    "title": "Recall", // says it\n    "endpointName": "smal-model"\n  }\n]',
+        )
+        (finding,) = checked.findings()
+        said = 'Workflows/ana/Main.json:4:21: error: node 1 "Recall", endpointName: no endpoint "smal-model"'
+        assert str(finding).startswith(said)
+
+    def test_findings_of_a_file_stand_from_top_to_bottom(self, checked):
+        nodes = [{"type": "StaticResponse", "content": n} for n in range(12)]
+        checked.put("Workflows/ana/Main.json", nodes)
+        columns = [finding.position.column for finding in checked.findings()]
+        assert columns == sorted(columns) and len(columns) == 12
+
+    def test_a_request_is_told_all_of_them(self, checked):
+        checked.put("Users/bob.json", '{\n "port": "x",\n "maxWorkflowDepth": 0\n}')
+        with pytest.raises(ConfigError) as caught:
+            checked.tree.snapshot().read("Users/bob.json")
+        assert str(caught.value) == (
+            "Users/bob.json:3:22: maxWorkflowDepth: found 0, allowed: 1 or more; "
+            'also 2:10: port: found "x", allowed: a whole number'
+        )
+
+
+# id, file, its document, what is said of it
+SLIPS = [
+    ("key-twice", "Endpoints/lan/x.json", '{"endpoint": "http://h", "endpoint": "http://i", "apiTypeConfigFileName": "Api"}',
+     "Endpoints/lan/x.json: warning: endpoint: the key 'endpoint' stands twice in this object; the last one counts"),
+    ("key-twice-in-a-node", "Workflows/ana/Main.json", '[{"type": "StaticResponse", "content": "a", "content": "b"}]',
+     "Workflows/ana/Main.json: warning: node 1, content: the key 'content' stands twice in this object; the last one counts"),
+    ("no-scheme", "Endpoints/lan/x.json", {"endpoint": "localhost:80", "apiTypeConfigFileName": "Api"},
+     'Endpoints/lan/x.json: error: endpoint: found "localhost:80", allowed: an address such as http://127.0.0.1:11434 '
+     "(it does not begin with http:// or https://)"),
+    ("impossible-port", "MCPServers/m.json", {"transport": "sse", "url": "http://h:70000"},
+     'MCPServers/m.json: error: url: found "http://h:70000", allowed: an address such as http://127.0.0.1:11434 '
+     "(its port is no number from 1 to 65535)"),
+    ("wiki-address", "Users/bob.json", {"customWorkflowOverride": True, "customWorkflow": "Main", "workflowConfigsSubDirectoryOverride": "ana", "endpointConfigsSubDirectory": "lan",
+                                        "offlineWikiApiUrl": "wiki"},
+     'Users/bob.json: error: offlineWikiApiUrl: found "wiki", allowed: an address such as http://127.0.0.1:11434 '
+     "(it does not begin with http:// or https://)"),
+    ("half-a-pair", "Endpoints/lan/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "startThinkTag": "<t>"},
+     "Endpoints/lan/x.json: warning: startThinkTag: needs `endThinkTag`; without it no thoughts are removed"),
+    ("variable-not-set", "Endpoints/lan/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "apiKeyEnv": "HEADRACE_NO_SUCH"},
+     "Endpoints/lan/x.json: note: apiKeyEnv: environment variable 'HEADRACE_NO_SUCH' is not set"),
+    ("variable-in-a-header", "MCPServers/m.json", {"transport": "sse", "url": "http://h", "headers": {"A": "b ${ENV:HEADRACE_NO_SUCH}", "C": 5}},
+     "MCPServers/m.json: error: headers.C: found 5, allowed: a text"),
+    ("variable-in-an-address", "MCPServers/m.json", {"transport": "sse", "url": "${ENV:HEADRACE_NO_SUCH}"},
+     "MCPServers/m.json: note: url: environment variable 'HEADRACE_NO_SUCH' is not set"),
+    ("variable-in-extra-headers", "Endpoints/lan/x.json",
+     {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "extraHeaders": {"A": "${ENV:HEADRACE_NO_SUCH}"}},
+     "Endpoints/lan/x.json: note: extraHeaders.A: environment variable 'HEADRACE_NO_SUCH' is not set"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "document", "line"), [c[1:] for c in SLIPS], ids=[c[0] for c in SLIPS])
+def test_slips_that_no_schema_shows(checked, file, document, line):
+    """Each is the only finding."""
+    checked.put(file, document)
+    assert checked.lines() == [line]
+
+
+def test_a_variable_that_a_served_user_needs_is_a_warning(checked, monkeypatch):
+    """The whole tree may be checked on another machine; a server that starts lacks it. Set, nothing is said."""
+    checked.change("Endpoints/lan/small-model.json", apiKeyEnv="HEADRACE_KEY", addGenerationPrompt=False)
+    snapshot = checked.tree.snapshot()
+    (finding,) = config_check.check_users(snapshot, ["ana"])
+    assert (finding.level, finding.pointer) == ("warning", "/apiKeyEnv")
+    monkeypatch.setenv("HEADRACE_KEY", "k")
+    assert config_check.check_users(snapshot, ["ana"]) == []
+
+
+def test_an_endpoint_of_the_demo_needs_no_address(checked):
+    checked.put("ApiTypes/Demo.json", {"type": "builtInDemo"})
+    checked.change("Endpoints/lan/small-model.json", endpoint="", apiTypeConfigFileName="Demo")
+    assert [line for line in checked.lines() if "endpoint:" in line] == []

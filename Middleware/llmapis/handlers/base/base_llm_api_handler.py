@@ -51,6 +51,8 @@ class LlmApiHandler(ABC):
     takes_messages: ClassVar[bool] = True
     generates: ClassVar[bool] = True
     """False: not for text generation (embeddings)."""
+    calls_out: ClassVar[bool] = True
+    """False: it answers by itself, and its endpoints need no address."""
     eof_is_end: ClassVar[bool] = False
     """True: this dialect has no end mark, a plain end of the body is a good end (`stop`)."""
     _iterate_by_lines: ClassVar[bool] = False

@@ -57,6 +57,7 @@ def _text_of(content: Any) -> str:
 class DemoApiHandler(OpenAiApiHandler):
     """Answers word by word. The endpoint's URL, samplers and limits have no effect; no tool is called."""
 
+    calls_out: ClassVar[bool] = False
     word_delay_s: ClassVar[float] = 0.018
     sleep: ClassVar[Callable[[float], None]] = time.sleep
 

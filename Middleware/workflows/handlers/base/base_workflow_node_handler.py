@@ -34,6 +34,13 @@ TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 INTEGER: Schema = {"type": ["integer", "number", "string"], "pattern": r"^\s*-?\d+\s*$|\{"}
 """A number, or a text that holds one or a placeholder (int/E): what such a field should be (ADVICE)."""
+COUNT: Schema = {
+    "type": ["integer", "number", "string"],
+    "pattern": r"^\s*\d+\s*$|\{",
+    "minimum": 0,
+    "x-allowed": "a whole number of 0 or more, or a text with a {placeholder}",
+}
+"""As INTEGER, of something that cannot be less than none."""
 NUMBERLIKE: Schema = {"type": ["integer", "number", "string", "boolean"]}
 """What it must be (SCHEMA): a text that is no number becomes the default (workflows.md 6.6)."""
 TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
@@ -88,6 +95,10 @@ class WorkflowNodeHandler(ABC):
 
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
         """What `--validate` should note of a node that is right: (field, sentence)."""
+        return []
+
+    def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """What of a node that keeps to its schema can hardly be meant: (field, sentence)."""
         return []
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
@@ -164,7 +175,7 @@ COMMON_SCHEMA: Schema = {
 COMMON_ADVICE: Schema = {
     "properties": {
         **dict.fromkeys(_TEXT_FIELDS, TEXT),
-        **dict.fromkeys(_NUMBERS, INTEGER),
+        **dict.fromkeys(_NUMBERS, COUNT),
         **dict.fromkeys(_FLAGS, FLAG),
         "displayOnlyComment": {},
         "scoped_variables": TEXTS,

@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable
 from typing import ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.stand_ins import fillings
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 
@@ -16,6 +18,8 @@ FAILED = "-1"
 
 _NUMBER = r"(-?[0-9]+(?:\.[0-9]+)?)"
 _EXPRESSION = re.compile(rf"{_NUMBER}\s*([-+*/])\s*{_NUMBER}")
+_STAND_INS = ("1", "", "1 +", "+ 1", "1 + 1", "+")
+"""What a placeholder may hold: with one of these an expression that can be right is right."""
 _OPERATORS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -45,6 +49,16 @@ class ArithmeticNode(WorkflowNodeHandler):
     SCHEMA: ClassVar[Schema] = {"properties": {"expression": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"expression": {"minLength": 1}}, "required": ["expression"]}
     RUNS_DRY = True
+
+    def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """An expression that is none whatever its placeholders hold."""
+        expression = config.get("expression")
+        if not isinstance(expression, str) or not expression or config.get("jinja2"):
+            return []
+        fits = [bool(_EXPRESSION.fullmatch(text.strip())) for text in fillings(expression, _STAND_INS)]
+        if any(fits) or not fits:
+            return []
+        return [("expression", "is no `number operator number` with one of + - * /: the output is always -1")]
 
     def handle(self, context: ExecutionContext) -> str:
         expression = context.config.get("expression")

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.stand_ins import fillings
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 
@@ -38,6 +39,8 @@ _STRENGTH = {"OR": 1, "AND": 2}
 _OPERAND = r"""('[^']*+'|"[^"]*+"|(?<![^\s()=!<>])[^\s()=!<>]++)"""
 _EQUALITY = re.compile(rf"{_OPERAND}\s*+[=!]=\s*+{_OPERAND}")
 _OUTPUT = re.compile(r"\{agent[0-9]+Output\}")
+_STAND_INS = ("1", "", "1 AND", "AND 1", "1 ==", "== 1", "1 == 1")
+"""What a placeholder may hold: with one of these a condition that can be right is right."""
 _NO_TEXT = re.compile(r"true|false|-?[0-9.]+", re.IGNORECASE)
 
 Truth = bool | str
@@ -163,6 +166,16 @@ class ConditionalNode(WorkflowNodeHandler):
             for name in dict.fromkeys(_bare_outputs(condition))
         ]
 
+    def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """A condition that is malformed whatever its placeholders hold."""
+        condition = config.get("condition")
+        if not isinstance(condition, str) or config.get("jinja2"):
+            return []
+        reasons = [_reason_of(filled) for filled in fillings(condition, _STAND_INS)]
+        if not condition or not reasons or not all(reasons):
+            return []
+        return [("condition", f"is not well-formed and counts as FALSE: {reasons[0]}")]
+
     def handle(self, context: ExecutionContext) -> str:
         condition = context.config.get("condition")
         if not condition:
@@ -181,6 +194,15 @@ def _bare_outputs(condition: str) -> Iterator[str]:
         for one, other in ((left, right), (right, left)):
             if _OUTPUT.fullmatch(one) and not _NO_TEXT.fullmatch(other):
                 yield one
+
+
+def _reason_of(condition: str) -> str:
+    """Why a filled condition is malformed; empty when it is not."""
+    try:
+        evaluate(condition)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _reason(error: ValueError) -> str:

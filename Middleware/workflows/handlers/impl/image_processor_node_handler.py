@@ -17,7 +17,7 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import vision_key
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    INTEGER,
+    COUNT,
     NUMBERLIKE,
     TEXT,
     Schema,
@@ -66,7 +66,7 @@ class ImageProcessorNode(WorkflowNodeHandler):
     }
     ADVICE: ClassVar[Schema] = {
         "properties": {
-            "visionScanMessageLimit": INTEGER,
+            "visionScanMessageLimit": COUNT,
             "addAsUserMessage": {"type": "boolean"},
             "saveVisionResponsesToDiscussionId": {"type": "boolean"},
         }
