@@ -13,7 +13,7 @@ def test_schemas_are_written(tmp_path, capsys):
     assert schemas.run(Namespace(schemas=str(folder))) == 0
     assert json.loads((folder / "user.json").read_text(encoding="utf-8"))["title"] == "User"
     node = json.loads((folder / "node" / "Standard.json").read_text(encoding="utf-8"))
-    assert node["properties"]["type"] == {"const": "Standard"}
+    assert node["properties"]["type"]["enum"] == ["Standard", None]
     assert "schemas" in capsys.readouterr().out
 
 

@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.config.validation import known_fields
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.managers.editor_schemas import FILE_KINDS, editor_schemas
 
@@ -47,7 +48,14 @@ WORKFLOWS = [
         [{"endpointName": "e", "onNodeError": None, "clampPromptToContextWindow": None}],
         True,
     ),
-    ("other-fields", [{"type": "StaticResponse", "content": "x", "colour": 1}], True),
+    ("other-fields", [{"type": "StaticResponse", "content": "x", "colour": 1}], False),
+    (
+        "remarks",
+        [{"endpointName": "e", "_x": 1, "comment_y": 2, "Comment": 3, "description": 4, "// z": 5}],
+        True,
+    ),
+    ("unknown-type", [{"type": "Standrad", "endpointName": "e"}], False),
+    ("no-nodes", [], False),
 ]
 
 
@@ -73,6 +81,27 @@ def test_no_shipped_file_is_underlined(name):
     files = sorted((INSTALL_DIRECTORY / "Public" / "Configs").glob(FOLDERS[name]))
     assert files
     assert [file.name for file in files if not valid(json.loads(file.read_text("utf-8")), name)] == []
+
+
+def fields_of(schema, path=""):
+    """Each named field of a schema, at any depth: (path, its schema)."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}{name}", field
+        yield from fields_of(field, f"{path}{name}.")
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_every_field_has_a_description(name):
+    """Which an editor shows under the mouse."""
+    parts = [SCHEMAS[name], SCHEMAS[name].get("$defs", {}).get("node", {})]
+    described = {path: bool(field.get("description")) for part in parts for path, field in fields_of(part)}
+    assert [path for path, is_there in described.items() if not is_there] == []
+
+
+@pytest.mark.parametrize("name", sorted(NODES))
+def test_descriptions_are_of_fields_that_exist(name):
+    handler = NODES[name]
+    assert set(handler.FIELDS) == {*known_fields(handler.SCHEMA), *known_fields(handler.ADVICE)}
 
 
 @pytest.mark.parametrize("name", ["user.json", "endpoint.json", "mcpserver.json"])

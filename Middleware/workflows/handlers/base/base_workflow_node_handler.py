@@ -62,9 +62,12 @@ class ChildName:
 class WorkflowNodeHandler(ABC):
     """One node type.
 
-    `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. Own fields only.
+    `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. `FIELDS`: what each field
+    means. Own fields only. `FITTING`: the fields of children that mean something here.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {}
+    FITTING: ClassVar[tuple[str, ...]] = ()
     SCHEMA: ClassVar[Schema] = {}
     ADVICE: ClassVar[Schema] = {}
 

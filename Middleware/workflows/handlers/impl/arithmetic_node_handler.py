@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
@@ -46,6 +46,9 @@ def calculate(expression: str) -> str:
 class ArithmeticNode(WorkflowNodeHandler):
     """`expression` calculated; anything else, a missing field included, gives `-1`."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "expression": "A number, one of + - * /, a number. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"expression": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"expression": {"minLength": 1}}, "required": ["expression"]}
     RUNS_DRY = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from Middleware.common.types import NodeConfig
@@ -152,6 +152,9 @@ def _truth(ordered: list[Truth]) -> bool:
 class ConditionalNode(WorkflowNodeHandler):
     """`TRUE` or `FALSE`; a missing or malformed `condition` is `FALSE` with a warning."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "condition": "Comparisons joined by AND, OR and brackets; texts in quotes. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"condition": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"condition": {"minLength": 1}}, "required": ["condition"]}
     RUNS_DRY = True

@@ -67,6 +67,15 @@ class ConversationChunksNode(WorkflowNodeHandler):
     a file.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "id": "Letters, digits, `.`, `-`, `_`; names the cursor file.",
+        "workflowName": "Workflow in your own folder that gets each chunk.",
+        "chunkSize": "Messages in a chunk. Default: 10.",
+        "lookbackMessages": "How many of the newest messages are left alone. Default: 4.",
+        "cursorDirectory": "Folder of the file that remembers what is done. Takes variables.",
+        "returnFile": "File whose text is the output. Takes variables.",
+    }
+    FITTING = ("scoped_variables",)
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]+$"},

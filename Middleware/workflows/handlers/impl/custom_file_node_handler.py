@@ -47,6 +47,15 @@ class GetCustomFileNode(WorkflowNodeHandler):
     another.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "filepath": "Absolute, or relative to the working directory; `~` is your home folder. Takes "
+        "variables.",
+        "headCount": "Keep the first pieces, so many; not together with `tailCount`.",
+        "tailCount": "Keep the last pieces, so many; not together with `headCount`.",
+        "chunkDelimiter": "What separates these pieces. Default: a line end.",
+        "delimiter": "Text to be replaced.",
+        "customReturnDelimiter": "Its replacement.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "filepath": TEXT,
@@ -122,6 +131,13 @@ def _exchanged(text: str, config: Mapping[str, Any]) -> str:
 class SaveCustomFileNode(WorkflowNodeHandler):
     """Writes `content` to the file `filepath`, or changes what is there; the output says what was done."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "filepath": "Absolute, or relative to the working directory; missing folders are made. Takes "
+        "variables.",
+        "mode": "What is done with the file. Default: overwrite.",
+        "content": "The text to write; may be empty. Takes variables.",
+        "find": "Text to look for, with `replace` and `remove`. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"filepath": TEXT, "content": TEXT, "find": TEXT}}
     ADVICE: ClassVar[Schema] = {
         "properties": {

@@ -39,6 +39,12 @@ class DelimitedChunkerNode(WorkflowNodeHandler):
     wrong.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "content": "The text. Takes variables.",
+        "delimiter": "What separates the pieces. Takes variables.",
+        "mode": "Which end is kept.",
+        "count": "How many pieces.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"content": TEXT, "delimiter": TEXT}}
     ADVICE: ClassVar[Schema] = {
         "properties": {

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -56,6 +56,16 @@ class ImageProcessorNode(WorkflowNodeHandler):
     remembered.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "endpointName": "File in `Endpoints/` of the vision model. May hold workflow variables and "
+        "{agent1Input}.",
+        "addAsUserMessage": "Put the description into the conversation, where later nodes see it. Default: "
+        "false.",
+        "message": "The form of that message; `[IMAGE_BLOCK]` is the description. Takes variables.",
+        "saveVisionResponsesToDiscussionId": "Remember descriptions with the discussion. Default: false.",
+        "visionScanMessageLimit": "How many of the newest messages are looked at for remembered pictures. "
+        "Default: 20.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "endpointName": {"type": "string", "minLength": 1},

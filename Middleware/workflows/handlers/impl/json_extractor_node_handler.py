@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
@@ -37,6 +38,10 @@ class JsonExtractorNode(WorkflowNodeHandler):
     forgiven).
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "jsonToExtractFrom": "Text that holds a JSON object. Takes variables.",
+        "fieldToExtract": "Key at its top level. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"jsonToExtractFrom": TEXT, "fieldToExtract": TEXT}}
     ADVICE: ClassVar[Schema] = {
         "properties": {"jsonToExtractFrom": {"minLength": 1}, "fieldToExtract": {"minLength": 1}},

@@ -19,6 +19,14 @@ from Middleware.workflows.tools.dynamic_module_loader import call_script, locate
 class PythonModuleNode(WorkflowNodeHandler):
     """What `Invoke(*args, **kwargs)` of the script `module_path` returns, of any type."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "module_path": "The script, absolute or relative to the working directory or the Public folder. "
+        "Takes variables.",
+        "args": "Arguments of its `Invoke`. Takes variables.",
+        "kwargs": "Named arguments. Takes variables.",
+        "argTypes": "`native`: JSON values arrive as they are. Default: text.",
+        "timeoutSeconds": "Give up after this time.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "module_path": {"type": "string", "minLength": 1},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
@@ -14,6 +15,9 @@ from Middleware.workflows.models.node_result import NodeResult
 class StandardNode(WorkflowNodeHandler):
     """Sends the node's prompt, or the conversation, to its endpoint; the output is what the model said."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "endpointName": "File in `Endpoints/` of the model. May hold workflow variables and {agent1Input}.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"endpointName": {"type": "string", "minLength": 1}},
         "required": ["endpointName"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
@@ -13,6 +14,9 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 class StaticResponseNode(WorkflowNodeHandler):
     """Gives `content` with its variables filled; never calls a model."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "content": "The text. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"content": TEXT}}
     ADVICE: ClassVar[Schema] = {"required": ["content"]}
     RUNS_DRY = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
@@ -13,6 +14,10 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 class StringConcatenatorNode(WorkflowNodeHandler):
     """The items of `strings` joined by `delimiter` (literal); `""` for anything but a list."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "strings": "The pieces. Takes variables.",
+        "delimiter": "Stands between the pieces, literally. Default: nothing.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"delimiter": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"strings": {"type": "array"}}, "required": ["strings"]}
     RUNS_DRY = True

@@ -16,6 +16,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
+from Middleware.workflows.handlers.base.common_fields import CHILD_NODES
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
@@ -34,6 +35,8 @@ def override(fields: Mapping[str, Any], first: str, second: str) -> str | None:
 
 class SubWorkflowNode(WorkflowNodeHandler):
     """What both types share: the call, with its folder, inputs and overrides."""
+
+    FITTING: ClassVar[tuple[str, ...]] = tuple(CHILD_NODES)
 
     def run(self, context: ExecutionContext, name: str, overrides: Mapping[str, Any]) -> NodeResult:
         return context.run_workflow(
@@ -57,6 +60,9 @@ class SubWorkflowNode(WorkflowNodeHandler):
 class CustomWorkflowNode(SubWorkflowNode):
     """Runs `workflowName`; the output is the answer of the child."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "workflowName": "The workflow's file, without `.json`; literal.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"workflowName": {"type": "string", "minLength": 1}},
         "required": ["workflowName"],
@@ -80,6 +86,13 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
     branch.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "conditionalKey": "The value that picks the branch. Takes variables.",
+        "conditionalWorkflows": "Value -> workflow; the key `default` is the fallback.",
+        "UseDefaultContentInsteadOfWorkflow": "Output when no branch fits; comes before `default`. Takes "
+        "variables.",
+        "routeOverrides": "Value -> prompt overrides for the child of that branch.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "conditionalKey": TEXT,
@@ -102,6 +115,7 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
             {"required": ["UseDefaultContentInsteadOfWorkflow"]},
         ],
     }
+    FITTING = ("scoped_variables", "workflowUserFolderOverride")
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> NodeResult:

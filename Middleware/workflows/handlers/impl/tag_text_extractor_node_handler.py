@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
@@ -22,6 +23,11 @@ def text_in_tag(text: str, tag: str) -> str:
 class TagTextExtractorNode(WorkflowNodeHandler):
     """The text of the tag `fieldToExtract` in `tagToExtractFrom`; `defaultText` when it holds nothing."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "tagToExtractFrom": "The text that is searched. Takes variables.",
+        "fieldToExtract": "The tag's name without brackets. Takes variables.",
+        "defaultText": "Output when the tag holds nothing. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"tagToExtractFrom": TEXT, "fieldToExtract": TEXT, "defaultText": TEXT}
     }

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError, EarlyTermination
@@ -19,6 +20,10 @@ class WorkflowLockNode(WorkflowNodeHandler):
     here.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "workflowLockId": "The lock's name, one for all workflows of a user; literal.",
+        "lockedMessage": "The answer if the run ends here before anything was answered. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"workflowLockId": {"type": "string", "minLength": 1}, "lockedMessage": TEXT},
         "required": ["workflowLockId"],
