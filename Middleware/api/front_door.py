@@ -14,9 +14,9 @@ from Middleware.api.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import is_generation, within
 from Middleware.api.error_replies import reply_to
-from Middleware.api.request_life import RequestLife
+from Middleware.api.request_life import HeldBody, RequestLife
 from Middleware.api.wsgi_replies import StartResponse, WsgiApp, send_error, status_line
-from Middleware.common.errors import Forbidden, MiddlewareError, Unauthorized
+from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
 
@@ -29,12 +29,15 @@ Headers = list[tuple[str, str]]
 class FrontDoor:
     """Wraps `app`: the gate and the application behind it.
 
-    `lives`: the generation requests whose work lasts.
+    `lives`: the generation requests whose work lasts. `most_posts`: how many of them the server's threads may
+    hold, waiting ones among them, so that other requests are still answered; 0: any number.
     """
 
     def __init__(self, app: WsgiApp, rules: AccessRules, watcher: ClientWatcher) -> None:
         self.app, self._rules, self._watcher = app, rules, watcher
         self.lives: set[RequestLife] = set()
+        self.most_posts = 0
+        self._posts: set[str] = set()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
@@ -53,7 +56,22 @@ class FrontDoor:
             return send_error(refusal, environ, start)
         if not is_generation(environ):
             return self.app(environ, start)
-        return within(self._admitted(request_id, key, environ), self.app, environ, start)
+        if self.most_posts and len(self._posts) >= self.most_posts:
+            busy = ServerBusy(f"server is busy: {len(self._posts)} requests are being answered or wait")
+            return send_error(reply_to(busy, request_id), environ, start)
+        return self._held(request_id, key, environ, start)
+
+    def _held(
+        self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer of a generation request, which holds a thread of the server until its body is closed."""
+        self._posts.add(request_id)
+        try:
+            body = within(self._admitted(request_id, key, environ), self.app, environ, start)
+            return HeldBody(body, lambda: self._posts.discard(request_id))
+        except BaseException:
+            self._posts.discard(request_id)
+            raise
 
     def _check_source(self, environ: dict[str, Any]) -> None:
         host = environ.get("HTTP_HOST", "")

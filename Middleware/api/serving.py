@@ -29,6 +29,11 @@ from Middleware.config.loader import default_snapshot
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
+SPARE_THREADS = 16
+"""Not for generation requests: lists, cancellations and signs of life are answered however many wait."""
+UNFINISHED_S = 60
+"""A request that is not complete by then, and a connection that is idle so long, are closed."""
+CLEANUP_EVERY_S = 10
 CANCEL_S = 5.0
 """How long a stop waits for the requests that it cancelled."""
 REST_S = 30.0
@@ -42,25 +47,8 @@ def serve(launch: Launch, server: ApiServer) -> int:
     except OSError as error:
         print(f"cannot listen on {launch.host}:{launch.port}: {error}", file=sys.stderr)
         return 1
-    dispatchers: dict[int, Any] = {}
-    waitress = create_server(
-        server.app,
-        map=dispatchers,
-        sockets=[listening],
-        threads=launch.threads,
-        channel_timeout=14400,
-        connection_limit=4000,
-        backlog=BACKLOG,
-        channel_request_lookahead=1,
-        asyncore_use_poll=True,
-        url_scheme="http",
-        expose_tracebacks=False,
-        clear_untrusted_proxy_headers=True,
-        ident=None,
-    )
-    listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
-    for listener in listeners:
-        listener.channel_class = _Channel
+    waitress, listeners = waitress_for(server.app, listening, launch.threads)
+    server.door.most_posts = most_posts(launch.threads)
     signals = _Signals()
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
     _announce(launch, listeners[0].effective_port)
@@ -77,7 +65,54 @@ class _Parser(HTTPRequestParser):  # type: ignore[misc]
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection. Bytes of an unfinished request do not count as activity: a trickle of them would hold it
+    for ever. While a request is answered waitress never closes it.
+    """
+
     parser_class = _Parser
+    last_activity: float
+    _begun: float | None = None
+
+    def handle_read(self) -> None:
+        super().handle_read()
+        if self.request is None:
+            self._begun = None
+            return
+        if self._begun is None:
+            self._begun = self.last_activity
+        self.last_activity = self._begun
+
+
+def waitress_for(
+    app: Any, listening: socket.socket, threads: int, unfinished_s: int = UNFINISHED_S
+) -> tuple[Any, list[BaseWSGIServer]]:
+    """waitress as this house sets it, and its listeners. `unfinished_s`: as `UNFINISHED_S`."""
+    dispatchers: dict[int, Any] = {}
+    waitress = create_server(
+        app,
+        map=dispatchers,
+        sockets=[listening],
+        threads=threads,
+        channel_timeout=unfinished_s,
+        cleanup_interval=min(CLEANUP_EVERY_S, unfinished_s),
+        connection_limit=4000,
+        backlog=BACKLOG,
+        channel_request_lookahead=1,
+        asyncore_use_poll=True,
+        url_scheme="http",
+        expose_tracebacks=False,
+        clear_untrusted_proxy_headers=True,
+        ident=None,
+    )
+    listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
+    for listener in listeners:
+        listener.channel_class = _Channel
+    return waitress, listeners
+
+
+def most_posts(threads: int) -> int:
+    """How many generation requests so many threads may hold; where there are few, half of them."""
+    return threads - SPARE_THREADS if threads > SPARE_THREADS else max(1, threads // 2)
 
 
 def _bound(launch: Launch) -> socket.socket:

@@ -176,3 +176,56 @@ def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, caplog):
     monkeypatch.setattr(serving, "warm_up", failing)
     serving._warm_up()
     assert "the check of the configuration failed" in caplog.text
+
+
+@pytest.mark.parametrize(("threads", "most"), [(400, 384), (17, 1), (16, 8), (4, 2), (1, 1)])
+def test_some_threads_are_spared(threads, most):
+    """For lists, cancellations and signs of life."""
+    assert serving.most_posts(threads) == most
+
+
+class TestUnfinishedRequests:
+    """A connection without a complete request is closed after a while, and no other one (2.4)."""
+
+    @pytest.fixture
+    def port(self):
+        def app(environ, start_response):
+            start_response("200 OK", [("Content-Type", "text/plain")])
+            for _ in range(6):
+                time.sleep(0.5)
+                yield b"still here "
+
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            server, listeners = serving.waitress_for(app, listening, 4, unfinished_s=1)
+            threading.Thread(target=server.run, daemon=True).start()
+            yield listeners[0].effective_port
+            listeners[0].trigger.pull_trigger(serving._closing(listeners[0]))
+
+    def test_a_trickle_is_closed(self, port):
+        """However lively it is; a request takes no minute to arrive."""
+        with socket.create_connection(("127.0.0.1", port), timeout=0.2) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 900\r\n\r\n")
+            end = time.monotonic() + 20
+            while time.monotonic() < end and not _was_closed(connection):
+                continue
+            assert time.monotonic() < end
+
+    def test_a_long_answer_is_not(self, port):
+        """Nothing more is heard of a client that listens."""
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            said = b""
+            while part := connection.recv(65536):
+                said += part
+        assert said.count(b"still here") == 6
+
+
+def _was_closed(connection):
+    """One more byte of the body, and a look whether it is still wanted."""
+    try:
+        connection.sendall(b"x")
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True

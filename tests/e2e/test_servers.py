@@ -233,6 +233,27 @@ def test_lists_do_not_wait_for_the_gate(gated, backend):
     hang_up(holder)
 
 
+def test_waiting_requests_leave_threads_for_others(launch, backend):
+    """Of eighteen threads two may hold generation requests: a third is refused at once, and the rest is answered."""
+    server = launch(USERS, "--threads", "18", "--concurrency", "1")
+    mark = f"held-{server.port}"
+    backend.on(mark, Reply(["x"], hangs=True))
+    holders = [post(server, "/v1/chat/completions", {**ask(mark), "stream": False}) for _ in range(2)]
+    backend.wait_for_call(mark)
+    time.sleep(0.3)
+    late = post(server, "/api/chat", {**ask(mark), "stream": True})
+    refused = late.getresponse()
+    assert b"busy" in refused.read()
+    late.close()
+    assert (refused.status, refused.getheader("Retry-After")) == (503, "5")
+    assert server.request("GET", "/health", timeout_s=2)[0] == 200
+    assert server.request("DELETE", "/v1/chat/completions/nobody", timeout_s=2)[0] == 200
+    for holder in holders:
+        hang_up(holder)
+    time.sleep(0.3)
+    assert server.post("/v1/chat/completions", ask("free again"))[0] == 200
+
+
 class TestShutdown:
     @pytest.fixture
     def own(self, start):
