@@ -4,8 +4,12 @@ rem   check          all of it
 rem   check --fast   the quick half: ruff, mypy, the architecture test
 setlocal
 cd /d "%~dp0"
-if exist .venv\Scripts\python.exe goto :made
-py -3 -m venv .venv 2>nul || python -m venv .venv || exit /b 1
+if exist .venv\Scripts\python.exe if exist .venv\.installed-test.cfg goto :made
+py -3 --version >nul 2>nul && goto :launcher
+python deploy\make_venv.py || exit /b 1
+goto :made
+:launcher
+py -3 deploy\make_venv.py || exit /b 1
 :made
 fc /b setup.cfg .venv\.installed-test.cfg >nul 2>nul && goto :installed
 echo installing the test extras (once) ...

