@@ -1,7 +1,8 @@
 """Splits reasoning that a model wrote inside its text from the answer (`reasoningParser`). Pure.
 
 `feed(text)` and `finish()` give `(thinking, text)`; joined, any cut of the text gives the same
-two. At most the length of a mark less one is held back. Source: spec backends.md 12.
+two. At most the length of a mark less one is held back. An opening mark in Markdown code is text.
+Source: spec backends.md 12, cleaning.md 1c.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from Middleware.cleaning.markdown_code import MarkdownCode
 from Middleware.llmapis.harmony import TEXT, THINKING, HarmonySplitter
 
 logger = logging.getLogger(__name__)
@@ -60,6 +62,7 @@ class ReasoningSplitter:
     _passed: int = 0
     _line_end_due: bool = False
     _harmony: HarmonySplitter | None = None
+    _code: MarkdownCode = field(default_factory=MarkdownCode)
 
     def __post_init__(self) -> None:
         self._current = self._marks
@@ -76,7 +79,7 @@ class ReasoningSplitter:
             position = self._skip_line_end(buffer, position)
             if position < 0:
                 break
-            start, mark = self._search(buffer, position)
+            start, mark = self._next_mark(buffer, position)
             said[self._kind].append(buffer[position:start])
             self._passed += start - position
             if mark is None:
@@ -117,11 +120,24 @@ class ReasoningSplitter:
             return position + 2
         return position + 1 if rest[0] == "\n" else position
 
-    def _search(self, buffer: str, position: int) -> tuple[int, _Mark | None]:
+    def _next_mark(self, buffer: str, position: int) -> tuple[int, _Mark | None]:
+        """As `_search`, without the opening marks that stand in code."""
+        if self._kind == THINKING:
+            return self._search(buffer, position)
+        begin = position
+        while True:
+            start, mark = self._search(buffer, position, ahead=position - begin)
+            self._code.feed(buffer[position:start])
+            if mark is None or not self._code.is_open:
+                return start, mark
+            position = start + len(mark.literal)
+            self._code.feed(buffer[start:position])
+
+    def _search(self, buffer: str, position: int, ahead: int = 0) -> tuple[int, _Mark | None]:
         """The first mark from `position`, else where text that could become one begins (or the end)."""
         at = position
         while (at := _next_lead(buffer, at)) < len(buffer):
-            budget = AUTO_WINDOW - self._passed - (at - position) if self._auto else len(buffer)
+            budget = AUTO_WINDOW - self._passed - ahead - (at - position) if self._auto else len(buffer)
             rest = buffer[at : at + _LONGEST].lower()
             for mark in self._current:
                 literal = mark.literal

@@ -69,6 +69,14 @@ CASES = [
     pytest.param(
         "auto", "x" * 94 + "<think>a</think>", "", "x" * 94 + "<think>a</think>", id="auto-mark-too-late"
     ),
+    pytest.param("think", "a `<think>` b", "", "a `<think>` b", id="think-in-a-code-span"),
+    pytest.param("think", "```\n<think>\n```\nb", "", "```\n<think>\n```\nb", id="think-in-a-fence"),
+    pytest.param("think", "`<think>` <think>a</think>b", "a", "`<think>` b", id="think-behind-code"),
+    pytest.param("think", "<think>a ` b</think>c<think>d</think>", "a ` bd", "c", id="code-in-a-thought"),
+    pytest.param("mistral", "a `[THINK]` b", "", "a `[THINK]` b", id="mistral-in-code"),
+    pytest.param("minimax", "`<|im_start|>thinking` b", "", "`<|im_start|>thinking` b", id="minimax-in-code"),
+    pytest.param("auto", "a `<think>` b", "", "a `<think>` b", id="auto-in-code"),
+    pytest.param("auto", "a `<|channel|>` b", "", "a `<|channel|>` b", id="auto-harmony-in-code"),
     pytest.param("none", "<think>a", "", "<think>a", id="none"),
     pytest.param(None, "<think>a", "", "<think>a", id="absent"),
 ]
