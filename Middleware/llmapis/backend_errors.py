@@ -73,6 +73,11 @@ def redacted(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
+def says_something(body: Mapping[str, Any]) -> bool:
+    """Whether an object that is no answer has words for the user, as a failure without `error` has."""
+    return any(body.get(name) for name in ("message", "detail"))
+
+
 def native_body(body: Any, secrets: Sequence[str] = ()) -> Any:
     """The backend's own error body, at most 4 KiB of it, without the keys."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)

@@ -14,7 +14,13 @@ from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Chunk, JsonObject
-from Middleware.llmapis.backend_errors import error_chunk, redacted, told_failure, unrecognised
+from Middleware.llmapis.backend_errors import (
+    error_chunk,
+    redacted,
+    says_something,
+    told_failure,
+    unrecognised,
+)
 from Middleware.llmapis.handlers.base.backend_json import DECODER, decoded
 from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
@@ -54,6 +60,7 @@ class StreamReader:
         self._good = self._bad = self._bad_in_a_row = 0
         self._first: JsonObject | None = None
         self._strange: JsonObject | None = None
+        self._complaint: JsonObject | None = None
         self._model_told = False
         self._html = content_type == "text/html"
         self._json = content_type == "application/json"
@@ -233,6 +240,8 @@ class StreamReader:
             self._end_mark()
         if (chunk is None or (not chunk["token"] and len(chunk) == 2)) and not self._handler._is_answer(data):
             self._strange = self._strange or data
+            if says_something(data):
+                self._complaint = data
         if chunk is None:
             return False
         if "error" in chunk:
@@ -280,6 +289,8 @@ class StreamReader:
     def _count_bad(self, text: str) -> None:
         self._bad += 1
         self._bad_in_a_row += 1
+        if self._bad > 1:
+            return  # one warning a stream
         request = current_request()
         shown = "(not shown)" if request is not None and request.privacy else self._shown(text)
         logger.warning("endpoint '%s': an event that cannot be read is skipped: %s", self._endpoint, shown)
@@ -324,6 +335,8 @@ class StreamReader:
         if final is None:
             if self._strange is not None and not self.output and not batch:
                 raise self._unrecognised(self._strange)
+            if self._complaint is not None:
+                return self._failed(batch, self._unrecognised(self._complaint))
             final = {"token": "", "finish_reason": "tool_calls" if self.state.saw_tool_calls else "stop"}
             if not self._marked:
                 self._check_plain_end(final)

@@ -201,7 +201,7 @@ class TestBodiesThatAreNoStream:
 
 class TestFaults:
     def test_bad_events_are_skipped_with_a_warning(self, rig, caplog):
-        """At most 200 characters of one are shown."""
+        """One warning a stream, with at most 200 characters of the first."""
         out = dicts(
             new_reader(),
             "data: {oops" + "x" * 500 + "\n\n",
@@ -211,7 +211,7 @@ class TestFaults:
             rig.DONE,
         )
         assert out == [*tokens("a"), STOP]
-        assert [len(record.args[1]) for record in caplog.records] == [200, 2]
+        assert [len(record.args[1]) for record in caplog.records] == [200]
 
     @pytest.mark.parametrize("sign", ["null", "7", '"wait"', "[]", " null "])
     def test_json_that_is_no_object_is_a_sign_of_life(self, rig, caplog, sign):
@@ -242,6 +242,19 @@ class TestFaults:
         """Then it is the last dict."""
         out = dicts(new_reader(), rig.token("a") + "data: x\n\n" * 21, rig.DONE)
         assert [out[0]["token"], out[1]["error"]["kind"]] == ["a", "protocol_error"]
+
+    @pytest.mark.parametrize("body", ['{"message":"quota used up"}', '{"detail":"quota used up"}'])
+    def test_a_failure_without_error_after_output(self, rig, body):
+        """An answer without a finish reason that a complaint came into has failed, in the backend's words."""
+        out = dicts(new_reader(), rig.token("a"), f"data: {body}\n\n", rig.DONE)
+        assert (out[-1]["finish_reason"], "quota used up" in out[-1]["error"]["message"]) == ("error", True)
+
+    def test_an_object_without_words_after_output(self, rig):
+        """A foreign sign of life leaves the answer good."""
+        assert dicts(new_reader(), rig.token("a"), 'data: {"type":"ping"}\n\n', rig.DONE) == [
+            *tokens("a"),
+            STOP,
+        ]
 
     def test_an_event_of_an_unexpected_shape(self, rig, caplog):
         """Counts as a bad one."""
