@@ -33,6 +33,7 @@ class NodeRecord:
     """One line of the trace.
 
     `seconds`: from the node's start to its result (a responder: to its last chunk).
+    `ended`: empty for a node that did its work, else `failed`, `cancelled` or `stopped` (a lock is held).
     """
 
     workflow: str
@@ -43,6 +44,7 @@ class NodeRecord:
     url: str = ""
     seconds: float = 0.0
     tokens: int = 0
+    ended: str = ""
 
 
 @dataclass(frozen=True, slots=True)

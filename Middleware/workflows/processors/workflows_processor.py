@@ -112,11 +112,14 @@ class WorkflowProcessor:
                 result = joined(record.endpoint, result.batches)
             result, thoughts = cleaned_result(result, context)
             engine.thinking.extend(thoughts)
-        except NEVER_A_FAILURE:
+        except NEVER_A_FAILURE as stop:
+            record.ended = _how_stopped(stop)
             raise
         except Exception as error:
+            record.ended = "failed"
             result = self._failed(index, engine, node, error)
-        record.seconds = time.perf_counter() - begun
+        finally:
+            record.seconds = time.perf_counter() - begun
         self._stop_if_cancelled()
         return result, engine
 
@@ -144,9 +147,11 @@ class WorkflowProcessor:
                         answered = True
                         self._say_whether_last(index, batch[-1], of_child=passed_on)
                     yield batch
-        except NEVER_A_FAILURE:
+        except (*NEVER_A_FAILURE, GeneratorExit) as stop:
+            record.ended = "" if answered else _how_stopped(stop)
             raise
         except Exception as error:
+            record.ended = "failed"
             if begun_to_answer and not answered:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
@@ -154,7 +159,8 @@ class WorkflowProcessor:
             text = self._failed(index, engine, node, error)
             if not answered:
                 yield from self._answer_with(index, text)
-        record.seconds = time.perf_counter() - begun
+        finally:
+            record.seconds = time.perf_counter() - begun
 
     def _say_whether_last(self, index: int, finish: Chunk, *, of_child: bool) -> None:
         """Mark a finish chunk that no node comes after, so that nobody hands the rest to another thread."""
@@ -355,6 +361,11 @@ class WorkflowProcessor:
             record.tokens = estimate_tokens(output)
             lines.append(
                 f"  {record.number} {record.type} '{record.title}' {record.endpoint} {record.url} "
-                f"{record.seconds:.3f} s, {record.tokens} tokens"
+                f"{record.seconds:.3f} s, {record.tokens} tokens{record.ended and ', ' + record.ended}"
             )
         logger.info("%s", "\n".join(lines))
+
+
+def _how_stopped(stop: BaseException) -> str:
+    """What the summary says of a node that did not come to its end and yet did not fail."""
+    return "stopped" if isinstance(stop, EarlyTermination) else "cancelled"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.errors import RequestCancelled, WorkflowError
+from Middleware.common.errors import BackendError, RequestCancelled, WorkflowError
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.handlers import registry
@@ -378,3 +378,24 @@ class TestLiveness:
         house.user["livenessToolCall"] = LIVENESS
         house.request["api_type"] = "openaicompletion"
         assert house.ask(say("")).finish_reason == "stop"
+
+
+class TestSummary:
+    """The lines of the log about one run."""
+
+    def test_a_failed_node_is_called_so(self, house, caplog):
+        """With its time, whether or not the run goes on."""
+        house.model.replies = [BackendError("chat", "timeout", "too slow"), "yes"]
+        with caplog.at_level("INFO", "Middleware.workflows.processors.workflows_processor"):
+            house.ask(ask(onNodeError="continue"), ask())
+        lines = caplog.messages[-1].splitlines()
+        assert [line.endswith(", failed") for line in lines] == [False, True, False]
+
+    def test_a_node_whose_client_left_is_called_cancelled(self, house, caplog):
+        """The answer was closed before its end."""
+        house.workflow("Main", ask())
+        with caplog.at_level("INFO", "Middleware.workflows.processors.workflows_processor"):
+            batches = house.open(stream=True)
+            next(batches)
+            batches.close()
+        assert caplog.messages[-1].endswith(", cancelled")
