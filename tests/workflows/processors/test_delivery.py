@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.processors.delivery import close_batches, merged, static_batches
 
 
@@ -112,3 +114,12 @@ class TestReasoning:
         house.model.replies = ["<t>hm</t>yes"]
         answer = house.ask({"endpointName": "chat"}, stream=stream)
         assert (answer.text, answer.thinking) == ("yes", thinking)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_thoughts_count_as_output(house, stream):
+    """Where the backend gives no numbers, the estimate is of the text and the thoughts that are sent."""
+    house.endpoint("chat", reasoningOutput="field")
+    house.model.replies = [LlmText("yes", thinking="one two three four five")]
+    answer = house.ask({"type": "Standard", "endpointName": "chat"}, stream=stream)
+    assert answer.usage["completion_tokens"] == estimate_tokens("one two three four fiveyes")
