@@ -17,7 +17,7 @@ from Middleware.api.model_names import single_user
 from Middleware.common.errors import EarlyTermination
 from Middleware.common.request_context import RequestContext, current_request, entered
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
-from Middleware.config.loader import default_snapshot
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_flat_name
 from Middleware.config.users import UserSettings, load_user
 from Middleware.services.wire_formats import WIRE_FORMATS, AnswerCollector, AnswerFacts
@@ -67,6 +67,13 @@ def _engine() -> ModuleType:
 def _manager(user: UserSettings, request: RequestContext) -> WorkflowManager:
     manager: WorkflowManager = _engine().WorkflowManager(user, request)
     return manager
+
+
+def capabilities_of(snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None) -> list[str]:
+    """What the model of this user, or of this shared workflow, can do (10.1)."""
+    walk = importlib.import_module("Middleware.workflows.managers.model_walk")
+    found: list[str] = walk.capabilities(snapshot, user, workflow)
+    return found
 
 
 def header_discussion_id(messages: Messages, user: UserSettings, headers: Mapping[str, str]) -> str | None:

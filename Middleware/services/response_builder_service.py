@@ -57,7 +57,9 @@ class ResponseBuilderService:
     def build_ollama_version_response(self) -> JsonObject:
         return {"version": OLLAMA_VERSION}
 
-    def build_ollama_show_response(self, model_id: str, context_length: int) -> JsonObject:
+    def build_ollama_show_response(
+        self, model_id: str, context_length: int, capabilities: Iterable[str]
+    ) -> JsonObject:
         return {
             "license": "",
             "modelfile": "",
@@ -69,7 +71,7 @@ class ResponseBuilderService:
                 "general.basename": model_id,
                 "wilmer.context_length": context_length,
             },
-            "capabilities": ["completion", "tools", "vision"],
+            "capabilities": list(capabilities),
             "modified_at": MODIFIED_AT,
         }
 

@@ -153,9 +153,9 @@ class TestOllama:
 
     def test_show(self):
         """18.13."""
-        body = build.build_ollama_show_response("mira:novel", 4096)
+        body = build.build_ollama_show_response("mira:novel", 4096, ["completion", "tools"])
         assert body["model_info"]["wilmer.context_length"] == 4096
-        assert body["capabilities"] == ["completion", "tools", "vision"]
+        assert body["capabilities"] == ["completion", "tools"]
 
     def test_version(self):
         """Three parts: clients compare it as a semantic version."""

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.types import NodeConfig
 from Middleware.config import paths
 from Middleware.config.endpoints import (
     EndpointConfig,
@@ -77,7 +78,7 @@ class _Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
     """A name to follow: who names it (`file`, `pointer`), and how it is looked up."""
 
     name: str
@@ -122,8 +123,12 @@ class UserWalk:
 
     def node_types(self) -> set[str]:
         """The types of all nodes that are reached."""
-        places = (p for file in self._walked for p in node_places(file, self._snapshot.read(file)))
-        return {known_type(place.config.get("type")) for place in places}
+        return {known_type(node.get("type")) for node in self.nodes()}
+
+    def nodes(self) -> Iterator[NodeConfig]:
+        """All nodes that are reached, as they stand in their files."""
+        for file in self._walked:
+            yield from (place.config for place in node_places(file, self._snapshot.read(file)))
 
     @cached_property
     def _walked(self) -> dict[str, _Reached]:
@@ -132,7 +137,7 @@ class UserWalk:
             queue.extend(self._follow(queue.popleft()))
         return self._reached
 
-    def _follow(self, wanted: _Wanted) -> list[_Wanted]:
+    def _follow(self, wanted: Wanted) -> list[Wanted]:
         """Load a workflow; the names in its nodes, when it is seen for the first time."""
         try:
             with self._snapshot.spelling.named_at(wanted.file, wanted.pointer):
@@ -169,20 +174,11 @@ class UserWalk:
         document, _ = self._snapshot.inspect(file)
         self._findings += missing_nodes(document, file)
 
-    def _roots(self) -> Iterator[_Wanted]:
+    def _roots(self) -> Iterator[Wanted]:
         """Where requests of this user begin, and what the user file names besides."""
         user, snapshot = self._user, self._snapshot
         shared = list(self._shared())
-        if user.custom_workflow_override:
-            if user.custom_workflow:
-                yield _Wanted(user.custom_workflow, self._file, "/customWorkflow")
-            else:
-                level = NOTE if shared else ERROR
-                self._note(
-                    self._file, "/customWorkflow", level, "is empty, but customWorkflowOverride is true"
-                )
-        else:
-            yield from self._routes(lives_on_shared=bool(shared))
+        yield from self._own_roots(lives_on_shared=bool(shared))
         if user.chat_prompt_template_name:
             template = user.chat_prompt_template_name
             self._leads(
@@ -190,13 +186,24 @@ class UserWalk:
             )
         for key, attribute in _TOOL_WORKFLOWS:
             if name := getattr(user, attribute):
-                yield _Wanted(name, self._file, f"/{key}", inputs=ANY)
+                yield Wanted(name, self._file, f"/{key}", inputs=ANY)
         for key, attribute in _SETTINGS:
             if name := getattr(user, attribute):
                 yield from self._settings(key, name)
         yield from shared
 
-    def _shared(self) -> Iterator[_Wanted]:
+    def _own_roots(self, *, lives_on_shared: bool = False) -> Iterator[Wanted]:
+        """The workflow that answers the user's own name, or all that it may be routed to."""
+        user = self._user
+        if not user.custom_workflow_override:
+            yield from self._routes(lives_on_shared=lives_on_shared)
+        elif user.custom_workflow:
+            yield Wanted(user.custom_workflow, self._file, "/customWorkflow")
+        else:
+            level = NOTE if lives_on_shared else ERROR
+            self._note(self._file, "/customWorkflow", level, "is empty, but customWorkflowOverride is true")
+
+    def _shared(self) -> Iterator[Wanted]:
         """The workflows that a client can pick by the model name."""
         pointer = "/sharedWorkflowsSubDirectoryOverride"
         with self._snapshot.spelling.named_at(self._file, pointer):
@@ -204,17 +211,17 @@ class UserWalk:
         below = root.removeprefix("Workflows/")
         for folder in self._snapshot.folders(root):
             if self._snapshot.exists(f"{root}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
-                yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}")
+                yield Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}")
 
-    def _routes(self, *, lives_on_shared: bool) -> Iterator[_Wanted]:
+    def _routes(self, *, lives_on_shared: bool) -> Iterator[Wanted]:
         user = self._user
-        default = _Wanted(paths.DEFAULT_WORKFLOW, self._file, "/routingConfig", level=WARNING)
+        default = Wanted(paths.DEFAULT_WORKFLOW, self._file, "/routingConfig", level=WARNING)
         if not (user.routing_config and user.categorization_workflow):
             level = NOTE if lives_on_shared else ERROR
-            yield _Wanted(paths.DEFAULT_WORKFLOW, self._file, "/customWorkflowOverride", level=level)
+            yield Wanted(paths.DEFAULT_WORKFLOW, self._file, "/customWorkflowOverride", level=level)
             return
         yield default
-        yield _Wanted(user.categorization_workflow, self._file, "/categorizationWorkflow", categorises=True)
+        yield Wanted(user.categorization_workflow, self._file, "/categorizationWorkflow", categorises=True)
         try:
             with self._snapshot.spelling.named_at(self._file, "/routingConfig"):
                 file = self._snapshot.find(paths.routing_file(user.routing_config)) or ""
@@ -229,9 +236,9 @@ class UserWalk:
         for lost, why in lost_categories(categories):
             self._note(file, json_pointer([lost.name]), WARNING, why)
         for category in categories:
-            yield _Wanted(category.workflow, file, json_pointer([category.name, "workflow"]))
+            yield Wanted(category.workflow, file, json_pointer([category.name, "workflow"]))
 
-    def _settings(self, key: str, name: str) -> Iterator[_Wanted]:
+    def _settings(self, key: str, name: str) -> Iterator[Wanted]:
         """The names in a settings object."""
         try:
             with self._snapshot.spelling.named_at(self._file, f"/{key}"):
@@ -246,17 +253,17 @@ class UserWalk:
         self.files_read.add(file)
         for workflow_key in _SETTINGS_WORKFLOWS:
             if isinstance(settings.get(workflow_key), str) and settings[workflow_key]:
-                yield _Wanted(settings[workflow_key], file, f"/{workflow_key}", inputs=ANY)
+                yield Wanted(settings[workflow_key], file, f"/{workflow_key}", inputs=ANY)
         for endpoint_key, preset_key in _SETTINGS_MODELS:
             self._model(file, "", settings, {}, (endpoint_key, preset_key))
         self._model(file, "", settings, {}, ("embeddingEndpointName", ""))
 
-    def _names_in(self, workflow: WorkflowFile) -> Iterator[_Wanted]:
+    def _names_in(self, workflow: WorkflowFile) -> Iterator[Wanted]:
         document = self._snapshot.read(workflow.file)
         for place in node_places(workflow.file, document):
             self._node(place, workflow)
             for child in node_handler(place.config.get("type")).children(place.config):
-                yield _Wanted(
+                yield Wanted(
                     child.name,
                     workflow.file,
                     f"{place.pointer}{child.pointer}",

@@ -93,7 +93,14 @@ class WorkflowManager:
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guarded`."""
-        return self.processor(run).execute()
+        pictures = any(message.get("images") for message in run.messages)
+        yield from self.processor(run).execute()
+        if pictures and not self.state.pictures_taken:
+            logger.warning(
+                "request %s: its pictures reached no model: no node that ran has acceptImages or describes "
+                "them",
+                self.request.request_id,
+            )
 
     def processor(self, run: Run) -> WorkflowProcessor:
         """What walks a run's nodes."""

@@ -78,6 +78,8 @@ class RequestState:
         self.extra_threads = threading.BoundedSemaphore(max(1, user.max_parallel_nodes))
         self.extra_threads.acquire()  # the thread that runs the request
         self.trace: list[NodeRecord] = []
+        self.pictures_taken = False
+        """A node that takes pictures has run."""
         self._stamps: dict[str, RequestStamps] = {}
         self._guard = threading.Lock()
 

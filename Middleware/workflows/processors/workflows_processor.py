@@ -226,7 +226,10 @@ class WorkflowProcessor:
             context.warn(f"node type {node_type!r} is not built yet, run as {DEFAULT_TYPE}")
         elif node_type is not None and node_type not in NODES and node_type not in OLD_NAMES:
             context.warn(f"unknown node type {node_type!r}, run as {DEFAULT_TYPE}")
-        return node_handler(node_type).handle(context)
+        handler = node_handler(node_type)
+        if handler.takes_pictures(context.config):
+            self.run.state.pictures_taken = True
+        return handler.handle(context)
 
     def _first_prompt(self) -> int:
         """The node that gets the parent's prompts: the first one that has a prompt field."""

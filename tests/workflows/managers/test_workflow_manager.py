@@ -271,3 +271,29 @@ def test_streamed_and_whole_give_the_same_text(house, nodes):
     """However text nodes are nested, flagged and cleaned."""
     written(house, "W", nodes)
     assert house.ask(name="W", stream=True).text == house.ask(name="W", stream=False).text
+
+
+@BOTH
+class TestPictures:
+    """Pictures that no node takes do not vanish without a word (frontend-api.md 10.1)."""
+
+    SAY = ({"role": "user", "content": "what is it?", "images": ["aGk="]},)
+
+    @pytest.mark.parametrize(
+        "node", [ask(returnToUser=True), say("x", returnToUser=True)], ids=["model", "text"]
+    )
+    def test_that_no_node_takes(self, house, stream, caplog, node):
+        """Once a request, whatever the nodes are."""
+        house.ask(node, say("after"), stream=stream, say=list(self.SAY))
+        assert caplog.text.count("its pictures reached no model") == 1
+
+    def test_that_a_node_takes(self, house, stream, caplog):
+        """Any that ran, a nested one too."""
+        house.workflow("Child", ask(acceptImages=True))
+        house.ask(child(), say("x", returnToUser=True), stream=stream, say=list(self.SAY))
+        assert "its pictures" not in caplog.text
+
+    def test_without_pictures(self, house, stream, caplog):
+        """Nothing to tell."""
+        house.ask(ask(), stream=stream)
+        assert "its pictures" not in caplog.text

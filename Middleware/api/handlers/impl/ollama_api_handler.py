@@ -21,6 +21,7 @@ from Middleware.api.model_names import advertised_ids, choose
 from Middleware.api.request_body import read_body
 from Middleware.api.request_fields import json_body, tools_of
 from Middleware.api.tagged_prompts import generate_messages
+from Middleware.api.workflow_gateway import capabilities_of
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
@@ -135,10 +136,11 @@ class ShowAPI(MethodView):
             user, workflow = choose(model, snapshot)
         except ClientRequestError as error:
             raise NotFound(f"model '{model}' not found", param="model") from error
-        length = load_user(snapshot, user).advertised_context_length
-        return json_response(
-            _builder.build_ollama_show_response(f"{user}:{workflow}" if workflow else user, length)
-        )
+        settings = load_user(snapshot, user)
+        model_id = f"{user}:{workflow}" if workflow else user
+        can = capabilities_of(snapshot, settings, workflow)
+        length = settings.advertised_context_length
+        return json_response(_builder.build_ollama_show_response(model_id, length, can))
 
 
 class PsAPI(MethodView):

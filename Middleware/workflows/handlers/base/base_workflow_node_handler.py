@@ -88,6 +88,10 @@ class WorkflowNodeHandler(ABC):
         """Claims that the node may run beside others (workflows.md 16.14)."""
         return True
 
+    def takes_pictures(self, config: NodeConfig) -> bool:
+        """Claims that the pictures of the conversation reach a model in this node."""
+        return False
+
     def children(self, config: NodeConfig) -> list[ChildName]:
         """The workflows that this node may run, for validation."""
         return []

@@ -83,6 +83,9 @@ class ImageProcessorNode(WorkflowNodeHandler):
     }
     CALLS_MODEL = True
 
+    def takes_pictures(self, config: NodeConfig) -> bool:
+        return True
+
     def handle(self, context: ExecutionContext) -> str:
         if context.config.get("saveVisionResponsesToDiscussionId") and context.store is not None:
             return _remembered(context, context.store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -25,9 +26,12 @@ class StandardNode(WorkflowNodeHandler):
     RUNS_DRY = True
     CALLS_MODEL = True
 
+    def takes_pictures(self, config: NodeConfig) -> bool:
+        return bool(config.get("acceptImages"))
+
     def handle(self, context: ExecutionContext) -> NodeResult:
         limit = context.config.get("maxImagesToSend")
         return context.dispatch(
-            llm_takes_images=bool(context.config.get("acceptImages")),
+            llm_takes_images=self.takes_pictures(context.config),
             max_images=limit if isinstance(limit, int) else 0,
         )

@@ -187,7 +187,7 @@ class TestLists:
         answer = client.post("/api/show", json=body)
         assert answer.json["model_info"]["wilmer.context_length"] == 4096
         assert answer.json["model_info"]["general.basename"] == "mira:novel"
-        assert ShowResponse.model_validate(answer.json).capabilities == ["completion", "tools", "vision"]
+        assert ShowResponse.model_validate(answer.json).capabilities == ["completion"]
 
     @pytest.mark.parametrize("body", [{}, {"model": ""}, {"model": 5}])
     def test_show_needs_a_model(self, client, body):
