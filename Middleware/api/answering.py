@@ -22,6 +22,7 @@ from Middleware.api.request_life import RequestLife
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.common.types import Batch, Batches, JsonObject
+from Middleware.services.answers import usage_numbers
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.wire_formats import AnswerCollector, AnswerFacts, Framer, WireFormat, encoded
 
@@ -82,7 +83,10 @@ def whole_answer(job: Job) -> JsonObject:
     finally:
         job.request.setup_done()
         job.life.stop_watching()
-    body = job.wire.whole(collector.answer(), job.facts)
+    answer = collector.answer()
+    job.life.first = answer.pace.first
+    job.life.tokens = usage_numbers(answer.usage, answer.text + answer.thinking)["completion_tokens"]
+    body = job.wire.whole(answer, job.facts)
     _use_up(job, batches, last=last)
     return body
 
@@ -214,9 +218,12 @@ class AnswerStream:
         if framer.failed is not None:
             failure = StreamFailure(framer.failed)
         if isinstance(failure, EarlyTermination | RequestCancelled):
+            if isinstance(failure, RequestCancelled):
+                self._job.life.end = "cancelled"
             text = failure.locked_message if isinstance(failure, EarlyTermination) else ""
             return [*framer.units([{"token": text, "finish_reason": "stop"}]), *framer.end()]
         if failure is not None:
+            self._job.life.end = "failed"
             log_failure(self._job.request.request_id, failure, self._job.request)
             reply = self._job.reply_to(failure)
             return framer.error(reply.message, reply.kind, reply.param, reply.code)
@@ -227,6 +234,9 @@ class AnswerStream:
         if self._closed:
             return
         self._closed = True
+        self._job.life.first, self._job.life.tokens = self._framer.pace.first, self._framer.output_tokens
+        if self._state == "open":
+            self._job.life.end = "cancelled"
         if self._state == "answered":
             _use_up(self._job, self._lead.batches, last=self._last)
             self._job.life.release()

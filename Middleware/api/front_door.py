@@ -6,6 +6,7 @@ A WSGI layer around the gate and the application. Never reads a body. Source: sp
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +16,7 @@ from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import is_generation, within
 from Middleware.api.error_replies import reply_to
 from Middleware.api.request_life import HeldBody, RequestLife
-from Middleware.api.wsgi_replies import StartResponse, WsgiApp, send_error, status_line
+from Middleware.api.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
@@ -38,6 +39,7 @@ class FrontDoor:
         self.lives: set[RequestLife] = set()
         self.most_posts = 0
         self._posts: set[str] = set()
+        self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
@@ -56,21 +58,34 @@ class FrontDoor:
             return send_error(refusal, environ, start)
         if not is_generation(environ):
             return self.app(environ, start)
-        if self.most_posts and len(self._posts) >= self.most_posts:
-            busy = ServerBusy(f"server is busy: {len(self._posts)} requests are being answered or wait")
+        if not self._has_room_for(request_id):
+            busy = ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
             return send_error(reply_to(busy, request_id), environ, start)
         return self._held(request_id, key, environ, start)
+
+    def _has_room_for(self, request_id: str) -> bool:
+        with self._lock:
+            if self.most_posts and len(self._posts) >= self.most_posts:
+                return False
+            self._posts.add(request_id)
+            return True
 
     def _held(
         self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
     ) -> Iterable[bytes]:
         """The answer of a generation request, which holds a thread of the server until its body is closed."""
-        self._posts.add(request_id)
-        try:
-            body = within(self._admitted(request_id, key, environ), self.app, environ, start)
-            return HeldBody(body, lambda: self._posts.discard(request_id))
-        except BaseException:
+        life: RequestLife | None = None
+
+        def over() -> None:
             self._posts.discard(request_id)
+            if life is not None:
+                life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
+
+        try:
+            life = self._admitted(request_id, key, environ)
+            return HeldBody(within(life, self.app, environ, _noting(life, start)), over)
+        except BaseException:
+            over()
             raise
 
     def _check_source(self, environ: dict[str, Any]) -> None:
@@ -134,6 +149,16 @@ def _preflight(environ: dict[str, Any], start_response: StartResponse) -> Iterab
         headers.append(("Access-Control-Allow-Headers", asked))
     start_response(status_line(204), headers)
     return []
+
+
+def _noting(life: RequestLife, start_response: StartResponse) -> StartResponse:
+    """Notes the status that the client is told."""
+
+    def start(status: str, *more: Any) -> Any:
+        life.status = status.partition(" ")[0]
+        return start_response(status, *more)
+
+    return start
 
 
 def _with_headers(start_response: StartResponse, more: Headers) -> StartResponse:

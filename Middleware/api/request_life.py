@@ -10,9 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from Middleware.api.client_watch import Watch
+from Middleware.common.request_context import RequestContext, entered
 
 logger = logging.getLogger(__name__)
 
@@ -23,17 +25,40 @@ LIFE = "headrace.life"
 class RequestLife:
     """Begins with one holder.
 
-    `at_end` callables run once, the last registered first, when the last holder released.
+    `at_end` callables run once, the last registered first, when the last holder released. For the line at the
+    end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
+    answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
     """
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.arrived = time.monotonic()
         self.answered = False
+        self.request: RequestContext | None = None
+        self.status = ""
+        self.end = ""
+        self.first: float | None = None
+        self.tokens = 0
         self.watch: Watch | None = None
         self._lock = threading.Lock()
         self._holders = 1
         self._endings: list[Callable[[], object]] = []
+
+    def tell(self, method: str, path: str) -> None:
+        """The one line at the end of an answer, in the log of its user."""
+        first = "-" if self.first is None else f"{self.first - self.arrived:.2f} s"
+        with nullcontext() if self.request is None else entered(self.request):
+            logger.info(
+                "request %s: %s %s: %s in %.2f s, first token %s, %d tokens%s",
+                self.request_id,
+                method,
+                path,
+                self.status or "no answer",
+                time.monotonic() - self.arrived,
+                first,
+                self.tokens,
+                f", {self.end}" if self.end else "",
+            )
 
     def at_end(self, ending: Callable[[], object]) -> None:
         self._endings.append(ending)

@@ -33,6 +33,8 @@ SPARE_THREADS = 16
 """Not for generation requests: lists, cancellations and signs of life are answered however many wait."""
 UNFINISHED_S = 60
 """A request that is not complete by then, and a connection that is idle so long, are closed."""
+UNREAD_S = 14400
+"""A client that reads nothing of its answer for so long is given up."""
 CLEANUP_EVERY_S = 10
 CANCEL_S = 5.0
 """How long a stop waits for the requests that it cancelled."""
@@ -66,12 +68,23 @@ class _Parser(HTTPRequestParser):  # type: ignore[misc]
 
 class _Channel(HTTPChannel):  # type: ignore[misc]
     """A connection. Bytes of an unfinished request do not count as activity: a trickle of them would hold it
-    for ever. While a request is answered waitress never closes it.
+    for ever. While a request is answered waitress never closes it, nor while the client has not read all.
     """
 
     parser_class = _Parser
     last_activity: float
     _begun: float | None = None
+
+    _wrote = 0.0
+
+    def writable(self) -> bool:
+        if self.total_outbufs_len and time.time() - self._wrote < UNREAD_S:
+            self.last_activity = time.time()
+        return bool(super().writable())
+
+    def handle_write(self) -> None:
+        self._wrote = time.time()
+        super().handle_write()
 
     def handle_read(self) -> None:
         super().handle_read()

@@ -39,12 +39,12 @@ def log_refusal(reply: ErrorReply, environ: dict[str, Any]) -> None:
             "%d for %s: %s %s: %s",
             reply.status,
             environ.get("REMOTE_ADDR") or "unknown",
-            _on_one_line(environ.get("REQUEST_METHOD", "")),
-            _on_one_line(environ.get("PATH_INFO", "")),
-            _on_one_line(reply.message),
+            on_one_line(environ.get("REQUEST_METHOD", "")),
+            on_one_line(environ.get("PATH_INFO", "")),
+            on_one_line(reply.message),
         )
 
 
-def _on_one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
     """What a client wrote cannot look like a line of its own, nor steer a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_SHOWN])

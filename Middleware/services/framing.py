@@ -127,6 +127,11 @@ class Framer(ABC):
             if unit := self.thinking_unit(thinking):
                 units += [*self._opening(with_text=True), unit]
 
+    @property
+    def output_tokens(self) -> int:
+        """As the client is told them, for what was sent so far."""
+        return usage_numbers(self._usage, self._said())["completion_tokens"]
+
     def _opening(self, *, with_text: bool) -> list[str]:
         """Units before the first output. None but in protocols that open a stream."""
         self.started = True

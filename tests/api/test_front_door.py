@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
@@ -193,3 +194,35 @@ class TestLives:
         assert outcome.status_code == 499
         assert outcome.json["error"]["type"] == "request_cancelled"
         assert outcome.headers["x-should-retry"] == "false"
+
+
+class TestLastLine:
+    """One line at the end of each generation request, in the log of its user ; refusals too."""
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+    @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
+    def test_of_an_answer(self, client, engine, caplog, path, stream):
+        """Status, time, first token, and the tokens that the client was told."""
+        caplog.set_level("INFO")
+        answer = client.post(path, json={**BODY, "stream": stream})
+        answer.get_data()
+        answer.close()
+        given = answer.headers["X-Request-Id"]
+        (line,) = [
+            r.getMessage() for r in caplog.records if f"request {given}: POST {path}: 200" in r.getMessage()
+        ]
+        assert re.fullmatch(r".* in \d+\.\d\d s, first token \d+\.\d\d s, [1-9]\d* tokens", line)
+
+    def test_of_a_refusal(self, client, caplog):
+        """Nothing was said to it, and no model asked."""
+        caplog.set_level("INFO")
+        client.post("/v1/chat/completions", json={"messages": 5}).close()
+        assert re.search(r"POST /v1/chat/completions: 400 in .*, first token -, 0 tokens", caplog.text)
+
+    def test_a_key_that_is_missing(self, serve, caplog):
+        """Refused before anything else: a warning with address, path and reason."""
+        client = serve(access=AccessRules(api_keys=("k",))).test_client()
+        client.post("/v1/chat/completions", json=BODY)
+        assert (
+            "401 for 127.0.0.1: POST /v1/chat/completions: this server needs a valid API key" in caplog.text
+        )

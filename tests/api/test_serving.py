@@ -191,6 +191,8 @@ class TestUnfinishedRequests:
     def port(self):
         def app(environ, start_response):
             start_response("200 OK", [("Content-Type", "text/plain")])
+            time.sleep(2.5)
+            yield b"it took its time "
             for _ in range(6):
                 time.sleep(0.5)
                 yield b"still here "
@@ -218,6 +220,27 @@ class TestUnfinishedRequests:
             while part := connection.recv(65536):
                 said += part
         assert said.count(b"still here") == 6
+
+    def test_an_answer_that_nobody_reads_yet_is_not(self):
+        """It is complete for the application, and most of it still lies in the server."""
+
+        def app(environ, start_response):
+            start_response("200 OK", [("Content-Length", str(40_000_000))])
+            return [bytes(40_000_000)]
+
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            server, listeners = serving.waitress_for(app, listening, 4, unfinished_s=1)
+            threading.Thread(target=server.run, daemon=True).start()
+            with socket.create_connection(
+                ("127.0.0.1", listeners[0].effective_port), timeout=20
+            ) as connection:
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                time.sleep(4)
+                said = 0
+                while part := connection.recv(1 << 20):
+                    said += len(part)
+            listeners[0].trigger.pull_trigger(serving._closing(listeners[0]))
+        assert said > 40_000_000
 
 
 def _was_closed(connection):

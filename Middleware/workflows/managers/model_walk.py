@@ -15,7 +15,7 @@ from Middleware.workflows.managers.user_walk import UserWalk, Wanted
 
 
 class _ModelWalk(UserWalk):
-    """The walk from one model: the picked shared workflow, else the user's own, or all that it may route to."""
+    """The walk from one model: the picked shared workflow, else all that the user's own name may lead to."""
 
     def __init__(self, snapshot: ConfigSnapshot, user: UserSettings, picked: str | None) -> None:
         super().__init__(snapshot, user)

@@ -105,7 +105,7 @@ class GenerationView(MethodView):
         name, workflow = choose(body.get("model"), snapshot)
         user, key = load_user(snapshot, name), extract_api_key()
         g.privacy = bool((key and user.encrypt_using_api_key) or user.redact_log_output)
-        context = g.request_context = RequestContext(
+        context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=name,
             api_type=self.api_type,
