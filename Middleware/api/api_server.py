@@ -7,13 +7,12 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 from __future__ import annotations
 
 import importlib
-import logging
 
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
 from Middleware.api.answering import log_failure
-from Middleware.api.api_helpers import current_request_id, json_response
+from Middleware.api.api_helpers import current_life, current_request_id, json_response
 from Middleware.api.api_rules import ServerRules
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
@@ -25,8 +24,6 @@ from Middleware.api.wsgi_replies import log_refusal
 from Middleware.common.errors import ClientRequestError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.fair_gate import FairGate
-
-logger = logging.getLogger(__name__)
 
 _DONE = "headrace"
 
@@ -86,7 +83,7 @@ def _error_response(error: Exception) -> Response:
         request_id = current_request_id()
         reply = reply_to(error, request_id, privacy=g.get("privacy", False))
         if isinstance(error, RequestCancelled):
-            logger.info("request %s was cancelled", request_id)
+            current_life().end = "cancelled"  # the line at its end says so, in the log of its user
         elif isinstance(error, ClientRequestError):
             log_refusal(reply, request.environ)
         else:

@@ -46,7 +46,7 @@ class RequestLife:
 
     def tell(self, method: str, path: str) -> None:
         """The one line at the end of an answer, in the log of its user."""
-        first = "-" if self.first is None else f"{self.first - self.arrived:.2f} s"
+        first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
         with nullcontext() if self.request is None else entered(self.request):
             logger.info(
                 "request %s: %s %s: %s in %.2f s, first token %s, %d tokens%s",

@@ -75,15 +75,21 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
     last_activity: float
     _begun: float | None = None
 
-    _wrote = 0.0
+    _unread_since: float | None = None
 
     def writable(self) -> bool:
-        if self.total_outbufs_len and time.time() - self._wrote < UNREAD_S:
-            self.last_activity = time.time()
+        """Asked at each turn of the server's loop."""
+        if not self.total_outbufs_len:
+            self._unread_since = None
+        else:
+            now = time.time()
+            self._unread_since = now if self._unread_since is None else self._unread_since
+            if now - self._unread_since < UNREAD_S:
+                self.last_activity = now
         return bool(super().writable())
 
     def handle_write(self) -> None:
-        self._wrote = time.time()
+        self._unread_since = None
         super().handle_write()
 
     def handle_read(self) -> None:

@@ -8,6 +8,8 @@ import threading
 import pytest
 
 from Middleware.api.access import AccessRules
+from Middleware.api.handlers.base import generation_view
+from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service
 
@@ -212,6 +214,18 @@ class TestLastLine:
             r.getMessage() for r in caplog.records if f"request {given}: POST {path}: 200" in r.getMessage()
         ]
         assert re.fullmatch(r".* in \d+\.\d\d s, first token \d+\.\d\d s, [1-9]\d* tokens", line)
+
+    def test_of_a_cancelled_one(self, client, monkeypatch, caplog):
+        """In the log of its user, with the status that it got."""
+        caplog.set_level("INFO")
+
+        def cancelled(*given, **more):
+            raise RequestCancelled
+
+        monkeypatch.setattr(generation_view, "open_answer", cancelled)
+        client.post("/v1/chat/completions", json=BODY).close()
+        assert re.search(r"POST /v1/chat/completions: 499 in .*, 0 tokens, cancelled", caplog.text)
+        assert "was cancelled" not in caplog.text
 
     def test_of_a_refusal(self, client, caplog):
         """Nothing was said to it, and no model asked."""

@@ -229,13 +229,13 @@ class TestUnfinishedRequests:
             return [bytes(40_000_000)]
 
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            server, listeners = serving.waitress_for(app, listening, 4, unfinished_s=1)
+            server, listeners = serving.waitress_for(app, listening, 4, unfinished_s=3)
             threading.Thread(target=server.run, daemon=True).start()
             with socket.create_connection(
                 ("127.0.0.1", listeners[0].effective_port), timeout=20
             ) as connection:
                 connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-                time.sleep(4)
+                time.sleep(7)
                 said = 0
                 while part := connection.recv(1 << 20):
                     said += len(part)

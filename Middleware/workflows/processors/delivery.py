@@ -105,10 +105,15 @@ class Delivery:
         answered: Callable[[str], None],
     ) -> None:
         self._context, self._result = context, result
-        self._usage, self._prompt_tokens = usage, prompt_tokens
+        self._prompt_tokens = prompt_tokens
         self._answered = answered
         self.value: NodeResult = None
         self.thoughts: list[str] = []
+        self._sent = _Sent(usage)
+
+    def said(self) -> str:
+        """What has left so far."""
+        return self._sent.text()
 
     def batches(self) -> Generator[Batch, None, None]:
         """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk ends it."""
@@ -116,7 +121,7 @@ class Delivery:
         raw = self._raw()
         handler = self._handler()
         cleaned = handler.clean(raw) if handler else raw
-        sent = _Sent(self._usage)
+        sent = self._sent
         lowering = bool(context.config.get("lowercaseToolCallFunctionNames"))
         passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
         try:

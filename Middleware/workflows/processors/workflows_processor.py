@@ -67,6 +67,8 @@ class WorkflowProcessor:
         self._inputs = {f"agent{i}Input": value for i, value in enumerate(run.inputs, 1)}
         self._outputs: dict[str, Any] = dict(self._inputs)
         self._thoughts: dict[str, str] = {}
+        self._delivery: Delivery | None = None
+        """Of the responder, from its first piece on."""
         self._records: list[NodeRecord] = []
         self._in_order_until = 0
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
@@ -161,6 +163,8 @@ class WorkflowProcessor:
                 yield from self._answer_with(index, text)
         finally:
             record.seconds = time.perf_counter() - begun
+            if not answered and self._delivery is not None:
+                record.tokens = estimate_tokens(self._delivery.said())
 
     def _say_whether_last(self, index: int, finish: Chunk, *, of_child: bool) -> None:
         """Mark a finish chunk that no node comes after, so that nobody hands the rest to another thread."""
@@ -188,6 +192,7 @@ class WorkflowProcessor:
             prompt_tokens=engine.prompt_tokens or getattr(result, "prompt_tokens", None),
             answered=answered,
         )
+        self._delivery = delivery
         return delivery.batches()
 
     def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> Answer:
@@ -361,7 +366,7 @@ class WorkflowProcessor:
         lines = [f"{self.run.file.file}: {len(self._records)} of {len(self._nodes)} nodes ran"]
         for record in self._records:
             output = result_text(self._outputs.get(f"agent{record.number}Output"))
-            record.tokens = estimate_tokens(output)
+            record.tokens = record.tokens or estimate_tokens(output)
             lines.append(
                 f"  {record.number} {record.type} '{record.title}' {record.endpoint} {record.url} "
                 f"{record.seconds:.3f} s, {record.tokens} tokens{record.ended and ', ' + record.ended}"

@@ -398,4 +398,4 @@ class TestSummary:
             batches = house.open(stream=True)
             next(batches)
             batches.close()
-        assert caplog.messages[-1].endswith(", cancelled")
+        assert caplog.messages[-1].endswith(" 1 tokens, cancelled")
