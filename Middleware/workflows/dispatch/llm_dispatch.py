@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from Middleware.common.errors import ConfigError
+from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.endpoints import load_prompt_template, load_structured_schema
 from Middleware.config.loader import ConfigSnapshot
@@ -73,7 +73,7 @@ class LLMDispatchService:
             **prompt.arguments(),
             "llm_takes_images": call.llm_takes_images,
             "request_id": context.request_id,
-            "rebuild": _rebuild(context, parts),
+            "rebuild": _rebuild(context, parts, call.must_show),
         }
         if parts.tools:
             arguments |= {"tools": list(parts.tools), "tool_choice": context.tool_choice}
@@ -174,10 +174,18 @@ def template_of(
     return load_prompt_template(snapshot, endpoint.get("promptTemplate") or user.chat_prompt_template_name)
 
 
-def _rebuild(context: ExecutionContext, parts: Parts) -> Callable[[LlmApiService], JsonObject]:
-    """The same prompt for a backup endpoint, in the backup's shape."""
+def _rebuild(
+    context: ExecutionContext, parts: Parts, must_show: str
+) -> Callable[[LlmApiService], JsonObject]:
+    """The same prompt for a backup endpoint, in the backup's shape.
+
+    It raises BackendError for a backup whose model would not see the picture `must_show`.
+    """
 
     def rebuild(service: LlmApiService) -> JsonObject:
+        if must_show and not service.can_show(must_show):
+            message = f"cannot take an image from this source: {must_show:.100}"
+            raise BackendError(service.endpoint.name, "config_error", message)
         raw = service.endpoint.raw
         template = {} if service.takes_messages else template_of(context.snapshot, context.user, raw)
         target = Target(raw, service.takes_messages, template, raw.get("addGenerationPrompt") is True)

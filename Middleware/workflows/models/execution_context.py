@@ -44,7 +44,8 @@ class LlmCall:
     """One LLM call that a node asks for (defaults: what its config says).
 
     `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even
-    if empty. `messages`: the conversation, None = the context's. `stream`: None = as the context says.
+    if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
+    None = the context's. `stream`: None = as the context says.
     """
 
     messages: Messages | None = None
@@ -53,6 +54,7 @@ class LlmCall:
     llm_takes_images: bool = False
     max_images: int = 0
     stream: bool | None = None
+    must_show: str = ""
 
 
 class Engine(Protocol):
@@ -172,13 +174,14 @@ class ExecutionContext:
         llm_takes_images: bool = False,
         max_images: int = 0,
         stream: bool | None = None,
+        must_show: str = "",
     ) -> NodeResult:
         """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`.
 
         See `LlmCall`.
         Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
         """
-        call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream)
+        call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream, must_show)
         return self.engine.dispatch(self, call)
 
     def acquire_lock(self, lock_id: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.errors import RequestCancelled, WorkflowError
+from Middleware.llmapis.handlers.registry import backend
 from Middleware.services.cancellation_service import cancellation_service
 
 TOOL = {
@@ -293,3 +294,16 @@ def test_a_backup_of_another_shape_gets_the_prompt_in_its_own(house, failure, fi
     again = house.model.calls[1]
     expected = (None, "<user>hi</user>") if second == "flat" else ([("system", "S"), ("user", "hi")], None)
     assert (again.conversation and said(again), again.prompt) == expected
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_backup_that_cannot_show_the_picture_is_not_asked(house, failure, shown, monkeypatch):
+    """A description of a picture that nobody saw would be made up; the notice stands in its place."""
+    house.endpoint("chat", backupEndpointName="spare")
+    house.endpoint("spare", apiTypeConfigFileName="Flat", endpoint="http://127.0.0.1:1")
+    monkeypatch.setattr(backend("scriptedFlat"), "can_show", lambda self, source: shown)
+    house.model.replies = [failure(), "a cat"]
+    say = [{"role": "user", "content": "what?", "images": ["https://h/a.png"]}]
+    answer = house.ask({"type": "ImageProcessor", "endpointName": "chat", "returnToUser": True}, say=say)
+    assert ("a cat" in answer.text) is shown
+    assert len(house.model.calls) == (2 if shown else 1)

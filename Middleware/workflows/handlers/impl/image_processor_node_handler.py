@@ -172,13 +172,20 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
             system = context.fill(config.get("systemPrompt") or "", messages=conversation)
             only = [{**conversation[place], "images": [image]}]
             reply = context.dispatch(
-                messages=only, system_prompt=system, prompt=prompt, llm_takes_images=True, stream=False
+                messages=only,
+                system_prompt=system,
+                prompt=prompt,
+                llm_takes_images=True,
+                stream=False,
+                must_show=image,
             )
         else:
             _attach(
                 conversation, place, image, _number(config, "lastMessagesToSendInsteadOfPrompt", default=5)
             )
-            reply = context.dispatch(messages=conversation, llm_takes_images=True, stream=False)
+            reply = context.dispatch(
+                messages=conversation, llm_takes_images=True, stream=False, must_show=image
+            )
     except BackendError as error:
         context.warn(f"an image could not be described: {error}")
         return Description(FAILED_NOTICE, good=False)
