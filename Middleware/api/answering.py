@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from Middleware.api.background import BackgroundThreads
 from Middleware.api.error_replies import ErrorReply, StreamFailure, reply_to
 from Middleware.api.request_life import RequestLife
-from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled
+from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.common.types import Batch, Batches, JsonObject
 from Middleware.services.answers import usage_numbers
@@ -217,6 +217,8 @@ class AnswerStream:
         framer = self._framer
         if framer.failed is not None:
             failure = StreamFailure(framer.failed)
+        if failure is not None:
+            let_go(failure)
         if isinstance(failure, EarlyTermination | RequestCancelled):
             if isinstance(failure, RequestCancelled):
                 self._job.life.end = "cancelled"
@@ -249,6 +251,7 @@ class AnswerStream:
         try:
             self._job.context.copy().run(_close, self._lead.batches)
         finally:
+            self._lead.failure = None
             self._job.life.release()
 
 
@@ -276,7 +279,8 @@ def _use_up(job: Job, batches: Batches, *, last: bool) -> None:
                 pass
         except (EarlyTermination, RequestCancelled) as stop:
             logger.info("request %s stopped after its answer: %s", job.request.request_id, stop)
-        except Exception:
+        except Exception as error:
+            let_go(error)
             logger.exception("request %s failed after its answer", job.request.request_id)
         finally:
             job.life.release()

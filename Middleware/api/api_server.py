@@ -21,7 +21,7 @@ from Middleware.api.error_replies import UNSUPPORTED_PATHS, ErrorReply, is_under
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.wsgi_replies import log_refusal
-from Middleware.common.errors import ClientRequestError, RequestCancelled
+from Middleware.common.errors import ClientRequestError, RequestCancelled, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.fair_gate import FairGate
 
@@ -76,6 +76,7 @@ def load_front_ends() -> None:
 def _error_response(error: Exception) -> Response:
     """Every failure of a view, in the protocol of its path."""
     path = request.path
+    let_go(error)
     if isinstance(error, HTTPException):
         reply = _http_reply(error)
         log_refusal(reply, request.environ)

@@ -19,6 +19,8 @@ MiddlewareError            status_hint 500
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
 from Middleware.common.places import NOWHERE, Position, where
@@ -206,3 +208,31 @@ class EarlyTermination(MiddlewareError):
     def __init__(self, message: str = "", *, locked_message: str = "") -> None:
         self.locked_message = locked_message
         super().__init__(message)
+
+
+def let_go(error: BaseException) -> None:
+    """Drop the local variables of the calls that `error` came through; its traceback keeps their lines.
+
+    Such a variable often holds the error itself, or what leads to it: a reference cycle that would keep the
+    whole conversation. For whoever catches an error for good. Calls that still run are left alone.
+    """
+    for one in _behind(error):
+        traceback.clear_frames(one.__traceback__)
+
+
+def without_tracebacks(error: BaseException) -> None:
+    """For an error that is kept or dropped without being raised: nobody will ask where it came from."""
+    for one in _behind(error):
+        one.__traceback__ = None
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """The error, its causes, and those that it came up beside."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            pending += [one.__cause__, one.__context__]

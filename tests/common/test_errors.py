@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import traceback
+import weakref
+
 import pytest
 
 from Middleware.common import errors
@@ -15,6 +19,8 @@ from Middleware.common.errors import (
     RequestCancelled,
     SlotTimeout,
     WorkflowError,
+    let_go,
+    without_tracebacks,
 )
 
 TREE = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
@@ -110,3 +116,69 @@ class TestWorkflowError:
 def test_a_cancelled_request_says_so():
     """It is no failure."""
     assert str(RequestCancelled()) == "request was cancelled"
+
+
+class TestLetGo:
+    """An error that is caught for good must not keep alive what the calls that it came through had in hand."""
+
+    def test_the_variables_of_finished_calls_are_dropped(self, without_collection):
+        """A value that only a call of the traceback knew is gone, the error and its lines are not."""
+        value = Held()
+        watch = weakref.ref(value)
+        error = failure_through(value)
+        del value
+        let_go(error)
+        assert watch() is None
+        assert [line.name for line in traceback.extract_tb(error.__traceback__)] == [
+            "failure_through",
+            "deep",
+        ]
+
+    def test_causes_let_go_as_well(self, without_collection):
+        """What stands behind the error keeps nothing either, be it its cause or what it came up beside."""
+        value = Held()
+        watch = weakref.ref(value)
+        error = RuntimeError("told to the caller")
+        error.__cause__ = failure_through(value)
+        del value
+        let_go(error)
+        assert watch() is None
+
+    def test_a_circle_of_causes_ends(self):
+        """Errors that name each other are gone through once."""
+        one, other = ValueError("one"), ValueError("other")
+        one.__context__, other.__cause__ = other, one
+        let_go(one)
+        assert other.__cause__ is one
+
+    def test_an_error_that_is_not_raised_needs_no_traceback(self, without_collection):
+        """Without tracebacks neither the error nor its cause leads to any call."""
+        error = failure_through(Held())
+        error.__cause__ = failure_through(Held())
+        without_tracebacks(error)
+        assert (error.__traceback__, error.__cause__.__traceback__) == (None, None)
+
+
+class Held:
+    """Something that can be watched."""
+
+
+def failure_through(value):
+    """An error that came through a call which held `value`, and the error itself."""
+
+    def deep(kept):
+        error = ValueError("deep")
+        raise error
+
+    try:
+        deep(value)
+    except ValueError as error:
+        return error
+
+
+@pytest.fixture
+def without_collection():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

@@ -16,13 +16,15 @@ from Middleware.common.request_context import Reach
 
 
 class AbortHandle:
-    """One outgoing call. `on_abort` runs once, in the aborting thread, after the socket was shut.
+    """One outgoing call. `on_abort(handle)` runs once, in the aborting thread, after the socket was shut.
 
     `pinned`: addresses to connect to instead of asking DNS. `connected`, `reused`: what the connection layer
     notes of the current try; `fresh`: what it is told. `reach`: who wants to know
     whether the backend is there."""
 
-    def __init__(self, *, pinned: tuple[str, ...] = (), on_abort: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, *, pinned: tuple[str, ...] = (), on_abort: Callable[[AbortHandle], None] | None = None
+    ) -> None:
         self.pinned = pinned
         self.connected = False
         self.reused = False
@@ -46,7 +48,7 @@ class AbortHandle:
             if self._sock is not None:
                 _shut(self._sock)
         if first and self._on_abort is not None:
-            self._on_abort()
+            self._on_abort(self)
 
     def check(self) -> None:
         """Raises RequestCancelled after an abort."""

@@ -27,7 +27,7 @@ from urllib3.exceptions import ProtocolError as BrokenProtocol
 from urllib3.poolmanager import PoolManager
 
 from Middleware.common.constants import TICK_S
-from Middleware.common.errors import BackendError
+from Middleware.common.errors import BackendError, let_go
 from Middleware.llmapis.backend_errors import status_error
 from Middleware.llmapis.wire.abort import AbortHandle, opening
 from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
@@ -95,6 +95,7 @@ class Answer:
         try:
             yield from self._body.reads(tick_s=TICK_S, limit_s=limit)
         except _BODY_FAULTS as error:
+            let_go(error)
             self._handle.check()
             raise _body_error(self._post.endpoint, error) from error
         self._handle.check()
@@ -180,6 +181,7 @@ class Transport:
                     prepared, stream=True, timeout=timeout, verify=verify, proxies=_proxies(post, handle)
                 )
         except (requests.RequestException, *_BODY_FAULTS) as error:
+            let_go(error)  # urllib3's own variables lead back to the request and its body
             handle.detach()
             handle.check()
             raise _open_error(post, error) from error

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
-from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
+from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -180,6 +180,7 @@ class WorkflowManager:
         except Exception as error:
             if not answered:
                 raise
+            let_go(error)
             expected = isinstance(error.__cause__ or error, MiddlewareError)
             logger.error(
                 "request %s: a node after the answer failed: %s",

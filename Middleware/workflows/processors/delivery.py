@@ -91,8 +91,9 @@ def endpoint_name(context: ExecutionContext) -> str:
 class Delivery:
     """One node's answer. `batches()` gives it; then `value` is the node's output, `thoughts` what was hidden.
 
-    `usage`, `prompt_tokens`: of the node's LLM calls, when the chunks bring no numbers. `answered(text)` is
-    called once, just before the finish chunk leaves.
+    `usage`, `prompt_tokens`: of the node's LLM calls, when the chunks bring no numbers. `answered(self,
+    text)` is called once, just before the finish chunk leaves: it is handed the delivery because one that it
+    held would be a reference cycle around the whole conversation.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Delivery:
         *,
         usage: JsonObject | None,
         prompt_tokens: Callable[[], int] | None,
-        answered: Callable[[str], None],
+        answered: Callable[[Delivery, str], None],
     ) -> None:
         self._context, self._result = context, result
         self._prompt_tokens = prompt_tokens
@@ -136,7 +137,7 @@ class Delivery:
         if handler is not None:
             self.thoughts = list(handler.thoughts)
         self.value = self._output(text)
-        self._answered(text)
+        self._answered(self, text)
         finish = finish_chunks(
             context.request,
             context.user,

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from Middleware.common.errors import ConfigError, MiddlewareError, WorkflowError
+from Middleware.common.errors import ConfigError, MiddlewareError, WorkflowError, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Messages
@@ -182,6 +182,7 @@ class Run:
 
     def failure(self, index: int, error: BaseException) -> WorkflowError:
         """The error of a node, wrapped with its place; what a child has wrapped already stays as it is."""
+        let_go(error)
         if isinstance(error, WorkflowError):
             return error
         called = f" (called by {shortened(self.chain[:-1])})" if len(self.chain) > 1 else ""

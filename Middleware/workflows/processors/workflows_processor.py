@@ -165,6 +165,7 @@ class WorkflowProcessor:
             record.seconds = time.perf_counter() - begun
             if not answered and self._delivery is not None:
                 record.tokens = estimate_tokens(self._delivery.said())
+            self._delivery = None  # it knows this processor: the two would hold the conversation
 
     def _say_whether_last(self, index: int, finish: Chunk, *, of_child: bool) -> None:
         """Mark a finish chunk that no node comes after, so that nobody hands the rest to another thread."""
@@ -178,7 +179,7 @@ class WorkflowProcessor:
     ) -> Answer:
         """The node's own text, cleaned; recorded before its finish chunk leaves."""
 
-        def answered(text: str) -> None:
+        def answered(delivery: Delivery, text: str) -> None:
             self._stop_if_cancelled()
             self._stamp_answer(context, text)
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)

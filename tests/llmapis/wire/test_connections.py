@@ -205,7 +205,7 @@ class TestHandle:
     def test_the_callback_runs_once(self):
         """In the aborting thread."""
         calls = []
-        handle = AbortHandle(on_abort=lambda: calls.append(threading.current_thread()))
+        handle = AbortHandle(on_abort=lambda _: calls.append(threading.current_thread()))
         handle.abort()
         handle.abort()
         assert calls == [threading.current_thread()]

@@ -10,6 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from Middleware.common.constants import MAX_LINE_BYTES
@@ -48,7 +49,7 @@ class OutgoingCall:
         request = current_request()
         self._handler, self._call = handler, call
         self._id = call.request_id or (request.request_id if request is not None else "")
-        self.handle = AbortHandle(pinned=settings.pinned, on_abort=self._tell_backend)
+        self.handle = AbortHandle(pinned=settings.pinned, on_abort=partial(_tell_backend, handler))
         if request is not None:
             self.handle.reach = request.reach
         self.log = CallLog(settings.endpoint, settings.model, settings.stream)
@@ -195,32 +196,38 @@ class OutgoingCall:
         text = _LONG.sub('"(data)"', post.body.decode("utf-8"))
         logger.debug("POST %s for endpoint '%s': %s", post.url.partition("?")[0], post.endpoint, text)
 
-    def _tell_backend(self) -> None:
-        """Runs in the aborting thread: a backend that needs a further call to stop gets it, in the
-        background."""
-        if not (self.handle.connected or self.handle.reused):
-            return
-        further = self._handler.abort_request()
-        if further is not None:
-            threading.Thread(target=self._post_abort, args=further, name="backend-abort", daemon=True).start()
 
-    def _post_abort(self, url: str, body: JsonObject) -> None:
-        settings = self._handler.settings
-        post = Post(
-            url=url,
-            body=encoded(body),
-            headers=self._handler.request_headers(),
-            endpoint=settings.endpoint.name,
-            connect_timeout_s=ABORT_TIMEOUT_S,
-            read_timeout_s=ABORT_TIMEOUT_S,
-            tries=1,
-            secrets=settings.secrets,
-        )
-        try:
-            answer = default_transport().post(post, AbortHandle(pinned=settings.pinned))
-            answer.close()
-        except (BackendError, RequestCancelled) as error:
-            logger.debug("the backend did not take the abort call: %s", error)
+def _tell_backend(handler: HandlerFace, handle: AbortHandle) -> None:
+    """Runs in the aborting thread: a backend that needs a further call to stop gets it, in the background.
+
+    Knows the handler, not the call: a handle that led back to its call would hold the conversation in a
+    reference cycle.
+    """
+    if not (handle.connected or handle.reused):
+        return
+    further = handler.abort_request()
+    if further is not None:
+        arguments = (handler, *further)
+        threading.Thread(target=_post_abort, args=arguments, name="backend-abort", daemon=True).start()
+
+
+def _post_abort(handler: HandlerFace, url: str, body: JsonObject) -> None:
+    settings = handler.settings
+    post = Post(
+        url=url,
+        body=encoded(body),
+        headers=handler.request_headers(),
+        endpoint=settings.endpoint.name,
+        connect_timeout_s=ABORT_TIMEOUT_S,
+        read_timeout_s=ABORT_TIMEOUT_S,
+        tries=1,
+        secrets=settings.secrets,
+    )
+    try:
+        answer = default_transport().post(post, AbortHandle(pinned=settings.pinned))
+        answer.close()
+    except (BackendError, RequestCancelled) as error:
+        logger.debug("the backend did not take the abort call: %s", error)
 
 
 def _heard(reader: StreamReader, data: bytes, batches: list[Batch]) -> bool:
