@@ -1,7 +1,8 @@
 """Workflow locks in a SQLite file, over all processes that share it. Knows nothing of workflows or requests.
 
-While a run holds locks they are renewed in the background, so that long work keeps them and a dead process
-loses them. Source: spec workflows.md 11 and 16.10.
+A lock is held while the process that took it lives and its run lasts. Whether the process lives is asked of
+the system where that can tell; elsewhere (another machine, another program) the time in the row decides,
+which the owner renews in the background. Source: spec workflows.md 11 and 16.10.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ CREATE TABLE IF NOT EXISTS WorkflowLocks (
     WorkflowLockId NVARCHAR(500), ExpirationDate DATETIME);
 CREATE TABLE IF NOT EXISTS Instances (
     WilmerSessionId NVARCHAR(50) PRIMARY KEY, Host TEXT, Pid INTEGER, Heartbeat REAL);
+CREATE TABLE IF NOT EXISTS InstanceStarts (
+    WilmerSessionId NVARCHAR(50) PRIMARY KEY, Started TEXT);
 """
 
 
@@ -88,10 +91,14 @@ class LockingService:
 
     def _insert(self, connection: sqlite3.Connection, lock_id: str, workflow_id: str) -> bool:
         rows = connection.execute(
-            "SELECT Id, ExpirationDate FROM WorkflowLocks WHERE WorkflowLockId = ?", (lock_id,)
+            "SELECT Id, WilmerSessionId, WorkflowId, ExpirationDate FROM WorkflowLocks"
+            " WHERE WorkflowLockId = ?",
+            (lock_id,),
         ).fetchall()
-        if any(not self._expired(end) for _, end in rows):
-            return False
+        if rows:
+            lives = self._lives(connection)
+            if not all(self._is_free(row[1:], lives) for row in rows):
+                return False
         connection.executemany("DELETE FROM WorkflowLocks WHERE Id = ?", [(row[0],) for row in rows])
         connection.execute(
             "INSERT INTO WorkflowLocks (WilmerSessionId, WorkflowId, WorkflowLockId, ExpirationDate)"
@@ -127,27 +134,33 @@ class LockingService:
             return
         try:
             with self._transaction() as connection:
-                dead = self._dead_instances(connection)
+                lives = self._lives(connection)
                 rows = connection.execute(
-                    "SELECT Id, WilmerSessionId, ExpirationDate FROM WorkflowLocks"
+                    "SELECT Id, WilmerSessionId, WorkflowId, ExpirationDate FROM WorkflowLocks"
                 ).fetchall()
-                gone = [(row[0],) for row in rows if row[1] in dead or self._expired(row[2])]
+                gone = [(row[0],) for row in rows if self._is_free(row[1:], lives)]
+                dead = [(instance,) for instance, life in lives.items() if life is False]
                 connection.executemany("DELETE FROM WorkflowLocks WHERE Id = ?", gone)
-                connection.executemany(
-                    "DELETE FROM Instances WHERE WilmerSessionId = ?", [(i,) for i in dead]
-                )
+                for table in ("Instances", "InstanceStarts"):
+                    connection.executemany(f"DELETE FROM {table} WHERE WilmerSessionId = ?", dead)
         except (sqlite3.Error, OSError) as error:
             logger.warning("old workflow locks stay in %s: %s", self._database, error)
 
-    def _dead_instances(self, connection: sqlite3.Connection) -> set[str]:
-        rows = connection.execute("SELECT WilmerSessionId, Host, Pid, Heartbeat FROM Instances")
-        limit = time.time() - DEAD_AFTER_S
-        return {
-            name
-            for name, host, pid, beat in rows
-            if name != self._instance
-            and (beat < limit or (host == platform.node() and not _process_lives(pid)))
-        }
+    def _is_free(self, row: tuple[str, str, object], lives: dict[str, bool | None]) -> bool:
+        """Whether a lock's row (instance, run, end) no longer holds it."""
+        instance, workflow_id, end = row
+        life = lives.get(instance)
+        if instance == self._instance:
+            life = True if workflow_id in self._held else None
+        return self._expired(end) if life is None else not life
+
+    def _lives(self, connection: sqlite3.Connection) -> dict[str, bool | None]:
+        """For each known instance whether its process lives; None: the time must tell."""
+        rows = connection.execute(
+            "SELECT Instances.WilmerSessionId, Host, Pid, Heartbeat, Started FROM Instances"
+            " LEFT JOIN InstanceStarts USING (WilmerSessionId)"
+        )
+        return {name: _life(*known) for name, *known in rows}
 
     def _keep(self, workflow_id: str) -> None:
         """Remember what is held, and start the renewal if this is the first."""
@@ -179,6 +192,10 @@ class LockingService:
             "INSERT OR REPLACE INTO Instances (WilmerSessionId, Host, Pid, Heartbeat) VALUES (?, ?, ?, ?)",
             (self._instance, platform.node(), os.getpid(), time.time()),
         )
+        connection.execute(
+            "INSERT OR REPLACE INTO InstanceStarts (WilmerSessionId, Started) VALUES (?, ?)",
+            (self._instance, process_start(os.getpid())),
+        )
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -209,6 +226,39 @@ class LockingService:
 def _is_busy(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _life(host: str, pid: int, beat: float, started: str | None) -> bool | None:
+    """True and False where the system can tell; None: as long as its time runs.
+
+    The system's word counts for processes that it can see only, and True only for one that is known by its
+    start: a number may have been given to another process since.
+    """
+    if host == platform.node():
+        boot, space, _ = (started or "  ").split(" ")
+        our_boot, our_space, _ = process_start(os.getpid()).split(" ")
+        if boot and boot != our_boot:
+            return False
+        if space == our_space:
+            if not _process_lives(pid):
+                return False
+            if boot:
+                return process_start(pid) == started
+    return False if beat < time.time() - DEAD_AFTER_S else None
+
+
+def process_start(pid: int) -> str:
+    """What tells a process from any other: `<boot> <pid namespace> <tick of its start>`.
+
+    Two blanks where the system does not say.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "  "
+    return f"{boot} {space} {status.rpartition(')')[2].split()[19]}"
 
 
 def _process_lives(pid: int) -> bool:

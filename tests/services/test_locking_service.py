@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from Middleware.services import locking_service
-from Middleware.services.locking_service import LockingService, lock_database
+from Middleware.services.locking_service import LockingService, lock_database, process_start
 
 NOW = datetime(2026, 3, 5, 19, 0, 0)
 
@@ -36,6 +36,13 @@ def service(database, time_now):
         return LockingService(database, instance, clock=lambda: time_now[0], **options)
 
     return make
+
+
+@pytest.fixture
+def dead_pid():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def rows(
@@ -88,8 +95,9 @@ class TestHolding:
         locks = service()
         assert locks.acquire("a", "run-1") and locks.acquire("A", "run-1")
 
-    def test_an_expired_lock_is_taken_over(self, service, database, time_now):
+    def test_an_expired_lock_of_nobody_known_is_taken_over(self, service, database, time_now):
         service().acquire("nightly", "run-1")
+        change(database, "DELETE FROM Instances")
         time_now[0] += timedelta(minutes=10)
         assert service("two").acquire("nightly", "run-2") is True
         assert [row[1] for row in rows(database)] == ["run-2"]
@@ -128,6 +136,63 @@ class TestHolding:
         for thread in threads:
             thread.join()
         assert sorted(got) == [False] * 7 + [True]
+
+
+class TestLife:
+    """Whoever wants a lock asks whether its owner lives; the clock decides only where nobody can tell."""
+
+    @pytest.mark.parametrize("wanting", ["one", "two"], ids=["same-server", "other-server"])
+    def test_the_clock_takes_no_lock_from_a_living_process(self, service, time_now, wanting):
+        """A machine that slept, or whose clock was set, comes back with its locks."""
+        owner = service("one")
+        owner.acquire("nightly", "run-1")
+        time_now[0] += timedelta(days=1)
+        taker = {"one": owner, "two": service("two")}[wanting]
+        assert taker.acquire("nightly", "run-2") is False
+
+    def test_a_running_server_frees_the_lock_of_a_process_that_is_gone(self, service, database, dead_pid):
+        """Without waiting for the time to run out, or for a restart."""
+        service("gone").acquire("nightly", "run-1")
+        change(database, "UPDATE Instances SET Pid = ?", dead_pid)
+        assert service("two").acquire("nightly", "run-2") is True
+        assert [row[:2] for row in rows(database)] == [("two", "run-2")]
+
+    @pytest.mark.skipif(not process_start(os.getpid()).strip(), reason="this system does not tell")
+    @pytest.mark.parametrize("part", [0, 2], ids=["boot", "start"])
+    def test_a_number_that_another_process_has_now_is_no_life(self, service, database, part):
+        """The process that took the lock is gone, after a restart of the machine or without one."""
+        service("gone").acquire("nightly", "run-1")
+        known = process_start(os.getpid()).split(" ")
+        known[part] = "0"
+        change(database, "UPDATE InstanceStarts SET Started = ?", " ".join(known))
+        assert service("two").acquire("nightly", "run-2") is True
+
+    @pytest.mark.skipif(not process_start(os.getpid()).strip(), reason="this system does not tell")
+    @pytest.mark.parametrize(("minutes", "free"), [(9, False), (11, True)], ids=["in-time", "expired"])
+    def test_a_process_that_cannot_be_seen_has_its_time(
+        self, service, database, dead_pid, time_now, minutes, free
+    ):
+        """In another container that shares the machine's name a number says nothing."""
+        service("far").acquire("nightly", "run-1")
+        boot, _, tick = process_start(os.getpid()).split(" ")
+        change(database, "UPDATE InstanceStarts SET Started = ?", f"{boot} elsewhere {tick}")
+        change(database, "UPDATE Instances SET Pid = ?", dead_pid)
+        time_now[0] += timedelta(minutes=minutes)
+        assert service("two").acquire("nightly", "run-2") is free
+
+    @pytest.mark.parametrize(("minutes", "free"), [(9, False), (11, True)], ids=["in-time", "expired"])
+    def test_where_the_system_does_not_tell_the_time_decides(
+        self, service, time_now, monkeypatch, minutes, free
+    ):
+        """A living number alone is no proof."""
+        monkeypatch.setattr(locking_service, "process_start", lambda pid: "  ")
+        service("one").acquire("nightly", "run-1")
+        time_now[0] += timedelta(minutes=minutes)
+        assert service("two").acquire("nightly", "run-2") is free
+
+    def test_a_process_that_is_gone_has_no_start(self, dead_pid):
+        """Its number may be anybody's next."""
+        assert process_start(dead_pid).strip() == ""
 
 
 class TestRenewal:
@@ -215,12 +280,6 @@ class TestStart:
 
     def put(self, database, instance, *, host, pid, beat):
         change(database, "INSERT OR REPLACE INTO Instances VALUES (?, ?, ?, ?)", instance, host, pid, beat)
-
-    @pytest.fixture
-    def dead_pid(self):
-        process = subprocess.Popen([sys.executable, "-c", ""])
-        process.wait()
-        return process.pid
 
     def test_without_a_database_none_is_made(self, service, database):
         service().remove_dead()

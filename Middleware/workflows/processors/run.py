@@ -58,7 +58,9 @@ class ProcessServices:
     def locking(self, database: Path) -> LockingService:
         with self.guard:
             if database not in self.locks:
-                self.locks[database] = LockingService(database, launch_facts().instance_id)
+                # with the process: workers that a server forks share the facts of the launch
+                instance = f"{launch_facts().instance_id}-{os.getpid()}"
+                self.locks[database] = LockingService(database, instance)
             return self.locks[database]
 
     def release_locks(self, workflow_id: str) -> None:
