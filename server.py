@@ -27,6 +27,7 @@ def get_application(*words: str) -> Flask:
     """The WSGI application of a command line. Raises SystemExit when it cannot serve."""
     startup = importlib.import_module("Middleware.api.startup")
     server = startup.prepare(parse(words))
+    startup.warm_up()
     importlib.import_module("Middleware.api.foreign_stop").stop_in_order(server.door)
     application: Flask = server.app
     return application

@@ -5,7 +5,6 @@ The only module that knows waitress. Source: spec frontend-api.md 2.3 and 2.4.
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 import socket
@@ -54,7 +53,7 @@ def serve(launch: Launch, server: ApiServer) -> int:
     signals = _Signals()
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
     _announce(launch, listeners[0].effective_port)
-    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     signals.wait()
     _stop(server, listeners, signals)
     return 0
@@ -177,16 +176,6 @@ def _announce(launch: Launch, port: int) -> None:
         print("only this machine can reach it; --listen opens it to the network", flush=True)
     for line in demo_hints(default_snapshot(), users, address):
         print(line, flush=True)
-
-
-def _warm_up() -> None:
-    """The edge of a background thread: what fails here must not stop a server that already answers."""
-    try:
-        warm_up()
-    except Exception:
-        logger.exception("the check of the configuration failed")
-    gc.collect()
-    gc.freeze()  # what is loaded now stays: no later collection has to look at it
 
 
 def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals) -> None:

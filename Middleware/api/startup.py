@@ -1,14 +1,17 @@
 """From the command line to an application that can serve: users checked, logging, locks, doors.
 
-Binds nothing. What is heavy (the engine, the check of what users can reach) is loaded behind the bound port.
+Binds nothing. What is heavy (the engine, the check of what users can reach) is `warm_up`: behind the bound
+port where the server is ours, before the application is handed over where it is not.
 Source: spec frontend-api.md 2.3 and workflows.md 16.12.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import sys
+from contextlib import suppress
 
 from Middleware.api.api_server import ApiServer
 from Middleware.api.launch_arguments import Launch
@@ -17,6 +20,9 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.services.locking_service import LockingService, lock_database
+from Middleware.utilities.file_utils import remove_stale_temporaries
+from Middleware.workflows.processors.run import discussions_root, lock_folder
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +37,8 @@ def prepare(launch: Launch) -> ApiServer:
         logger.warning("%s", warning)
     if launch.strict and not check_reachable():
         raise SystemExit(1)
+    for user in _readable_users():
+        _tidy_up(user)
     try:
         return ApiServer(rules=launch.rules)
     except RuntimeError as error:
@@ -79,31 +87,42 @@ def check_reachable() -> bool:
     return all(finding.level != "error" for finding in findings)
 
 
-def warm_up() -> None:
-    """Behind the bound port: load the engine, check what can be reached, and tidy up after dead instances:
-    their locks, their half-written files.
-    """
-    importlib.import_module("Middleware.workflows.managers.categorization")
-    snapshot = default_snapshot()
+def _readable_users() -> list[UserSettings]:
+    """The served users whose files can be read; the others have been told of."""
+    users = []
     for name in served_users():
-        try:
-            user = load_user(snapshot, name)
-        except ConfigError:
-            continue
-        _tidy_up(user)
-        _tell_of_scripts(snapshot, user)
-    check_reachable()
+        with suppress(ConfigError):
+            users.append(load_user(default_snapshot(), name))
+    return users
 
 
 def _tidy_up(user: UserSettings) -> None:
-    run = importlib.import_module("Middleware.workflows.processors.run")
-    locking = importlib.import_module("Middleware.services.locking_service")
-    manager = importlib.import_module("Middleware.workflows.managers.workflow_manager")
-    files = importlib.import_module("Middleware.utilities.file_utils")
-    database = locking.lock_database(run.lock_folder(user), user.name)
-    if database.exists():
-        manager.process_services().locking(database).remove_dead()
-    files.remove_stale_temporaries(run.discussions_root(user))
+    """What instances that are gone have left goes: their locks, their half-written files.
+
+    Never stops a start.
+    """
+    try:
+        database = lock_database(lock_folder(user), user.name)
+        LockingService(database, launch_facts().instance_id).remove_dead()
+        remove_stale_temporaries(discussions_root(user))
+    except OSError as error:
+        logger.warning("what former servers left of user %s is not tidied up: %s", user.name, error)
+
+
+def warm_up() -> None:
+    """Load the engine and check what can be reached.
+
+    The edge of a start: what fails here must not stop a server that can answer.
+    """
+    try:
+        importlib.import_module("Middleware.workflows.managers.categorization")
+        for user in _readable_users():
+            _tell_of_scripts(default_snapshot(), user)
+        check_reachable()
+    except Exception:
+        logger.exception("the check of the configuration failed")
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: no later collection has to look at it
 
 
 def _tell_of_scripts(snapshot: ConfigSnapshot, user: UserSettings) -> None:

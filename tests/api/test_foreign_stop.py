@@ -23,10 +23,11 @@ def door():
 
 @pytest.fixture
 def sigterm():
-    """Sets the server's own handler; the old one comes back."""
-    before = signal.getsignal(signal.SIGTERM)
+    """Sets the server's own handler; the old ones come back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)}
     yield lambda handler: signal.signal(signal.SIGTERM, handler)
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -92,3 +93,32 @@ def test_the_wait_has_an_end(door, sigterm, life, monkeypatch, caplog):
     signal.raise_signal(signal.SIGTERM)
     at_exit[0]()
     assert "1 requests had nodes to run" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGQUIT"])
+def test_other_signals_end_it_in_the_same_order(door, sigterm, life, name):
+    """The server's handler for SIGTERM runs: its others would cut every stream."""
+    theirs, cancelled = [], threading.Event()
+    sigterm(lambda number, frame: theirs.append(number))
+    stop_in_order(door, [].append)
+    cancellation_service.register_abort_callback("stop-1", cancelled.set)
+    signal.raise_signal(getattr(signal, name))
+    assert cancelled.wait(5)
+    assert theirs == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize(
+    ("apart_s", "told"), [(-1.0, True), (60.0, False)], ids=["a-second-wish", "the-same"]
+)
+def test_a_second_signal_ends_the_wait(door, sigterm, life, monkeypatch, caplog, apart_s, told):
+    """But for the pair that one Ctrl-C makes."""
+    monkeypatch.setattr(foreign_stop, "ONE_STOP_S", apart_s)
+    at_exit = []
+    sigterm(lambda number, frame: None)
+    stop_in_order(door, at_exit.append)
+    life.stop_watching()
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGQUIT)
+    threading.Timer(0.3, lambda: door.lives.discard(life)).start()
+    at_exit[0]()
+    assert ("1 requests had nodes to run" in caplog.text) is told

@@ -23,7 +23,6 @@ def _quiet(monkeypatch):
     """Neither logging nor the engine; signal handlers and the collector as they were."""
     monkeypatch.setattr(startup, "configure_logging", lambda *given: None)
     monkeypatch.setattr(serving, "warm_up", lambda: None)
-    monkeypatch.setattr(serving.gc, "freeze", lambda: None)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in before.items():
@@ -165,17 +164,6 @@ def test_a_port_that_is_taken(prepared, capsys):
         taken.listen()
         assert serving.serve(*prepared("--port", str(taken.getsockname()[1]))) == 1
     assert "cannot listen on 127.0.0.1" in capsys.readouterr().err
-
-
-def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, caplog):
-    """It is logged."""
-
-    def failing():
-        raise OSError("no")
-
-    monkeypatch.setattr(serving, "warm_up", failing)
-    serving._warm_up()
-    assert "the check of the configuration failed" in caplog.text
 
 
 @pytest.mark.parametrize(("threads", "most"), [(400, 384), (17, 1), (16, 8), (4, 2), (1, 1)])

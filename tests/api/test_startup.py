@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from Middleware.api import startup
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.services.locking_service import LockingService
 
 PUBLIC = Path(__file__).resolve().parents[2] / "Public"
 
@@ -18,6 +21,7 @@ PUBLIC = Path(__file__).resolve().parents[2] / "Public"
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch):
     monkeypatch.setattr(startup, "configure_logging", lambda *given: None)
+    monkeypatch.setattr(startup.gc, "freeze", lambda: None)
 
 
 @pytest.fixture
@@ -89,28 +93,53 @@ class TestServedUsers:
         assert startup.served_users() == [] and "_current-user.json" in caplog.text
 
 
-def test_warming_up_drops_dead_locks(configs, facts, tmp_path, caplog):
-    """Of each user whose file can be read."""
-    configs("Users/jo.json", "{")
-    configs("Workflows/mira/Main.json", [{"type": "StaticResponse", "content": "x"}])
-    facts(users=("mira", "jo"))
-    database = tmp_path / "SqlLiteDBs" / "WilmerDb.mira.sqlite"
-    database.parent.mkdir()
-    database.write_bytes(b"")
-    startup.warm_up()
-    assert database.stat().st_size > 0
+class TestTidyingUp:
+    """What is gone before the port is bound: what former servers left."""
+
+    def test_dead_locks(self, launch, configs, tmp_path, caplog):
+        """Of each user whose file can be read."""
+        configs("Users/jo.json", "{")
+        database = tmp_path / "SqlLiteDBs" / "WilmerDb.mira.sqlite"
+        former = LockingService(database, "former", renew_every_s=None)
+        former.acquire("nightly", "run-1")
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute("UPDATE Instances SET Host = 'far', Heartbeat = 0")
+        startup.prepare(launch("--User", "mira", "--User", "jo"))
+        with closing(sqlite3.connect(database)) as connection:
+            assert connection.execute("SELECT * FROM WorkflowLocks").fetchall() == []
+
+    def test_half_written_files(self, launch, tmp_path):
+        """In the folder of the discussions; what is young may still be written."""
+        folder = tmp_path / "DiscussionIds" / "d1"
+        folder.mkdir(parents=True)
+        old, young = folder / ".memories.json.1.tmp", folder / ".memories.json.2.tmp"
+        for file in (old, young):
+            file.write_bytes(b"{")
+        os.utime(old, (0, 0))
+        startup.prepare(launch("--User", "mira"))
+        assert not old.exists() and young.exists()
+
+    def test_a_folder_that_cannot_be_read_stops_no_start(self, launch, monkeypatch, caplog):
+        """It is told."""
+
+        def fails(folder):
+            raise PermissionError(13, "Permission denied", str(folder))
+
+        monkeypatch.setattr(startup, "remove_stale_temporaries", fails)
+        assert startup.prepare(launch("--User", "mira"))
+        assert "left of user mira is not tidied up" in caplog.text
 
 
-def test_warming_up_removes_what_killed_writers_left(configs, facts, tmp_path):
-    """In the folder of the discussions; what is young may still be written."""
-    folder = tmp_path / "DiscussionIds" / "d1"
-    folder.mkdir(parents=True)
-    old, young = folder / ".memories.json.1.tmp", folder / ".memories.json.2.tmp"
-    for file in (old, young):
-        file.write_bytes(b"{")
-    os.utime(old, (0, 0))
+def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, facts, caplog):
+    """It is logged."""
+
+    def failing():
+        raise OSError("no")
+
+    monkeypatch.setattr(startup, "check_reachable", failing)
+    facts(users=())
     startup.warm_up()
-    assert not old.exists() and young.exists()
+    assert "the check of the configuration failed" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,13 @@ class Server:
     def log(self) -> str:
         return self._log.read_text("utf-8", "replace")
 
+    def wait_for_log(self, text: str, timeout_s: float = 20.0) -> bool:
+        """Claims that the log says so, or will."""
+        end = time.monotonic() + timeout_s
+        while text not in self.log and time.monotonic() < end:
+            time.sleep(0.05)
+        return text in self.log
+
     def request(
         self, method: str, path: str, body: Any = None, *, timeout_s: float = 30.0
     ) -> tuple[int, bytes]:
@@ -158,6 +165,7 @@ class Gunicorn(Server):
     """The same application behind gunicorn with one gevent worker."""
 
     def __init__(self, public, users, arguments):
+        self.public = public
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import select
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
-from tests.e2e.conftest import HOUSE, Gunicorn, Server, write_tree
+from Middleware.services.locking_service import LockingService
+from tests.e2e.conftest import HOUSE, Gunicorn, Server, write, write_tree
 from tests.e2e.fake_backend import Reply
 
 pytestmark = pytest.mark.e2e
@@ -45,9 +49,10 @@ def start(request, backend, tmp_path_factory):
     """`start(*arguments)` gives a server of this kind."""
     servers = []
 
-    def started(*arguments):
+    def started(*arguments, before=lambda public: None):
         public = tmp_path_factory.mktemp("public")
         write_tree(public, USERS, backend.url)
+        before(public)
         servers.append((Gunicorn if request.param == "gunicorn" else Server)(public, USERS, arguments))
         return servers[-1]
 
@@ -266,13 +271,14 @@ class TestShutdown:
     def own(self, start):
         return start("--concurrency", "0")
 
-    def test_sigterm_cancels_what_is_unanswered(self, own, backend):
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "sigint"])
+    def test_a_signal_cancels_what_is_unanswered(self, own, backend, number):
         """The stream ends properly; exit status 0."""
         mark = f"stop-{own.port}"
         backend.on(mark, Reply(["one "], hangs=True))
         connection, response = own.open_stream("/v1/chat/completions", ask(mark))
         assert read_until(response, b"role")
-        own.process.send_signal(signal.SIGTERM)
+        own.process.send_signal(number)
         assert response.read().endswith(b"data: [DONE]\n\n")
         assert own.process.wait(10) == 0
         connection.close()
@@ -300,7 +306,31 @@ class TestShutdown:
         assert own.process.wait(5) == 0
 
 
+def leave_behind(public):
+    """What a killed server leaves: a lock, a half-written file; and a node with a slip of the pen."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    database = public / "SqlLiteDBs" / "WilmerDb.ann.sqlite"
+    LockingService(database, "gone", renew_every_s=None).acquire("nightly", "run-1")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE Instances SET Pid = ?", (gone.pid,))
+    half = public / "DiscussionIds" / "d1" / ".memories.json.1.tmp"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    os.utime(half, (0, 0))
+    node = {"type": "Standard", "endpointName": "Model", "retrunToUser": True}
+    write(public / "Configs" / "Workflows" / "ann" / "Chat.json", [node])
+
+
 class TestStart:
+    def test_its_duties_are_done(self, start):
+        """On every server: what a killed one left is gone before the first answer, and slips are told of."""
+        server = start("--concurrency", "0", before=leave_behind)
+        with closing(sqlite3.connect(server.public / "SqlLiteDBs" / "WilmerDb.ann.sqlite")) as connection:
+            assert connection.execute("SELECT * FROM WorkflowLocks").fetchall() == []
+        assert list(server.public.rglob(".*.tmp")) == []
+        assert server.wait_for_log("did you mean")
+
     def test_the_ready_line(self, start):
         """Only `server.py` prints one; both answer."""
         server = start("--concurrency", "2")
