@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import datetime, timedelta
 
 import pytest
 
+from Middleware.services import discussion_store
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.timestamp_service import (
     PLACEHOLDER,
@@ -280,3 +282,28 @@ class TestOneRequest:
         request.track([user("hi")])
         assert request.write([user("hi")], relative=False)[0]["content"] == f"{STAMP} hi"
         assert request.time_context_summary().startswith("[Time Context: The")
+
+    def test_a_disk_that_keeps_nothing_costs_warnings_only(self, store, monkeypatch, caplog):
+        """The answer is worth more than its time."""
+
+        def full_disk(*given, **named):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(discussion_store, "atomic_write", full_disk)
+        request = RequestStamps(store, clock)
+        request.track([user("hi")])
+        request.begin_answer()
+        request.finish_answer("hello")
+        assert caplog.text.count("No space left on device") == 3
+
+    def test_a_disk_that_gives_nothing_does_too(self, store, monkeypatch, caplog):
+        """The messages go out without times."""
+
+        def broken_disk(path):
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(discussion_store, "_bytes", broken_disk)
+        request = RequestStamps(store, clock)
+        assert request.write([user("hi")], relative=False) == [user("hi")]
+        assert request.time_context_summary() == ""
+        assert caplog.text.count("Input/output error") == 2

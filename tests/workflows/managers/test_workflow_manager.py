@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any
 
@@ -223,6 +224,19 @@ class TestTimes:
         house.model.replies = [reply]
         assert house.ask(node, say=TAGGED).text == "hello"
         assert "disk full" in caplog.text
+
+    @BOTH
+    @pytest.mark.parametrize("group", [True, False], ids=["group-chat", "plain"])
+    def test_a_full_disk_costs_no_answer_at_either_end(self, house, monkeypatch, caplog, stream, group):
+        """Neither before the first node nor after the last one."""
+
+        def full_disk(*_: Any, **__: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("Middleware.services.discussion_store.atomic_write", full_disk)
+        node = ask(**STAMPED, useGroupChatTimestampLogic=group)
+        assert house.ask(node, say=TAGGED, stream=stream).text == "hello"
+        assert caplog.text.count("No space left on device") == 2 + group
 
     def test_internal_runs_see_no_times(self, house):
         """Only what answers the user is stamped."""

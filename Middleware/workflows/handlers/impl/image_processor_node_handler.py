@@ -124,7 +124,7 @@ def _remembered(context: ExecutionContext, store: DiscussionStore) -> str:
 def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: list[int]) -> dict[int, str]:
     """Place of a message -> its description, in the order of `places`; what is new and good is stored."""
     keys = {i: vision_key(context.messages[i]) for i in places}
-    stored = store.read_json(CACHE_FILE, {})
+    stored = _stored(context, store)
     texts: dict[str, Any] = dict(stored) if isinstance(stored, dict) else {}
     unknown = {key: i for i, key in reversed(keys.items()) if key not in texts}
     new: dict[str, str] = {}
@@ -134,8 +134,20 @@ def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: li
         if all(d.good for d in found):
             new[key] = texts[key]
     if new:
-        store.update_json(CACHE_FILE, lambda old: {**(old if isinstance(old, dict) else {}), **new}, {})
+        try:
+            store.update_json(CACHE_FILE, lambda old: {**(old if isinstance(old, dict) else {}), **new}, {})
+        except OSError as error:  # the descriptions are worth more than their memory
+            context.warn(f"new descriptions are not kept in {CACHE_FILE}: {error}")
     return {i: str(texts[keys[i]]) for i in places}
+
+
+def _stored(context: ExecutionContext, store: DiscussionStore) -> Any:
+    """What is remembered; nothing of a disk that does not give it."""
+    try:
+        return store.read_json(CACHE_FILE, {})
+    except OSError as error:
+        context.warn(f"{CACHE_FILE} cannot be read: {error}")
+        return {}
 
 
 def _described(context: ExecutionContext, places: list[int]) -> dict[int, list[Description]]:

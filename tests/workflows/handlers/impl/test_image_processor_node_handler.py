@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from types import SimpleNamespace
 
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError, RequestCancelled
+from Middleware.services import discussion_store
 from Middleware.utilities.hashing_utils import vision_key
 from Middleware.workflows.handlers.impl.image_processor_node_handler import (
     DEFAULT_MESSAGE,
@@ -201,6 +203,28 @@ class TestMemory:
         remember()
         assert self.kept(look) == {}
         assert not look.context("ImageProcessor").store.path("vision_responses.json").exists()
+
+    def test_a_full_disk_costs_no_description(self, look, remember, monkeypatch):
+        """They are worth more than their memory; the next turn describes anew."""
+
+        def full_disk(*given, **named):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(discussion_store, "atomic_write", full_disk)
+        look.messages = [user("x", "cat")]
+        assert remember() == "a cat"
+        assert any("No space left on device" in text for text in look.engine.warnings)
+
+    def test_a_memory_that_cannot_be_read_is_none(self, look, remember, monkeypatch):
+        """Everything is described anew."""
+
+        def broken_disk(path):
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(discussion_store, "_bytes", broken_disk)
+        look.messages = [user("x", "cat")]
+        assert remember() == "a cat"
+        assert any("Input/output error" in text for text in look.engine.warnings)
 
     def test_only_the_newest_messages_are_scanned(self, look, remember):
         look.messages = [user("x", "cat"), *[user("y")] * 2]
