@@ -20,7 +20,8 @@ from Middleware.common.errors import Forbidden
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.paths import is_flat_name
 from Middleware.utilities import encryption_utils
-from Middleware.utilities.file_utils import atomic_write, locked
+from Middleware.utilities.file_locks import locked
+from Middleware.utilities.file_utils import atomic_write
 
 logger = logging.getLogger(__name__)
 

@@ -1,24 +1,16 @@
-"""Files that stay whole: atomic writes, locks over threads and processes, reads from the end, paths kept
-below a folder.
+"""Files that stay whole: atomic writes, reads from the end, paths kept below a folder.
 
 Knows nothing of discussions, nodes or JSON. Source: spec nodes.md 6.1, 6.2, memory.md 18.1.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import stat
-import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from weakref import WeakValueDictionary
-
-from filelock import FileLock
 
 _BLOCK = 64 * 1024
 _STALE_S = 3600.0
@@ -82,39 +74,6 @@ def remove_stale_temporaries(root: Path, *, now: float | None = None) -> int:
                 file.unlink()
                 removed += 1
     return removed
-
-
-class _Lock:
-    """One lock of this process and its file; may be taken again by the thread that holds it."""
-
-    def __init__(self, path: str) -> None:
-        self.threads = threading.RLock()
-        self.processes = FileLock(path, thread_local=False)
-
-
-_locks: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
-_locks_guard = threading.Lock()
-
-
-@contextmanager
-def locked(lock_file: Path) -> Iterator[None]:
-    """Hold a lock over all threads of this process and all processes that use the same lock file."""
-    name = os.path.realpath(lock_file)
-    with _locks_guard:
-        lock = _locks.get(name)
-        if lock is None:
-            lock = _locks[name] = _Lock(name)
-    with lock.threads, lock.processes:
-        yield
-
-
-def lock_file_for(path: Path) -> Path:
-    """The lock file of a user's file: in the temporary folder, so that nothing appears beside the file."""
-    owner = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = Path(tempfile.gettempdir()) / f"headrace-locks-{owner}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    real = os.path.normcase(os.path.realpath(path))
-    return folder / (hashlib.sha256(os.fsencode(real)).hexdigest()[:32] + ".lock")
 
 
 def read_text(path: Path) -> str:

@@ -1,12 +1,9 @@
-"""Files that stay whole, locks, reads from the end, and paths that stay below their folder."""
+"""Files that stay whole, reads from the end, and paths that stay below their folder."""
 
 from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
-import threading
 import time
 from pathlib import Path
 
@@ -21,8 +18,6 @@ from Middleware.utilities.file_utils import (
     atomic_write,
     confined,
     find_file,
-    lock_file_for,
-    locked,
     read_tail,
     read_text,
     refuse_special,
@@ -73,52 +68,6 @@ class TestAtomicWrite:
         assert remove_stale_temporaries(tmp_path) == 0
         assert remove_stale_temporaries(tmp_path, now=time.time() + 3700) == 1
         assert not rest.exists() and (tmp_path / "kept.tmp").exists()
-
-
-class TestLocks:
-    """One writer at a time."""
-
-    def test_threads_wait_for_each_other(self, tmp_path):
-        file, rounds = tmp_path / "n", 20
-        file.write_text("0")
-
-        def count():
-            for _ in range(rounds):
-                with locked(tmp_path / ".lock"):
-                    atomic_write(file, str(int(file.read_text()) + 1).encode())
-
-        threads = [threading.Thread(target=count) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert file.read_text() == str(4 * rounds)
-
-    def test_processes_wait_for_each_other(self, tmp_path):
-        file = tmp_path / "n"
-        file.write_text("0")
-        code = (
-            "import sys\nfrom pathlib import Path\n"
-            "from Middleware.utilities.file_utils import atomic_write, locked\n"
-            "folder = Path(sys.argv[1])\n"
-            "for _ in range(15):\n"
-            "    with locked(folder / '.lock'):\n"
-            "        file = folder / 'n'\n"
-            "        atomic_write(file, str(int(file.read_text()) + 1).encode())\n"
-        )
-        root = Path(file_utils.__file__).parents[2]
-        workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=root) for _ in range(3)]
-        assert [worker.wait() for worker in workers] == [0, 0, 0]
-        assert file.read_text() == "45"
-
-    def test_the_holder_may_take_it_again(self, tmp_path):
-        with locked(tmp_path / ".lock"), locked(tmp_path / ".lock"):
-            assert (tmp_path / ".lock").exists()
-
-    def test_the_lock_file_of_a_users_file_is_not_beside_it(self, tmp_path):
-        one = lock_file_for(tmp_path / "a.txt")
-        assert one.parent != tmp_path and os.listdir(tmp_path) == []
-        assert lock_file_for(tmp_path / "." / "a.txt") == one != lock_file_for(tmp_path / "b.txt")
 
 
 class TestReading:

@@ -16,12 +16,11 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import Messages, NodeConfig
+from Middleware.utilities.file_locks import lock_file_for, locked
 from Middleware.utilities.file_utils import (
     PathLeaves,
     atomic_write,
     confined,
-    lock_file_for,
-    locked,
     read_text,
 )
 from Middleware.utilities.hashing_utils import message_hash, shown_hash

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from Middleware.common.types import NodeConfig
+from Middleware.utilities.file_locks import lock_file_for, locked
 from Middleware.utilities.file_utils import (
     PathLeaves,
     atomic_write,
     confined,
     find_file,
-    lock_file_for,
-    locked,
     read_tail,
     read_text,
     refuse_special,

@@ -1,0 +1,155 @@
+"""Locks over threads and processes: a lock file has one holder at a time, and is gone when it has none.
+
+The system drops the lock of a process that dies. Waiting polls, so that an event loop goes on meanwhile.
+Source: spec nodes.md 6.2, memory.md 18.1.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+if sys.platform == "win32":  # pragma: no cover (the other half is tested where tests run)
+    import msvcrt
+else:
+    import fcntl
+
+POLL_S = 0.01
+_CONTENTION = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+
+
+class _Lock:
+    """One lock of this process and its file; may be taken again by the thread that holds it."""
+
+    def __init__(self, path: str) -> None:
+        self.threads = threading.RLock()
+        self._path = path
+        self._handle = -1
+        self._depth = 0
+
+    def take(self) -> None:
+        """Wait for the lock file. Only for the thread that holds `threads`. Raises OSError."""
+        if not self._depth:
+            while (handle := _try_to_hold(self._path)) is None:
+                time.sleep(POLL_S)
+            self._handle = handle
+        self._depth += 1
+
+    def give_back(self) -> None:
+        self._depth -= 1
+        if not self._depth:
+            _let_go(self._path, self._handle)
+
+
+_locks: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
+_locks_guard = threading.Lock()
+
+
+@contextmanager
+def locked(lock_file: Path) -> Iterator[None]:
+    """Hold a lock over all threads of this process and all processes that use the same lock file.
+
+    The folder must exist. Raises OSError, also where a file system knows no locks.
+    """
+    name = os.path.realpath(lock_file)
+    with _locks_guard:
+        lock = _locks.get(name)
+        if lock is None:
+            lock = _locks[name] = _Lock(name)
+    with lock.threads:
+        lock.take()
+        try:
+            yield
+        finally:
+            lock.give_back()
+
+
+if sys.platform == "win32":  # pragma: no cover
+
+    def _try_to_hold(path: str) -> int | None:
+        """An open, locked handle; None while somebody else holds the file, or is about to remove it."""
+        handle = -1
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT)
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if handle >= 0:
+                os.close(handle)
+            if error.errno in _CONTENTION and os.path.isdir(os.path.dirname(path)):
+                return None
+            raise
+        return handle
+
+    def _let_go(path: str, handle: int) -> None:
+        os.close(handle)
+        with suppress(OSError):  # Windows removes no file that somebody has open
+            os.unlink(path)
+
+else:
+
+    def _try_to_hold(path: str) -> int | None:
+        """An open, locked handle; None while somebody else holds the file, or has just removed it."""
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+        except FileNotFoundError:
+            pass  # removed by its holder between our opening and locking it: nobody else can find it any more
+        except OSError as error:
+            if error.errno not in _CONTENTION:
+                os.close(handle)
+                raise
+        os.close(handle)
+        return None
+
+    def _let_go(path: str, handle: int) -> None:
+        with suppress(OSError):  # while it is still locked: whoever waits for it then looks for a new file
+            os.unlink(path)
+        os.close(handle)
+
+
+def lock_file_for(path: Path) -> Path:
+    """The lock file of a user's file: in the user's run-time folder, so that nothing appears beside the file.
+
+    Raises PermissionError when that folder is not the user's alone.
+    """
+    real = os.path.normcase(os.path.realpath(path))
+    return _run_time_folder() / (hashlib.sha256(os.fsencode(real)).hexdigest()[:32] + ".lock")
+
+
+def _run_time_folder() -> Path:
+    """`headrace` in the user's run-time folder; without one `headrace-<user>` in the temporary folder."""
+    if sys.platform == "win32":  # pragma: no cover
+        folder = Path(tempfile.gettempdir()) / "headrace-locks"
+        folder.mkdir(exist_ok=True)
+        return folder
+    user = os.getuid()
+    places = (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{user}")
+    home = next((Path(place) for place in places if place and _is_private(Path(place))), None)
+    folder = home / "headrace" if home else Path(tempfile.gettempdir()) / f"headrace-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _is_private(folder):
+        raise PermissionError(
+            errno.EPERM, "the folder of lock files must be this user's, with mode 0700", str(folder)
+        )
+    return folder
+
+
+def _is_private(folder: Path) -> bool:
+    """Claims that it is a folder, no link, of this user, and that nobody else may look into it."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
