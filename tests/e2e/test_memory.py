@@ -93,14 +93,14 @@ SITUATIONS = {
     "discussion-whole": chat("Nested", messages=[{"role": "user", "content": f"[DiscussionId]mem[/DiscussionId]{SAID}"}]),
     "background-task": chat("Chat", messages=[{"role": "user", "content": f"### Task:\nGenerate a concise, 3-5 word title\n{SAID}"}]),
     "hang-up-in-the-stream": {**chat("Chat", stream=True), "bytes": 1},
-    "hang-up-before-the-stream": {**chat("Chat", stream=True, messages=[{"role": "user", "content": f"silent {SAID}"}]), "bytes": 0},
-    "hang-up-of-a-whole-answer": {**chat("Chat", messages=[{"role": "user", "content": f"silent {SAID}"}]), "bytes": 0},
+    "hang-up-before-the-stream": {**chat("Chat", stream=True, messages=[{"role": "user", "content": f"never-told {SAID}"}]), "bytes": 0},
+    "hang-up-of-a-whole-answer": {**chat("Chat", messages=[{"role": "user", "content": f"never-told {SAID}"}]), "bytes": 0},
     "refused-model": chat("None"),
     "refused-body": {"path": "/v1/chat/completions", "body": {"model": "chat", "messages": SAID}},
-    "backend-dies": chat("Chat", stream=True, messages=[{"role": "user", "content": f"dying {SAID}"}]),
-    "backend-dies-whole": chat("Chat", messages=[{"role": "user", "content": f"dying {SAID}"}]),
-    "backend-refuses": chat("Chat", stream=True, messages=[{"role": "user", "content": f"refusing {SAID}"}]),
-    "backend-refuses-whole": chat("Chat", messages=[{"role": "user", "content": f"refusing {SAID}"}]),
+    "backend-dies": chat("Chat", stream=True, messages=[{"role": "user", "content": f"breaks-off {SAID}"}]),
+    "backend-dies-whole": chat("Chat", messages=[{"role": "user", "content": f"breaks-off {SAID}"}]),
+    "backend-refuses": chat("Chat", stream=True, messages=[{"role": "user", "content": f"not-taken {SAID}"}]),
+    "backend-refuses-whole": chat("Chat", messages=[{"role": "user", "content": f"not-taken {SAID}"}]),
 }  # fmt: skip
 
 
@@ -109,9 +109,9 @@ def left(backend, tmp_path_factory):
     """What is left of each situation's conversation: name -> objects."""
     public = tmp_path_factory.mktemp("memory")
     write_tree(public, USERS, backend.url)
-    backend.on("silent", Reply(("never",), hangs=True))
-    backend.on("dying", Reply(("a", "b", "c"), dies_after=2))
-    backend.on("refusing", Reply(status=400))
+    backend.on("never-told", Reply(("never",), hangs=True))
+    backend.on("breaks-off", Reply(("a", "b", "c"), dies_after=2))
+    backend.on("not-taken", Reply(status=400))
     probe = subprocess.run(
         [sys.executable, "-m", "tests.e2e.leftovers", str(public), *USERS],
         input=json.dumps(list(SITUATIONS.values())),
