@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from Middleware.api.launch_arguments import Launch, parse
+from Middleware.api.launch_arguments import Launch, check_config_folder, parse
 from Middleware.common.instance_global_variables import set_launch_facts
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def __getattr__(name: str) -> Any:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Serve until a signal, or run a command. The exit status."""
+    for stream in (sys.stdout, sys.stderr):  # a pipe on Windows, or the locale C, knows few characters
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     launch = parse(sys.argv[1:] if words is None else words)
     if launch.command is not None:
         return _run_command(launch)
@@ -52,6 +56,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run_command(launch: Launch) -> int:
     set_launch_facts(launch.facts)
+    if launch.command in ("dry_run", "doctor"):
+        check_config_folder(launch.facts)
     command = importlib.import_module(f"Middleware.api.commands.{launch.command}")
     try:
         status: int = command.run(launch.arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,29 @@ def test_a_python_without_the_libraries_is_told_the_way(words):
     )
     assert told.returncode == 1
     assert "has no module" in told.stderr and "./run" in told.stderr and "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_characters_that_the_output_cannot_show_end_no_command(tmp_path, encoding):
+    """A pipe on Windows, or the locale C: they are written as escapes; the same for half a character."""
+    messages = tmp_path / "messages.json"
+    messages.write_text('[{"role": "user", "content": "gr\u00fc\u00dfe \u2603 \\ud83d"}]', "utf-8")
+    words = ["--User", "demo", "--dry-run", "Chat", "--messages", str(messages)]
+    shown = subprocess.run(
+        [sys.executable, "server.py", *words],
+        cwd=HOUSE,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert b"Traceback" not in shown.stderr and shown.returncode == 0
+    assert b"ud83d" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["--dry-run", "Chat"], ["--explain", "Chat#1"], ["--doctor"]], ids=" ".join
+)
+def test_a_command_on_a_folder_that_is_not_there_says_so(tmp_path, words):
+    """As a start does; `--validate` has its own form of a finding."""
+    with pytest.raises(SystemExit, match="nowhere: there is no such folder"):
+        server.main(["--ConfigDirectory", str(tmp_path / "nowhere"), *words])

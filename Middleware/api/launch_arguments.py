@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,13 @@ def parse(words: Sequence[str]) -> Launch:
     )
 
 
+def check_config_folder(facts: LaunchFacts) -> None:
+    """Raises SystemExit, one sentence, when the config folder is not there."""
+    root = facts.config_directory
+    if not root.is_dir():
+        raise SystemExit(f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it")
+
+
 def _facts(given: argparse.Namespace) -> LaunchFacts:
     public = _path(given.PublicDirectory) or INSTALL_DIRECTORY / "Public"
     config = _path(given.ConfigDirectory) or _path(given.config_directory) or public / "Configs"
@@ -154,13 +162,15 @@ def _log_folder(
     return Path(text.replace("<user>", ""))
 
 
-def _at_least(least: int) -> type:
-    """A whole number that is not smaller."""
+def _at_least(least: int, most: int | None = None) -> type:
+    """A whole number that is not smaller, and not larger than `most`."""
 
     def whole(text: str) -> int:
         number = int(text)
         if number < least:
             raise argparse.ArgumentTypeError(f"must be at least {least}")
+        if most is not None and number > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most}")
         return number
 
     return whole  # type: ignore[return-value]
@@ -170,6 +180,8 @@ def _seconds(text: str) -> float:
     seconds = float(text)
     if not seconds > 0:
         raise argparse.ArgumentTypeError("must be more than 0")
+    if seconds > threading.TIMEOUT_MAX:
+        raise argparse.ArgumentTypeError(f"must be at most {threading.TIMEOUT_MAX:.0f}")
     return seconds
 
 
@@ -206,7 +218,7 @@ def _parser() -> argparse.ArgumentParser:
         help="repeatable: two or more serve several users",
     )
     add("--file-logging", action="store_true", help="write log files")
-    add("--port", type=_at_least(0), metavar="N")
+    add("--port", type=_at_least(0, 65535), metavar="N")
     add("--listen", nargs="?", default="127.0.0.1", const="0.0.0.0", metavar="ADDR")
     add("--concurrency", type=_at_least(0), default=1, metavar="N", help="requests at once; 0: no limit")
     add("--concurrency-timeout", type=_seconds, default=900.0, metavar="S")

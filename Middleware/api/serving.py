@@ -5,6 +5,7 @@ The only module that knows waitress. Source: spec frontend-api.md 2.3 and 2.4.
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import socket
@@ -28,6 +29,7 @@ from Middleware.config.loader import default_snapshot
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
+MACOS_PORT = 5000
 SPARE_THREADS = 16
 """Not for generation requests: lists, cancellations and signs of life are answered however many wait."""
 UNFINISHED_S = 60
@@ -46,7 +48,9 @@ def serve(launch: Launch, server: ApiServer) -> int:
     try:
         listening = _bound(launch)
     except OSError as error:
-        print(f"cannot listen on {launch.host}:{launch.port}: {error}", file=sys.stderr)
+        print(
+            f"cannot listen on {launch.host}:{launch.port}: {error}{_advice(launch, error)}", file=sys.stderr
+        )
         return 1
     waitress, listeners = waitress_for(server.app, listening, launch.threads)
     server.door.most_posts = most_posts(launch.threads)
@@ -137,6 +141,18 @@ def _bound(launch: Launch) -> socket.socket:
     """The listening socket. Raises OSError."""
     family = socket.AF_INET6 if ":" in launch.host else socket.AF_INET
     return socket.create_server((launch.host, launch.port), family=family, backlog=BACKLOG)
+
+
+def _advice(launch: Launch, error: OSError) -> str:
+    """What to do about a port that cannot be had, behind a semicolon."""
+    if error.errno == errno.EADDRINUSE:
+        keeper = ""
+        if launch.port == MACOS_PORT and sys.platform == "darwin":
+            keeper = " (macOS itself keeps 5000, for AirPlay)"
+        return f"; --port N takes another one{keeper}"
+    if error.errno == errno.EACCES:
+        return "; --port N, with N from 1024 on, needs no special rights"
+    return f"; --listen ADDR takes an address of this machine, found {launch.host}"
 
 
 class _Signals:

@@ -14,12 +14,12 @@ import sys
 from contextlib import suppress
 
 from Middleware.api.api_server import ApiServer
-from Middleware.api.launch_arguments import Launch
+from Middleware.api.launch_arguments import Launch, check_config_folder
 from Middleware.api.logging_setup import configure_logging
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
-from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.services.locking_service import LockingService, lock_database
 from Middleware.utilities.file_utils import remove_stale_temporaries
 from Middleware.workflows.processors.run import discussions_root, lock_folder
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def prepare(launch: Launch) -> ApiServer:
     """The application of this command line. Raises SystemExit when it cannot serve."""
     set_launch_facts(launch.facts)
-    if not _users_are_fit(default_snapshot(), launch.facts.users, launch.strict):
+    if not _users_are_fit(default_snapshot(), _users_to_serve(launch), launch.strict):
         raise SystemExit(1)
     configure_logging(launch.log_level, launch.log_folder, launch.facts.users)
     for warning in launch.warnings:
@@ -44,6 +44,21 @@ def prepare(launch: Launch) -> ApiServer:
     except RuntimeError as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from error
+
+
+def _users_to_serve(launch: Launch) -> tuple[str, ...]:
+    """The given users, or the pointer's. Raises SystemExit, one sentence, where there is nobody."""
+    check_config_folder(launch.facts)
+    if launch.facts.users:
+        return launch.facts.users
+    snapshot = default_snapshot()
+    try:
+        return (pointer_user(snapshot),)
+    except ConfigError as error:
+        there = ", ".join(user_names(snapshot))
+        raise SystemExit(
+            f"no user to serve: {error}; --User NAME names one ({snapshot.root}/Users has {there or 'none'})"
+        ) from error
 
 
 def _users_are_fit(snapshot: ConfigSnapshot, users: tuple[str, ...], strict: bool) -> bool:

@@ -156,6 +156,8 @@ class TestServer:
             ("--concurrency-level", "x"),
             ("--threads", "0"),
             ("--port", "x"),
+            ("--port", "80808"),
+            ("--concurrency-timeout", "inf"),
             ("--log-level", "LOUD"),
             ("--conc", "2"),
             ("--validate", "--doctor"),

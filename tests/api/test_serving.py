@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import os
 import re
@@ -163,7 +164,31 @@ def test_a_port_that_is_taken(prepared, capsys):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert serving.serve(*prepared("--port", str(taken.getsockname()[1]))) == 1
-    assert "cannot listen on 127.0.0.1" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "cannot listen on 127.0.0.1" in said and "; --port N takes another one" in said
+
+
+class TestAdvice:
+    """What a port that cannot be had is told with."""
+
+    def test_macos_keeps_a_port(self, prepared, monkeypatch):
+        """The one that is the default."""
+        monkeypatch.setattr(serving.sys, "platform", "darwin")
+        launch, _ = prepared("--port", "5000")
+        assert "macOS itself keeps 5000" in serving._advice(launch, OSError(errno.EADDRINUSE, "in use"))
+
+    def test_other_systems_do_not(self, prepared):
+        launch, _ = prepared("--port", "5000")
+        assert "macOS" not in serving._advice(launch, OSError(errno.EADDRINUSE, "in use"))
+
+    def test_low_ports_need_rights(self, prepared):
+        launch, _ = prepared("--port", "80")
+        assert "from 1024 on" in serving._advice(launch, OSError(errno.EACCES, "denied"))
+
+    def test_an_address_of_another_machine(self, prepared, capsys):
+        """Then it is not the port."""
+        assert serving.serve(*prepared("--listen", "192.0.2.1", "--port", "0")) == 1
+        assert "--listen ADDR takes an address of this machine" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("threads", "most"), [(400, 384), (17, 1), (16, 8), (4, 2), (1, 1)])

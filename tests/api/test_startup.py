@@ -80,6 +80,30 @@ class TestPrepare:
         assert "port 5050" in caplog.text
 
 
+class TestNobodyToServe:
+    """One sentence that says what is missing and which argument names it."""
+
+    def test_a_config_folder_that_is_not_there(self, launch, tmp_path):
+        with pytest.raises(SystemExit, match="nowhere: there is no such folder; --ConfigDirectory"):
+            startup.prepare(launch("--ConfigDirectory", str(tmp_path / "nowhere")))
+
+    def test_no_pointer(self, launch, configs):
+        """The users that are there are named."""
+        with pytest.raises(SystemExit, match=r"no user to serve: .*no such file; --User NAME .*mira"):
+            startup.prepare(launch())
+
+    def test_a_pointer_that_names_nobody(self, launch, configs):
+        configs("Users/_current-user.json", {})
+        with pytest.raises(SystemExit, match=r"no user to serve: Users/_current-user\.json"):
+            startup.prepare(launch())
+
+    def test_a_pointer_to_a_user_who_is_not_there(self, launch, configs, capsys):
+        configs("Users/_current-user.json", {"currentUser": "jo"})
+        with pytest.raises(SystemExit):
+            startup.prepare(launch())
+        assert "no user 'jo'" in capsys.readouterr().err
+
+
 class TestServedUsers:
     def test_the_pointers(self, configs, facts):
         """Without `--User`."""
