@@ -29,13 +29,17 @@ HANG_LIMIT_S = 20.0
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer. `dies_after`: the connection breaks after so many chunks; `hangs`: it stays silent after the last."""
+    """One answer. `dies_after`: the connection breaks after so many chunks; `hangs`: it stays silent after the last.
+
+    `tool`: this function is called as well (OpenAI chat only), with what the user said.
+    """
 
     chunks: Sequence[str] = ("ok",)
     gap_s: float = 0.0
     status: int = 200
     dies_after: int | None = None
     hangs: bool = False
+    tool: str | None = None
 
 
 @dataclass
@@ -153,7 +157,10 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.dies_after is not None:
             self._break()
             return
-        self._whole(200, whole_body(call.dialect, "".join(reply.chunks)))
+        body = whole_body(call.dialect, "".join(reply.chunks))
+        if reply.tool:
+            body["choices"][0]["message"]["tool_calls"] = [tool_call(reply.tool, call)]
+        self._whole(200, body)
 
     def _stream(self, call: Call, reply: Reply) -> None:
         self.send_response(200)
@@ -172,6 +179,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if reply.hangs:
             self._pause(HANG_LIMIT_S)
+        if reply.tool:
+            delta = {"tool_calls": [tool_call(reply.tool, call)]}
+            self._write(_sse({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
         self._write(stream_end(call.dialect))
         self.wfile.write(b"0\r\n\r\n")
 
@@ -229,6 +239,16 @@ def stream_end(dialect: str) -> bytes:
         return b"event: message\n" + _sse({"token": "", "finish_reason": "stop"})
     field_ = {"message": {"role": "assistant", "content": ""}} if dialect == "ollama" else {"response": ""}
     return _line({"model": "fake", **field_, "done": True, "done_reason": "stop", **_OLLAMA_COUNTS})
+
+
+def tool_call(name: str, call: Call) -> dict[str, Any]:
+    arguments = json.dumps({"about": call.question})
+    return {
+        "index": 0,
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
 
 
 def whole_body(dialect: str, text: str) -> dict[str, Any]:

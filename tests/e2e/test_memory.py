@@ -89,6 +89,8 @@ SITUATIONS = {
     "ollama-text-whole": {"path": "/api/generate", "body": {"model": "chat", "prompt": SAID, "stream": False}},
     "tools-streamed": chat("Chat", stream=True, tools=TOOLS),
     "tools-whole": chat("Chat", tools=TOOLS),
+    "tool-call-streamed": chat("Chat", stream=True, tools=TOOLS, messages=[{"role": "user", "content": f"look-up {SAID}"}]),
+    "tool-call-whole": chat("Chat", tools=TOOLS, messages=[{"role": "user", "content": f"look-up {SAID}"}]),
     "discussion-streamed": chat("Nested", stream=True, messages=[{"role": "user", "content": f"[DiscussionId]mem[/DiscussionId]{SAID}"}]),
     "discussion-whole": chat("Nested", messages=[{"role": "user", "content": f"[DiscussionId]mem[/DiscussionId]{SAID}"}]),
     "background-task": chat("Chat", messages=[{"role": "user", "content": f"### Task:\nGenerate a concise, 3-5 word title\n{SAID}"}]),
@@ -111,6 +113,7 @@ def left(backend, tmp_path_factory):
     write_tree(public, USERS, backend.url)
     backend.on("never-told", Reply(("never",), hangs=True))
     backend.on("breaks-off", Reply(("a", "b", "c"), dies_after=2))
+    backend.on("look-up", Reply(("let me see",), tool="look"))
     backend.on("not-taken", Reply(status=400))
     probe = subprocess.run(
         [sys.executable, "-m", "tests.e2e.leftovers", str(public), *USERS],
@@ -129,3 +132,17 @@ def left(backend, tmp_path_factory):
 def test_a_request_leaves_nothing_of_its_conversation(left, situation):
     """When the answer is over, nobody holds the conversation, whatever the request was and however it ended."""
     assert left[situation]["left"] == []
+
+
+@pytest.mark.parametrize(
+    ("situation", "status"),
+    [
+        ("tool-call-whole", 200),
+        ("hang-up-of-a-whole-answer", 499),
+        ("refused-model", 404),
+        ("backend-dies-whole", 502),
+    ],
+)
+def test_the_situations_are_what_they_are_called(left, situation, status):
+    """A request that went another way would show nothing."""
+    assert left[situation]["status"].startswith(str(status))
