@@ -208,7 +208,7 @@ class TestJudgement:
     )
     def test_it_is_refused_as_literal(self, address, reason):
         """In a URL."""
-        with pytest.raises(AddressRefused, match=f"address not allowed \\({reason}\\)"):
+        with pytest.raises(AddressRefused, match=rf"address not allowed \({reason}\)"):
             GUARD.check(in_url(address))
 
     @pytest.mark.parametrize("address", sorted(REFUSED_ADDRESSES))
@@ -229,7 +229,7 @@ class TestSpellings:
     @pytest.mark.parametrize("url", SPELLINGS, ids=ascii)
     def test_none_passes(self, url):
         """Refused, whatever the reason."""
-        with pytest.raises(AddressRefused, match="^address not allowed"):
+        with pytest.raises(AddressRefused, match=r"^address not allowed"):
             GUARD.check(url)
 
     @pytest.mark.parametrize("name", ["mixed.example", "odd.example", "none.example", "unknown.example"])
