@@ -16,8 +16,42 @@ _SKIPPED_IN_BLOCKS = _SKIPPED | {"template", "svg", "object"}
 _RAW = frozenset(["script", "style", "iframe"])
 """Their content holds no tags but their own end."""
 _INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q s samp small span "
-    "strike strong sub sup time tt u var wbr".split()
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "cite",
+        "code",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "q",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+        "u",
+        "var",
+        "wbr",
+    ]
 )
 _OPENING = re.compile(r"<(?:(/?)([A-Za-z][^\s/>]*+)|!--|[!/?])")
 _TAG_REST = re.compile(r"(?:=\s*+(?:\"[^\"]*+\"|'[^']*+'|)|[^>=])*+>")

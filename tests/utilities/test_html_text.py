@@ -45,7 +45,9 @@ class TestLines:
         """As in browsers."""
         assert html_to_text(page) == "a"
 
-    @pytest.mark.parametrize("piece", ["<!--", "<a ", "<script>", "<a b='", "<a b=", "<![", "<noscript>", "&"])
+    @pytest.mark.parametrize(
+        "piece", ["<!--", "<a ", "<script>", "<a b='", "<a b=", "<![", "<noscript>", "&"]
+    )
     def test_a_hostile_page_costs_linear_time(self, piece):
         """Half a million unclosed pieces are read within the test's time limit."""
         assert html_to_text("x<p>" + piece * 500_000).startswith("x")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +23,7 @@ from Middleware.config.users import load_user
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.wire import connections
 from Middleware.services.answers import AnswerCollector, WholeAnswer
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.managers.categorization import open_answer_run
@@ -194,3 +199,99 @@ def house(tmp_path: Path, model: ScriptedModel) -> Iterator[House]:
 def failure() -> Callable[..., BackendError]:
     """A failure of the backend."""
     return lambda kind="overloaded": BackendError("chat", kind, "no answer today")
+
+
+class Site:
+    """A real HTTP server on loopback. `pages[path] = (status, headers, body)`; `seen` is what was asked.
+
+    A body that is a list is sent in chunks; a callable gets the handler and writes by itself.
+    """
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Any] = {}
+        self.seen: list[Seen] = []
+        self.leaving = threading.Event()
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args: Any) -> None:
+                """The test's output is its own."""
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                site.seen.append(Seen(self.command, self.path, dict(self.headers.items()), body))
+                answer = site.pages.get(self.path.partition("?")[0], (404, {}, b"no such page"))
+                if callable(answer):
+                    answer(self)
+                    return
+                status, headers, body = answer
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                if isinstance(body, list):
+                    self.send_header("Transfer-Encoding", "chunked")
+                    body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in [*body, b""])
+                else:
+                    self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = answer
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.server.block_on_close = False
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    def close(self) -> None:
+        self.leaving.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@dataclass(frozen=True)
+class Seen:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@pytest.fixture
+def site():
+    made = Site()
+    yield made
+    made.close()
+
+
+class Dialled(list[tuple[str, int]]):
+    kind: type[socket.socket]
+
+
+@pytest.fixture
+def dialled(monkeypatch, site):
+    """Every outgoing connection of the wire ends at `site`; the list holds the addresses that were dialled."""
+    addresses = Dialled()
+
+    class Socket(socket.socket):
+        def connect(self, address: Any) -> None:
+            addresses.append(address[:2])
+            super().connect(("127.0.0.1", site.port))
+
+        def getpeername(self) -> Any:
+            return addresses[-1]
+
+    addresses.kind = Socket
+    stream = socket.AF_INET, socket.SOCK_STREAM, 6, ""
+    names = SimpleNamespace(**vars(socket))
+    names.socket = Socket
+    names.getaddrinfo = lambda host, port, *rest: [(*stream, (host, port))]
+    monkeypatch.setattr(connections, "socket", names)
+    return addresses

@@ -47,12 +47,20 @@ def _open(connection: Any, info: Any, handle: AbortHandle | None) -> socket.sock
             sock.setsockopt(*option)
         sock.settimeout(connection.timeout)
         sock.connect(address)
+        if handle is not None and handle.pinned and connection.proxy is None:
+            _check_peer(sock, handle)
     except BaseException:
         if handle is not None:
             handle.detach()
         sock.close()
         raise
     return sock
+
+
+def _check_peer(sock: socket.socket, handle: AbortHandle) -> None:
+    """Raises OSError when the connection leads elsewhere than to a pinned address."""
+    if sock.getpeername()[0] not in handle.pinned:
+        raise ConnectionError("the connection leads to another address than the one that was checked")
 
 
 class _FinalResponse(http.client.HTTPResponse):
