@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 
 import pytest
 
@@ -63,12 +64,20 @@ def furnish(house, text):
         house.workflow(name, {"type": "StaticResponse", "content": "done"}, folder="_common")
 
 
+def offline(*args):
+    """No page needs the internet: no name has an address."""
+    raise socket.gaierror("offline")
+
+
 @pytest.mark.parametrize("text", workflows())
-def test_every_workflow_of_the_pages_runs(house, tmp_path, text):
+def test_every_workflow_of_the_pages_runs(house, tmp_path, monkeypatch, text):
     """With models that answer, and with the presets, workflows and scripts that it names, it gives an answer."""
     scripts = str(INSTALL_DIRECTORY / "Public" / "workflow_python_scripts")
     here = text.replace("/srv/notes", str(tmp_path)).replace("Public/workflow_python_scripts", scripts)
     furnish(house, here)
+    for name in re.findall(r"\$\{ENV:(\w+)\}", text):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setattr(socket, "getaddrinfo", offline)
     house.user["userWideWorkflowVariables"] = {"notesDir": str(tmp_path)}
     house.write("Workflows/ana/Main", file_of(json.loads(here)))
     assert house.ask(discussion_id="d1").finish_reason == "stop"

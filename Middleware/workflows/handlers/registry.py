@@ -30,9 +30,7 @@ _PLANNED = frozenset(
         *("GetCurrentMemoryFromFile", "GetCurrentStateDocument", "WriteCurrentSummaryToFileAndReturnIt"),
         *("QualityMemory", "VectorMemorySearch", "SlowButQualityRAG", "ContextCompactor"),
         *("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool"),
-        *("OfflineWikiApiFullArticle", "OfflineWikiApiBestFullArticle", "OfflineWikiApiTopNFullArticles"),
-        *("OfflineWikiApiPartialArticle", "OfflineResearcherApiQuickSearch"),
-        *("OfflineResearcherApiDeepResearch", "WebFetch", "CurlCommand", "MCPToolCall"),
+        *("CurlCommand", "MCPToolCall"),
     ]
 )
 

@@ -26,11 +26,12 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from requests.cookies import extract_cookies_to_jar
-from urllib3.exceptions import HTTPError, InsecureRequestWarning
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, ReadTimeoutError
 from urllib3.poolmanager import PoolManager
 
 from Middleware.llmapis.wire.abort import AbortHandle, opening
 from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
+from Middleware.llmapis.wire.http import is_loopback
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 
@@ -56,6 +57,14 @@ _FAILURES = (requests.RequestException, HTTPError, OSError, http.client.HTTPExce
 
 class WebError(RuntimeError):
     """A call failed. The text never holds a path, a query, a header or what an inner server said."""
+
+    is_timeout = False
+
+
+class WebTimeout(WebError):
+    """No answer in time."""
+
+    is_timeout = True
 
 
 class TooLarge(WebError):
@@ -144,7 +153,7 @@ class _Call:
     def check(self) -> None:
         """Raises WebError when the time is up, RequestCancelled after a cancellation."""
         if self.late:
-            raise WebError("the whole exchange took longer than 'totalTimeout'")
+            raise WebTimeout("the whole exchange took longer than 'totalTimeout'")
         self.handle.check()
 
 
@@ -183,7 +192,6 @@ def _followed(request: WebRequest, call: _Call) -> WebAnswer:
 def _session(request: WebRequest) -> requests.Session:
     """Cookies live as long as one exchange; the connections are the process's."""
     session = requests.Session()
-    session.trust_env = not request.policy.guards
     session.headers["Accept-Encoding"] = "gzip, deflate"
     adapter = _adapter(request.policy.guards)
     for scheme in ("http://", "https://"):
@@ -200,6 +208,8 @@ def _sent(session: requests.Session, request: WebRequest, call: _Call) -> tuple[
         call.handle.pinned = () if request.proxy else checked.pins
     elif _origin(request.url)[0] not in ("http", "https", ""):
         raise WebError("the scheme of the URL must be http or https")
+    # Under a guard a proxy of the environment would resolve the name itself; for loopback it makes no sense.
+    session.trust_env = not request.policy.guards and not is_loopback(host_of(request.url))
     adapter = cast(_Adapter, session.get_adapter("http://"))
     adapter.sweep()
     try:
@@ -226,7 +236,7 @@ def _sent(session: requests.Session, request: WebRequest, call: _Call) -> tuple[
 def _failure(error: BaseException, request: WebRequest) -> WebError:
     host = host_of(request.url)
     if isinstance(error, requests.Timeout | TimeoutError):
-        return WebError(f"no answer from {host} in time")
+        return WebTimeout(f"no answer from {host} in time")
     if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.MissingSchema):
         return WebError("the URL cannot be used")
     if isinstance(error, requests.exceptions.InvalidSchema) and "SOCKS" in str(error):
@@ -287,6 +297,8 @@ def _read(response: requests.Response, request: WebRequest, call: _Call) -> WebA
         raise
     except _FAILURES as error:
         call.check()
+        if isinstance(error, TimeoutError | requests.Timeout | ReadTimeoutError):
+            raise WebTimeout(f"the answer of {host_of(request.url)} stopped") from error
         raise WebError(f"the answer of {host_of(request.url)} broke off ({type(error).__name__})") from error
     finally:
         # A body that was read to its end has given its connection back; any other is closed.

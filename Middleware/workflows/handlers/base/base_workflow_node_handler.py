@@ -108,6 +108,10 @@ class WorkflowNodeHandler(ABC):
         """What of a node that keeps to its schema can hardly be meant: (field, sentence)."""
         return []
 
+    def unguarded_fields(self, config: NodeConfig) -> list[str]:
+        """Fields that say what is fetched and that nothing guards, for validation (tools.md 11.2)."""
+        return []
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         """What the node would write or call outside, one line each, for a dry run."""
         return []

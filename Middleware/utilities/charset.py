@@ -1,0 +1,56 @@
+"""The characters of a page: which coding its bytes are in. Pure.
+
+Source: spec tools.md 11.3; WHATWG Encoding.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_IN_HEADER = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_IN_META = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_HEAD_BYTES = 1024
+
+
+def decoded(body: bytes, content_type: str = "") -> str:
+    """The text of a body: by the header, else the byte-order mark, else `<meta charset>`, else UTF-8 if it is
+    valid, else Windows-1252. Bytes that do not fit are replaced.
+    """
+    mark, marked = next((pair for pair in _MARKS if body.startswith(pair[0])), (b"", None))
+    named = _IN_HEADER.search(content_type)
+    name = (_known(named[1]) if named else None) or marked or _of_meta(body) or _guessed(body)
+    text = body.decode(name, "replace")
+    return text.removeprefix("\ufeff") if mark else text
+
+
+def _of_meta(body: bytes) -> str | None:
+    found = _IN_META.search(body[:_HEAD_BYTES])
+    name = _known(found[1].decode("ascii", "replace")) if found else None
+    # A page whose meta tag could be read as ASCII is not in UTF-16, whatever it says.
+    return "utf-8" if name and name.startswith(("utf-16", "utf-32")) else name
+
+
+def _known(name: str) -> str | None:
+    """Python's name of a text coding; browsers read Latin-1 and ASCII as Windows-1252."""
+    try:
+        found = codecs.lookup(name)
+        b" ".decode(found.name, "replace")
+    except (LookupError, ValueError, UnicodeError):
+        return None
+    return "cp1252" if found.name in ("iso8859-1", "ascii") else found.name
+
+
+def _guessed(body: bytes) -> str:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"

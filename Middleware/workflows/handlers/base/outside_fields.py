@@ -1,0 +1,148 @@
+"""Fields that the nodes share which leave the process: time-outs, caps, guards, `onError`, secrets of the
+environment.
+
+What is wrong in them is a ConfigError, whatever `onError` says. Source: spec tools.md 1.4, 2 and 11.1.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from typing import Any
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
+from Middleware.config.environment import ENV_REFERENCE, from_environment
+from Middleware.utilities.network_security_utils import AddressPolicy
+from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+DEFAULT_CAP = 10 * 1024 * 1024
+MAX_SECONDS = 2_000_000.0
+"""A longer wait than the system's clocks can count."""
+
+POSITIVE: Schema = {"type": ["number", "string"], "exclusiveMinimum": 0}
+BYTES: Schema = {"type": ["number", "string"]}
+STRICT_FLAG: Schema = {"type": "boolean"}
+ON_ERROR: Schema = {"enum": ["raise", "return"], "default": "raise"}
+GUARDS: Schema = {
+    "blockPrivateAddresses": {"type": "boolean", "default": False},
+    "allowedHosts": {"type": ["array", "null"], "minItems": 1, "items": {"type": "string"}},
+}
+
+
+def seconds(config: NodeConfig, field: str, default: float | None) -> float | None:
+    """A number above 0, or a text that reads as one."""
+    value = config.get(field)
+    if value is None:
+        return default
+    number = math.nan
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+    if not 0 < number <= MAX_SECONDS:
+        raise wrong(field, "a number of seconds above 0")
+    return number
+
+
+def byte_cap(config: NodeConfig) -> int | None:
+    """`maxResponseBytes`: None for 0 and less, which mean no cap."""
+    value = config.get("maxResponseBytes")
+    if value is None:
+        return DEFAULT_CAP
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
+        cap = int(value)
+    except (ValueError, OverflowError):
+        raise wrong("maxResponseBytes", "a whole number of bytes") from None
+    return cap if cap > 0 else None
+
+
+def flag(config: NodeConfig, field: str, default: bool = False) -> bool:
+    """JSON true or false only: `"false"` would count as true elsewhere."""
+    value = config.get(field)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise wrong(field, "true or false")
+    return value
+
+
+def choice(config: NodeConfig, field: str, allowed: tuple[str, ...]) -> str:
+    """One of some words; the first is the default."""
+    value = config.get(field)
+    if value is None:
+        return allowed[0]
+    if value not in allowed:
+        raise wrong(field, f"one of {', '.join(allowed)}")
+    return str(value)
+
+
+def returns_errors(config: NodeConfig) -> bool:
+    """Claims that a failed call is the node's output (`"onError": "return"`)."""
+    return choice(config, "onError", ("raise", "return")) == "return"
+
+
+def optional_text(context: ExecutionContext, field: str) -> str | None:
+    """A filled text; None when it is absent or comes out empty."""
+    value = context.config.get(field)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise wrong(field, "a text")
+    return context.fill(value).strip() or None
+
+
+def address_policy(context: ExecutionContext) -> AddressPolicy:
+    """What the node may reach; the user's `outboundPolicy` can tighten it, never loosen it."""
+    block = flag(context.config, "blockPrivateAddresses")
+    strict = context.user.outbound_policy == "block-private"
+    return AddressPolicy(block or strict, _allowed_hosts(context))
+
+
+def _allowed_hosts(context: ExecutionContext) -> tuple[str, ...] | None:
+    value = context.config.get("allowedHosts")
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+        raise wrong("allowedHosts", "a list of host names")
+    hosts = tuple(host for entry in value if (host := context.fill(entry).strip().lower()))
+    if not hosts:
+        raise wrong("allowedHosts", "at least one host name")
+    return hosts
+
+
+def is_guarded(config: NodeConfig) -> bool:
+    """Claims that the node itself sets a guard, for validation."""
+    return config.get("blockPrivateAddresses") is True or config.get("allowedHosts") is not None
+
+
+def fill_with_secrets(context: ExecutionContext, text: str, pointer: str) -> str:
+    """`text` filled, each `${ENV:NAME}` of the authored text replaced by that environment variable.
+
+    A mark that nobody can guess stands in for each while variables are filled: inserted values are never
+    searched, and a secret is never searched for variables.
+    """
+    values: dict[str, str] = {}
+
+    def mark(name: str) -> str:
+        token = f"env{secrets.token_hex(16)}"
+        values[token] = from_environment(name, file=context.workflow_file.file, pointer=pointer)
+        return token
+
+    filled = context.fill(ENV_REFERENCE.sub(lambda match: mark(match[1]), text))
+    for token, value in values.items():
+        filled = filled.replace(token, value)
+    return filled
+
+
+def wrong(field: str, allowed: str) -> ConfigError:
+    """What is told of a field that cannot be used; its value may be a secret and is not shown."""
+    return ConfigError(f"'{field}' must be {allowed}")
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)

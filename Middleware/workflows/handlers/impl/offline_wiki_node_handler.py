@@ -1,0 +1,100 @@
+"""The four OfflineWikiApi nodes: articles of a local Wikipedia service. They call no model.
+
+Source: spec tools.md 6.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    INTEGER,
+    NUMBERLIKE,
+    Schema,
+    WorkflowNodeHandler,
+)
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, Question, WikiKind, ask
+
+_QUERY: Schema = {"type": ["string", "number", "boolean", "array", "object"]}
+_SHARE: Schema = {"type": ["number", "string"], "pattern": r"^\s*-?\d*\.?\d+\s*$|\{"}
+
+
+class _WikiNode(WorkflowNodeHandler):
+    """One question to the service that the user's settings name."""
+
+    SCHEMA: ClassVar[Schema] = {"properties": {"promptToSearch": _QUERY}, "required": ["promptToSearch"]}
+    KIND: ClassVar[WikiKind]
+
+    def handle(self, context: ExecutionContext) -> str:
+        prompt = context.config.get("promptToSearch")
+        if prompt is None:
+            raise ConfigError(f"a {context.config.get('type')} needs a 'promptToSearch'")
+        question = {"prompt": context.fill(str(prompt)), **self.numbers(context.config)}
+        return ask(self.KIND, context.user, question, context.request_id)
+
+    def numbers(self, config: NodeConfig) -> Question:
+        """What is asked for beside the prompt."""
+        return {"percentile": 0.5, "num_results": 1}
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        return [f"would ask the offline wiki{self.KIND.path}"] if context.user.use_offline_wiki_api else []
+
+
+@NODES.register("OfflineWikiApiFullArticle")
+class OfflineWikiApiFullArticleNode(_WikiNode):
+    """The text of the first article that is found."""
+
+    KIND = FULL
+
+
+@NODES.register("OfflineWikiApiBestFullArticle")
+class OfflineWikiApiBestFullArticleNode(_WikiNode):
+    """The text of the best of ten articles."""
+
+    KIND = BEST
+
+    def numbers(self, config: NodeConfig) -> Question:
+        return {"percentile": 0.5, "num_results": 10}
+
+
+class _CountedWikiNode(_WikiNode):
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "promptToSearch": _QUERY,
+            "percentile": NUMBERLIKE,
+            "num_results": NUMBERLIKE,
+            "top_n_articles": NUMBERLIKE,
+        },
+        "required": ["promptToSearch"],
+    }
+    ADVICE: ClassVar[Schema] = {
+        "properties": {"percentile": _SHARE, "num_results": INTEGER, "top_n_articles": INTEGER}
+    }
+
+
+@NODES.register("OfflineWikiApiTopNFullArticles")
+class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
+    """Several articles with their titles; `top_n_articles` below 0: the best last."""
+
+    KIND = TOP_N
+
+    def numbers(self, config: NodeConfig) -> Question:
+        return {
+            "percentile": config.get("percentile", 0.5),
+            "num_results": config.get("num_results", 10),
+            "num_top_articles": config.get("top_n_articles", 3),
+        }
+
+
+@NODES.register("OfflineWikiApiPartialArticle")
+class OfflineWikiApiPartialArticleNode(_CountedWikiNode):
+    """Summaries of articles with their titles."""
+
+    KIND = PARTIAL
+
+    def numbers(self, config: NodeConfig) -> Question:
+        return {"percentile": config.get("percentile", 0.5), "num_results": config.get("num_results", 1)}

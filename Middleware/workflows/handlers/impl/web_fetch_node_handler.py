@@ -1,0 +1,203 @@
+"""WebFetch: one HTTP call. Calls no model. Source: spec tools.md 3, 11.1 to 11.3."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from Middleware.common.types import NodeConfig
+from Middleware.config.environment import ENV_REFERENCE
+from Middleware.utilities.charset import decoded
+from Middleware.utilities.html_text import html_to_text
+from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
+from Middleware.workflows.handlers.base import outside_fields as fields
+from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.tools.web import WebAnswer, WebError, WebRequest, exchange, host_of
+
+FORMATS = ("text", "json", "full", "html-stripped")
+LAYOUTS = ("lines", "blocks")
+PROXY_SCHEMES = ("http", "https", "socks4", "socks5", "socks5h")
+_METHOD = re.compile(r"[A-Za-z]{1,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failed call. `answer`: None when there is no response."""
+
+    message: str
+    answer: WebAnswer | None = None
+
+
+@NODES.register("WebFetch")
+class WebFetchNode(WorkflowNodeHandler):
+    """The answer of one HTTP call as text, JSON text or stripped HTML."""
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "url": {"type": "string", "minLength": 1},
+            "method": {"type": "string", "default": "GET"},
+            "headers": {"anyOf": [{"type": "object"}, {"enum": ["", False, 0, []]}]},
+            "body": {},
+            "timeout": fields.POSITIVE,
+            "totalTimeout": {"type": "number", "exclusiveMinimum": 0},
+            "outputFormat": {"enum": list(FORMATS), "default": "text"},
+            "htmlLayout": {"enum": list(LAYOUTS), "default": "lines"},
+            "onError": fields.ON_ERROR,
+            "proxy": TEXT,
+            "allowRedirects": {"type": "boolean", "default": True},
+            "verify": {"type": "boolean", "default": True},
+            "caBundle": TEXT,
+            "maxResponseBytes": fields.BYTES,
+            **fields.GUARDS,
+        },
+        "required": ["url"],
+    }
+
+    def handle(self, context: ExecutionContext) -> str:
+        config = context.config
+        output = fields.choice(config, "outputFormat", FORMATS)
+        layout = fields.choice(config, "htmlLayout", LAYOUTS)
+        returns = fields.returns_errors(config)
+        request = _request(context)
+        outcome = _called(request, context, output)
+        if isinstance(outcome, WebAnswer):
+            return _shown(outcome, output, layout)
+        if not returns:
+            raise WebError(outcome.message)
+        return _shown_failure(outcome, output, layout)
+
+    def unguarded_fields(self, config: NodeConfig) -> list[str]:
+        return [] if fields.is_guarded(config) else ["url"]
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        request = _request(context)
+        return [f"would call {request.method} {host_of(request.url)}"]
+
+
+def _called(request: WebRequest, context: ExecutionContext, output: str) -> WebAnswer | _Failure:
+    try:
+        answer = exchange(request, context.request_id)
+    except (WebError, AddressRefused) as error:
+        return _Failure(f"WebFetch: {error}")
+    if answer.status >= 400:
+        return _Failure(f"WebFetch: {host_of(request.url)} answered {answer.status}", answer)
+    if output == "json" and _json_text(answer) is None:
+        return _Failure(f"WebFetch: the answer of {host_of(request.url)} is no JSON", answer)
+    return answer
+
+
+def _request(context: ExecutionContext) -> WebRequest:
+    """Raises ConfigError for each field that cannot be used, before anything is sent."""
+    config = context.config
+    url, method = config.get("url"), config.get("method") or "GET"
+    if not isinstance(url, str) or not url:
+        raise fields.wrong("url", "a text that is not empty")
+    if not isinstance(method, str) or not _METHOD.fullmatch(method):
+        raise fields.wrong("method", "an HTTP method such as GET or POST")
+    timeout = fields.seconds(config, "timeout", 30.0) or 30.0
+    total = fields.seconds(config, "totalTimeout", None)
+    follow, verify = fields.flag(config, "allowRedirects", True), fields.flag(config, "verify", True)
+    cap, policy = fields.byte_cap(config), fields.address_policy(context)
+    url = context.fill(url).strip()
+    headers, private = _headers(context)
+    body = config.get("body")
+    return WebRequest(
+        url,
+        method.upper(),
+        headers,
+        None if body is None else context.fill(fields.as_text(body)).encode("utf-8", "replace"),
+        timeout,
+        total,
+        _proxy(context, policy),
+        follow,
+        _trust(context, verify),
+        cap,
+        policy,
+        private,
+    )
+
+
+def _headers(context: ExecutionContext) -> tuple[dict[str, str], frozenset[str]]:
+    """Filled headers, and the names of those that hold a secret of the environment."""
+    authored = context.config.get("headers")
+    if not authored:
+        return {}, frozenset()
+    if not isinstance(authored, Mapping):
+        raise fields.wrong("headers", "an object of header names and values")
+    texts = {str(name): fields.as_text(value) for name, value in authored.items()}
+    pointer = f"/nodes/{context.node_number - 1}/headers"
+    filled = {
+        name: fields.fill_with_secrets(context, text, f"{pointer}/{name}") for name, text in texts.items()
+    }
+    return filled, frozenset(name.lower() for name, text in texts.items() if ENV_REFERENCE.search(text))
+
+
+def _proxy(context: ExecutionContext, policy: AddressPolicy) -> str | None:
+    proxy = fields.optional_text(context, "proxy")
+    if proxy is None:
+        return None
+    scheme = urlsplit(proxy).scheme.lower() if "://" in proxy else ""
+    if scheme not in PROXY_SCHEMES:
+        raise fields.wrong("proxy", f"a URL that begins with one of {', '.join(PROXY_SCHEMES)}")
+    if policy.block_private:
+        if scheme == "socks5h":
+            raise fields.wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
+        context.warn("the proxy resolves names itself, so the checked address cannot be held to")
+    return proxy
+
+
+def _trust(context: ExecutionContext, verify: bool) -> bool | str:
+    bundle = fields.optional_text(context, "caBundle")
+    if not verify:
+        context.warn("'verify' is false: anybody on the way can read and change what is fetched")
+        return False
+    if bundle is None:
+        return True
+    if not Path(bundle).expanduser().is_file():
+        raise fields.wrong("caBundle", "the path of a PEM file that exists")
+    return str(Path(bundle).expanduser())
+
+
+def _text(answer: WebAnswer) -> str:
+    lowered = {name.lower(): value for name, value in answer.headers.items()}
+    return decoded(answer.body, lowered.get("content-type", ""))
+
+
+def _json_text(answer: WebAnswer) -> str | None:
+    try:
+        return json.dumps(json.loads(_text(answer)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shown(answer: WebAnswer, output: str, layout: str) -> str:
+    text = _text(answer)
+    if output == "json":
+        return _json_text(answer) or text
+    if output == "html-stripped":
+        return html_to_text(text, layout)
+    if output == "full":
+        return json.dumps({"status_code": answer.status, "headers": dict(answer.headers), "body": text})
+    return text
+
+
+def _shown_failure(failure: _Failure, output: str, layout: str) -> str:
+    answer = failure.answer
+    if output == "full":
+        facts = {
+            "error": failure.message,
+            "status_code": answer.status if answer else None,
+            "headers": dict(answer.headers) if answer else None,
+            "body": _text(answer) if answer else None,
+        }
+        return json.dumps(facts)
+    if answer is None:
+        return failure.message
+    return html_to_text(_text(answer), layout) if output == "html-stripped" else _text(answer)

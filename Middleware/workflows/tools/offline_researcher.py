@@ -1,0 +1,82 @@
+"""What a user's offline researcher service answers, as text. A failure is a text too.
+
+The literals are part of the interface: workflows compare with them. Source: spec tools.md 7.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from Middleware.config.users import UserSettings
+from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.workflows.tools.web import WebError, WebRequest, exchange
+
+logger = logging.getLogger(__name__)
+
+CAP = 10 * 1024 * 1024
+CONNECT_S = 5.0
+
+
+def research(
+    user: UserSettings,
+    question: Mapping[str, Any],
+    *,
+    timeout_s: float,
+    include_sources: bool,
+    request_id: str,
+) -> str:
+    """The answer to `question["query"]`. Raises RequestCancelled only."""
+    query = str(question["query"])
+    reply = _reply(user, question, timeout_s, request_id)
+    if reply is None:
+        return f"I'm sorry, the offline researcher could not be reached for '{query}'."
+    if reply.get("status") == "error":
+        reason = reply.get("reason")
+        logger.warning("the offline researcher failed for %s: %s", shown(query), reason)
+        return f"I'm sorry, the offline researcher returned an error ({reason}) for '{query}'."
+    answer = reply.get("answer")
+    if reply.get("no_information_found") or not answer:
+        return "No pertinent information was found in the search"
+    sources = _sources(reply.get("sources")) if include_sources else []
+    return "\n".join([f"{answer}\n", "Sources:", *sources]) if sources else str(answer)
+
+
+def _reply(
+    user: UserSettings, question: Mapping[str, Any], timeout_s: float, request_id: str
+) -> Mapping[str, Any] | None:
+    """The service's object, one of ours for a failure, None for an answer that is no object."""
+    if not user.use_offline_researcher_api:
+        return _error("offline_researcher_disabled")
+    request = WebRequest(
+        f"http://{user.offline_researcher_api_host}:{user.offline_researcher_api_port}/search",
+        "POST",
+        {"Content-Type": "application/json"},
+        json.dumps(question).encode(),
+        (min(CONNECT_S, timeout_s), timeout_s),
+        max_bytes=CAP,
+    )
+    try:
+        answer = exchange(request, request_id)
+    except WebError as error:
+        return _error("timeout" if error.is_timeout else "transport_error")
+    if answer.status >= 400:
+        return _error(f"http_{answer.status}")
+    try:
+        reply = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return _error("invalid_json")
+    return reply if isinstance(reply, Mapping) else None
+
+
+def _error(reason: str) -> Mapping[str, Any]:
+    return {"status": "error", "reason": reason}
+
+
+def _sources(sources: Any) -> list[str]:
+    items = sources if isinstance(sources, list) else []
+    return [
+        f"- {item.get('book', '')} :: {item.get('title', '')}" for item in items if isinstance(item, Mapping)
+    ]

@@ -1,0 +1,123 @@
+"""What a user's offline Wikipedia service answers, as text. A failure is a text too. Source: spec tools.md 6.
+
+The literals are part of the interface: workflows compare with them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from Middleware.config.users import UserSettings
+from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.workflows.tools.web import WebError, WebRequest, exchange
+
+logger = logging.getLogger(__name__)
+
+NOTHING = "No additional information provided"
+CAP = 10 * 1024 * 1024
+TIMEOUT_S = (5.0, 60.0)
+"""For the connection, and for each read."""
+
+Question = Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class WikiKind:
+    """One of the four questions. `found(answer, query)` makes the text of a good answer."""
+
+    path: str
+    off: str
+    missing: str
+    found: Callable[[Any, str], str]
+
+
+def ask(kind: WikiKind, user: UserSettings, question: Question, request_id: str) -> str:
+    """The answer to `question["prompt"]`. Raises RequestCancelled only."""
+    if not user.use_offline_wiki_api:
+        return kind.off
+    query = str(question["prompt"])
+    try:
+        answer = exchange(
+            WebRequest(f"{_base(user)}{kind.path}?{urlencode(question)}", timeout_s=TIMEOUT_S, max_bytes=CAP),
+            request_id,
+        )
+        if answer.status == 404:
+            return kind.missing.format(query)
+        if answer.status != 200:
+            raise WebError(f"the service answered {answer.status}")
+        return kind.found(json.loads(answer.body), query)
+    except (WebError, ValueError, RecursionError) as error:
+        logger.warning("the offline wiki failed for %s: %s", shown(query), _reason(error))
+        return f"I'm sorry, I couldn't find any Wikipedia information about '{query}'."
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, WebError) else "its answer is not what was asked for"
+
+
+def _base(user: UserSettings) -> str:
+    if user.offline_wiki_api_url:
+        return user.offline_wiki_api_url.rstrip("/")
+    return f"http://{user.offline_wiki_api_host}:{user.offline_wiki_api_port}"
+
+
+def _items(answer: Any) -> list[Any]:
+    """Raises ValueError for what is no list."""
+    if not isinstance(answer, list):
+        raise ValueError("no list")
+    return answer
+
+
+def _text_of(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    text = item.get("text") if isinstance(item, Mapping) else None
+    return str(text) if text else "No text element found"
+
+
+def _first(answer: Any, query: str) -> str:
+    items = _items(answer)
+    return _text_of(items[0]) if items else f"No article found for '{query}'."
+
+
+def _best(answer: Any, query: str) -> str:
+    return _text_of(answer) if answer else f"{NOTHING} about '{query}'"
+
+
+def _articles(answer: Any, query: str) -> str:
+    items = _items(answer)
+    if not items:
+        return f"No articles found for '{query}' in the offline database."
+    shown_items = [_titled(item, "Untitled Article") for item in items]
+    return "\n\n--- END ARTICLE ---\n\n".join(shown_items)
+
+
+def _summaries(answer: Any, query: str) -> str:
+    if not isinstance(answer, list) or not answer:
+        return f"No summary found for '{query}'."
+    return "\n\n--- END SUMMARY ---\n\n".join(_titled(item, "Untitled Summary") for item in answer)
+
+
+def _titled(item: Any, untitled: str) -> str:
+    if not isinstance(item, Mapping):
+        return str(item)
+    title, text = item.get("title"), item.get("text")
+    return f"Title: {title or untitled}\n{text or 'No text available.'}"
+
+
+_NOWHERE = "The information may not be available in the offline database."
+
+FULL = WikiKind("/articles", NOTHING, f"No articles found for '{{}}'. {_NOWHERE}", _first)
+BEST = WikiKind("/top_article", NOTHING, f"No article found for '{{}}'. {_NOWHERE}", _best)
+TOP_N = WikiKind("/top_n_articles", NOTHING, f"No articles found for '{{}}'. {_NOWHERE}", _articles)
+PARTIAL = WikiKind(
+    "/summaries",
+    f"Title: Offline Wiki Disabled\n{NOTHING}",
+    f"Title: Not Found\nNo summaries found for '{{}}'. {_NOWHERE}",
+    _summaries,
+)

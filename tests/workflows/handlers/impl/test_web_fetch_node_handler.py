@@ -1,0 +1,344 @@
+"""WebFetch: fields, output formats, failures, secrets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from Middleware.common.errors import ConfigError, RequestCancelled
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.utilities.network_security_utils import AddressRefused
+from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.tools import web
+from Middleware.workflows.tools.web import WebError
+
+HTML = b"<head><title>T</title></head><p>Hi <b>you</b></p>"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_pools():
+    yield
+    web._adapter(True).close()
+    web._adapter(False).close()
+
+
+@pytest.fixture
+def fetch(bench, site):
+    """Runs the node; `{site}` is the server."""
+    bench.engine.values["site"] = site.url("")
+    return lambda **fields: bench("WebFetch", **{"url": "{site}/", **fields})
+
+
+class TestFormats:
+    """Every output format times every outcome."""
+
+    @pytest.mark.parametrize(
+        ("output", "shown"),
+        [
+            ({}, '{"a": "\u00fc"}'),
+            ({"outputFormat": "text"}, '{"a": "\u00fc"}'),
+            ({"outputFormat": "json"}, '{"a": "\\u00fc"}'),
+            ({"outputFormat": "html-stripped"}, '{"a": "\u00fc"}'),
+        ],
+    )
+    def test_a_good_answer(self, fetch, site, output, shown):
+        """JSON text is made anew, with escapes."""
+        site.pages["/"] = 200, {}, '{"a": "\u00fc"}'.encode()
+        assert fetch(**output) == shown
+
+    def test_all_of_a_good_answer(self, fetch, site):
+        """Three keys in their order."""
+        site.pages["/"] = 201, {"Content-Type": "text/plain"}, b"ok"
+        facts = json.loads(fetch(outputFormat="full"))
+        assert list(facts) == ["status_code", "headers", "body"]
+        assert (facts["status_code"], facts["headers"]["Content-Type"], facts["body"]) == (
+            201,
+            "text/plain",
+            "ok",
+        )
+
+    @pytest.mark.parametrize(("layout", "text"), [({}, "Hi\nyou"), ({"htmlLayout": "blocks"}, "Hi you")])
+    def test_a_page(self, fetch, site, layout, text):
+        """In lines or blocks."""
+        site.pages["/"] = 200, {"Content-Type": "text/html"}, HTML
+        assert fetch(outputFormat="html-stripped", **layout) == text
+
+    @pytest.mark.parametrize(
+        ("status", "output", "shown"),
+        [
+            (404, "text", HTML.decode()),
+            (404, "json", HTML.decode()),
+            (500, "html-stripped", "Hi\nyou"),
+            (200, "json", HTML.decode()),
+        ],
+    )
+    def test_a_failure_with_an_answer_gives_its_body(self, fetch, site, status, output, shown):
+        """Also a 200 that is no JSON."""
+        site.pages["/"] = status, {}, HTML
+        assert fetch(outputFormat=output, onError="return") == shown
+
+    def test_an_empty_body_stays_empty(self, fetch, site):
+        """It is not the message."""
+        site.pages["/"] = 404, {}, b""
+        assert fetch(onError="return") == ""
+
+    @pytest.mark.parametrize("output", ["text", "json", "html-stripped"])
+    def test_a_failure_without_an_answer_gives_the_message(self, fetch, output):
+        """Nobody listens."""
+        said = fetch(url="http://127.0.0.1:9/x?q=secret", outputFormat=output, onError="return")
+        assert said.startswith("WebFetch: no answer from 127.0.0.1")
+
+    def test_all_of_a_failure_with_an_answer(self, fetch, site):
+        """Four keys in their order; the body is cut at the cap."""
+        site.pages["/"] = 503, {}, b"x" * 100
+        facts = json.loads(fetch(outputFormat="full", onError="return", maxResponseBytes=7))
+        assert list(facts) == ["error", "status_code", "headers", "body"]
+        assert (facts["error"], facts["status_code"], facts["body"]) == (
+            "WebFetch: 127.0.0.1 answered 503",
+            503,
+            "x" * 7,
+        )
+
+    def test_all_of_a_refused_address(self, fetch):
+        """There is no response."""
+        facts = json.loads(
+            fetch(
+                url="http://169.254.169.254/",
+                outputFormat="full",
+                onError="return",
+                blockPrivateAddresses=True,
+            )
+        )
+        assert facts == {
+            "error": "WebFetch: address not allowed (link-local)",
+            "status_code": None,
+            "headers": None,
+            "body": None,
+        }
+
+    @pytest.mark.parametrize(
+        ("status", "output", "message"),
+        [(404, "text", "WebFetch: 127.0.0.1 answered 404"), (200, "json", "is no JSON")],
+    )
+    def test_a_failure_ends_the_run_by_default(self, fetch, site, status, output, message):
+        """With one sentence."""
+        site.pages["/"] = status, {}, HTML
+        with pytest.raises(WebError, match=message):
+            fetch(outputFormat=output)
+
+    def test_a_body_over_the_cap_is_a_failure(self, fetch, site):
+        """As text, too."""
+        site.pages["/"] = 200, {}, b"x" * 11
+        assert "larger than 10 bytes" in fetch(maxResponseBytes="10", onError="return")
+
+    def test_a_cap_of_zero_is_none(self, fetch, site):
+        """Nor does a negative one cut."""
+        site.pages["/"] = 200, {}, b"x" * 11
+        assert fetch(maxResponseBytes=0) == "x" * 11
+
+
+class TestRequest:
+    """What is sent."""
+
+    def test_variables_are_filled(self, fetch, bench, site):
+        """In the URL, header values and the body; not in header names."""
+        bench.engine.values["v"] = "V\u00fc"
+        site.pages["/"] = 200, {}, b"ok"
+        fetch(url="{site}/?q={v}", method="post", headers={"X-N": 1, "X-A": "{site}"}, body="{v}")
+        seen = site.seen[0]
+        assert (seen.method, seen.path, seen.body) == ("POST", "/?q=V%C3%BC", "V\u00fc".encode())
+        assert (seen.headers["X-N"], seen.headers["X-A"]) == ("1", site.url(""))
+
+    def test_a_body_that_is_no_text_is_made_one(self, fetch, site):
+        """No content type is added."""
+        site.pages["/"] = 200, {}, b"ok"
+        fetch(method="PUT", body=7)
+        assert site.seen[0].body == b"7"
+        assert "Content-Type" not in site.seen[0].headers
+
+    @pytest.mark.parametrize("headers", [None, {}, "", 0, False, []])
+    def test_empty_headers_are_none(self, fetch, site, headers):
+        """Whatever their type."""
+        site.pages["/"] = 200, {}, b"ok"
+        assert fetch(headers=headers) == "ok"
+
+    def test_a_secret_of_the_environment_is_filled_in(self, fetch, site, monkeypatch):
+        """Braces in it are no variable."""
+        monkeypatch.setenv("SHOP_KEY", "s3cret-{site}")
+        site.pages["/"] = 200, {}, b"ok"
+        fetch(headers={"X-A": "Bearer ${ENV:SHOP_KEY}"})
+        assert site.seen[0].headers["X-A"] == "Bearer s3cret-{site}"
+
+    def test_an_inserted_value_names_no_secret(self, fetch, bench, site, monkeypatch):
+        """A model must not be able to ask for one."""
+        monkeypatch.setenv("SHOP_KEY", "s3cret")
+        bench.engine.values["v"] = "${ENV:SHOP_KEY}"
+        site.pages["/"] = 200, {}, b"ok"
+        fetch(headers={"X-A": "{v}"})
+        assert site.seen[0].headers["X-A"] == "${ENV:SHOP_KEY}"
+
+    def test_such_a_header_stays_with_its_origin(self, fetch, site, dialled, monkeypatch):
+        """Whatever its name."""
+        monkeypatch.setenv("SHOP_KEY", "s3cret")
+        site.pages = {"/": (302, {"Location": "http://127.0.0.1:1/two"}, b""), "/two": (200, {}, b"ok")}
+        fetch(headers={"X-A": "${ENV:SHOP_KEY}"})
+        assert "X-A" not in site.seen[1].headers
+
+    def test_a_missing_secret_is_a_fault_of_the_file(self, fetch):
+        """Named, with its place."""
+        with pytest.raises(ConfigError, match=r"Main\.json#/nodes/1/headers/X-A: .*NO_SUCH_KEY"):
+            fetch(headers={"X-A": "${ENV:NO_SUCH_KEY}"}, onError="return")
+
+    def test_redirects_can_be_switched_off(self, fetch, site):
+        """The 3xx is a good answer."""
+        site.pages["/"] = 302, {"Location": "/two"}, b"moved"
+        assert fetch(allowRedirects=False) == "moved"
+
+
+class TestGuards:
+    """Opt-in, and the user's policy."""
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"blockPrivateAddresses": True},
+            {"allowedHosts": ["a.example"]},
+            {"allowedHosts": ["{v}", "a.example"]},
+        ],
+    )
+    def test_loopback_is_refused(self, fetch, site, fields):
+        """The server sees nothing."""
+        with pytest.raises(WebError, match="address not allowed"):
+            fetch(**fields)
+        assert site.seen == []
+
+    def test_an_allowed_host_passes(self, fetch, bench, site):
+        """Entries take variables, case does not count."""
+        bench.engine.values["v"] = " 127.0.0.1 "
+        site.pages["/"] = 200, {}, b"ok"
+        assert fetch(allowedHosts=["{v}", ""]) == "ok"
+
+    def test_the_users_policy_cannot_be_loosened(self, fetch, bench, site):
+        """`outboundPolicy` of the user file."""
+        bench.user = dataclasses.replace(bench.user, outbound_policy="block-private")
+        with pytest.raises(WebError, match="loopback"):
+            fetch(blockPrivateAddresses=False)
+
+    @pytest.mark.parametrize(
+        ("fields", "unguarded"),
+        [({}, ["url"]), ({"blockPrivateAddresses": True}, []), ({"allowedHosts": ["a"]}, [])],
+    )
+    def test_validation_is_told_what_nothing_guards(self, fields, unguarded):
+        """Either control is a guard."""
+        assert node_handler("WebFetch").unguarded_fields(fields) == unguarded
+
+
+WRONG = [
+    {"url": ""},
+    {"url": 1},
+    {"method": "GET /"},
+    {"method": 1},
+    {"headers": "X: y"},
+    {"timeout": 0},
+    {"timeout": True},
+    {"timeout": "soon"},
+    {"timeout": float("nan")},
+    {"timeout": float("inf")},
+    {"timeout": 10**400},
+    {"totalTimeout": -1},
+    {"outputFormat": "xml"},
+    {"htmlLayout": "both"},
+    {"onError": "ignore"},
+    {"proxy": 1},
+    {"proxy": "ftp://a.example"},
+    {"proxy": "a.example:80"},
+    {"proxy": "socks5h://a.example:80", "blockPrivateAddresses": True},
+    {"allowRedirects": "true"},
+    {"verify": 1},
+    {"caBundle": "/no/such/file.pem"},
+    {"caBundle": 1},
+    {"maxResponseBytes": True},
+    {"maxResponseBytes": "many"},
+    {"maxResponseBytes": [1]},
+    {"blockPrivateAddresses": "true"},
+    {"allowedHosts": []},
+    {"allowedHosts": ["", " "]},
+    {"allowedHosts": "a.example"},
+    {"allowedHosts": [1]},
+]
+
+
+class TestFields:
+    """What is wrong in the file is told whatever `onError` says."""
+
+    @pytest.mark.parametrize("fields", WRONG, ids=repr)
+    def test_a_wrong_field_is_a_config_error(self, fetch, site, fields):
+        """Before anything is sent, naming the field."""
+        with pytest.raises(ConfigError, match=f"'{next(iter(fields))}'"):
+            fetch(**{"onError": "return", **fields})
+        assert site.seen == []
+
+    @pytest.mark.parametrize(
+        "fields", [{}, {"timeout": "2.5", "maxResponseBytes": 1e3, "proxy": "", "caBundle": " "}]
+    )
+    def test_a_right_one_is_none(self, fetch, bench, site, fields):
+        """Nor does the schema find anything."""
+        site.pages["/"] = 200, {}, b"ok"
+        assert fetch(**fields) == "ok"
+        assert bench.findings("WebFetch", url="u", **fields) == ([], [])
+
+    @pytest.mark.parametrize(
+        ("fields", "pointer"),
+        [
+            ({"url": ""}, "/url"),
+            ({"headers": "X: y"}, "/headers"),
+            ({"timeout": 0}, "/timeout"),
+            ({"outputFormat": "xml"}, "/outputFormat"),
+            ({"verify": 1}, "/verify"),
+            ({"allowedHosts": []}, "/allowedHosts"),
+        ],
+    )
+    def test_the_schema_finds_wrong_ones(self, bench, fields, pointer):
+        """Before a run."""
+        assert bench.findings("WebFetch", **{"url": "u", **fields})[0] == [pointer]
+
+    def test_switched_off_tls_checks_are_warned_of(self, fetch, bench, site):
+        """And the bundle is not looked at."""
+        site.pages["/"] = 200, {}, b"ok"
+        assert fetch(verify=False, caBundle="/no/such/file.pem") == "ok"
+        assert "'verify' is false" in bench.engine.warnings[0]
+
+    def test_a_bundle_is_handed_on(self, fetch, site, tmp_path):
+        """It only counts under TLS."""
+        (tmp_path / "ca.pem").write_text("")
+        site.pages["/"] = 200, {}, b"ok"
+        assert fetch(caBundle=str(tmp_path / "ca.pem")) == "ok"
+
+    def test_a_proxy_under_the_guard_is_told_of(self, fetch, bench, site):
+        """It resolves the name again."""
+        site.pages["http://93.184.216.34/"] = 200, {}, b"ok"
+        fields = {"proxy": site.url(), "blockPrivateAddresses": True}
+        assert fetch(url="http://93.184.216.34/", **fields) == "ok"
+        assert "the proxy resolves names" in bench.engine.warnings[0]
+
+
+def test_a_cancelled_request_is_not_a_failure(fetch, site):
+    """`onError` does not catch it."""
+    cancellation_service.request_cancellation("r1")
+    with pytest.raises(RequestCancelled):
+        fetch(onError="return")
+    cancellation_service.acknowledge_cancellation("r1")
+
+
+def test_a_dry_run_tells_the_host_only(bench):
+    """Nothing is sent."""
+    assert bench.notes("WebFetch", url="https://a.example/path?q=1", method="post") == [
+        "would call POST a.example"
+    ]
+
+
+def test_a_refused_address_is_a_value_error():
+    """So that callers of other kinds can catch it."""
+    assert issubclass(AddressRefused, ValueError)

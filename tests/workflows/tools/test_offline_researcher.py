@@ -1,0 +1,76 @@
+"""The offline researcher's answers as texts that workflows compare with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from Middleware.config.users import UserSettings
+from Middleware.workflows.tools.offline_researcher import research
+
+ON = UserSettings("ana", use_offline_researcher_api=True)
+SOURCES = [{"book": "B", "title": "T"}, "no object", {"title": "U"}]
+
+
+def asked(site, answer, status=200, user=ON, sources=True, timeout_s=5.0):
+    site.pages["/search"] = (
+        answer
+        if callable(answer)
+        else (status, {}, answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+    )
+    user = dataclasses.replace(user, offline_researcher_api_port=site.port)
+    question = {"query": "Q", "mode": "quick"}
+    return research(user, question, timeout_s=timeout_s, include_sources=sources, request_id="r1")
+
+
+def error(reason):
+    return f"I'm sorry, the offline researcher returned an error ({reason}) for 'Q'."
+
+
+class TestLiterals:
+    """Byte for byte."""
+
+    @pytest.mark.parametrize(
+        ("answer", "status", "text"),
+        [
+            ({"status": "error", "reason": "busy"}, 200, error("busy")),
+            ({}, 500, error("http_500")),
+            ({}, 404, error("http_404")),
+            (b"no json", 200, error("invalid_json")),
+            ([1], 200, "I'm sorry, the offline researcher could not be reached for 'Q'."),
+            (
+                {"answer": "a", "no_information_found": True},
+                200,
+                "No pertinent information was found in the search",
+            ),
+            ({"answer": ""}, 200, "No pertinent information was found in the search"),
+            ({"status": "ok", "answer": "a"}, 200, "a"),
+            ({"answer": "a", "sources": SOURCES}, 200, "a\n\nSources:\n- B :: T\n-  :: U"),
+            ({"answer": "a", "sources": ["x"]}, 200, "a"),
+            ({"answer": "a", "sources": "x"}, 200, "a"),
+        ],
+    )
+    def test_an_answer(self, site, answer, status, text):
+        """Good, empty, wrong."""
+        assert asked(site, answer, status) == text
+
+    def test_sources_only_on_wish(self, site):
+        """`includeSources`."""
+        assert asked(site, {"answer": "a", "sources": SOURCES}, sources=False) == "a"
+
+    def test_switched_off(self, site):
+        """Nothing is asked."""
+        assert asked(site, {}, user=UserSettings("ana")) == error("offline_researcher_disabled")
+        assert site.seen == []
+
+    def test_too_late(self, site):
+        """A researcher that thinks for too long."""
+        assert asked(site, lambda handler: site.leaving.wait(30), timeout_s=0.05) == error("timeout")
+
+    def test_nobody_listens(self):
+        """On that port."""
+        user = dataclasses.replace(ON, offline_researcher_api_port=9)
+        said = research(user, {"query": "Q"}, timeout_s=5, include_sources=False, request_id="r1")
+        assert said == error("transport_error")
