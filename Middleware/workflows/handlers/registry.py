@@ -30,7 +30,7 @@ _PLANNED = frozenset(
         *("GetCurrentMemoryFromFile", "GetCurrentStateDocument", "WriteCurrentSummaryToFileAndReturnIt"),
         *("QualityMemory", "VectorMemorySearch", "SlowButQualityRAG", "ContextCompactor"),
         *("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool"),
-        *("CurlCommand", "MCPToolCall"),
+        "MCPToolCall",
     ]
 )
 

@@ -1,0 +1,220 @@
+"""CurlCommand: one run of the curl program. Calls no model. Source: spec tools.md 4 and 11.4."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
+from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, parse_target
+from Middleware.workflows.handlers.base import outside_fields as fields
+from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.tools import curl_guard as guard
+from Middleware.workflows.tools.curl_arguments import Part, UnknownOption, config_line, read_arguments
+from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
+
+logger = logging.getLogger(__name__)
+
+FORMATS = ("stdout", "stdout+stderr", "full")
+REDIRECTS = 10
+_REDIRECTING = ("301", "302", "303", "307", "308")
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The node's fields, checked. `author`: the timeout as it is written, for the literal of a time-out."""
+
+    timeout_s: float
+    author: str
+    cap: int | None
+    proxy: str | None
+    policy: AddressPolicy
+    request_id: str
+
+
+@NODES.register("CurlCommand")
+class CurlCommandNode(WorkflowNodeHandler):
+    """What curl prints when it is called with `args`."""
+
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "args": {"type": "array"},
+            "timeout": fields.POSITIVE,
+            "outputFormat": {"enum": list(FORMATS), "default": "stdout"},
+            "onError": fields.ON_ERROR,
+            "proxy": {"type": ["string", "null"]},
+            "maxResponseBytes": fields.BYTES,
+            "blockOptionInjection": {"type": "boolean", "default": False},
+            "allowSchemeInjection": {"type": "boolean", "default": False},
+            **fields.GUARDS,
+        },
+        "required": ["args"],
+    }
+
+    def handle(self, context: ExecutionContext) -> str:
+        config = context.config
+        output, returns = fields.choice(config, "outputFormat", FORMATS), fields.returns_errors(config)
+        settings, args = _settings(context), _arguments(context)
+        try:
+            run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
+        except (AddressRefused, UnknownOption) as error:
+            raise ConfigError(f"CurlCommand: {error}") from None
+        return _shown(run, settings, output, returns)
+
+    def unguarded_fields(self, config: NodeConfig) -> list[str]:
+        return [] if fields.is_guarded(config) else ["args"]
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        return [f"would run curl with {len(_arguments(context))} arguments"]
+
+
+def _settings(context: ExecutionContext) -> _Settings:
+    config = context.config
+    timeout = fields.seconds(config, "timeout", 30.0) or 30.0
+    proxy, policy = fields.optional_text(context, "proxy"), fields.address_policy(context)
+    if proxy and policy.block_private:
+        if proxy.lower().startswith("socks5h:"):
+            raise fields.wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
+        context.warn("the proxy resolves names itself, so the checked address cannot be held to")
+    author = fields.as_text(config.get("timeout") or 30)
+    return _Settings(timeout, author, fields.byte_cap(config), proxy, policy, context.request_id)
+
+
+def _arguments(context: ExecutionContext) -> list[str]:
+    """Filled and guarded. Raises ConfigError."""
+    config = context.config
+    authored = config.get("args")
+    if not isinstance(authored, list | tuple):
+        raise fields.wrong("args", "a list")
+    block = fields.flag(config, "blockOptionInjection")
+    any_scheme = fields.flag(config, "allowSchemeInjection")
+    args: list[str] = []
+    for index, template in enumerate(map(fields.as_text, authored)):
+        value = context.fill(template)
+        before = args[-1] if args else ""
+        if "\0" in value:
+            raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
+        if block and guard.inserted_option(template, value):
+            raise ConfigError(
+                f"CurlCommand: argument {index + 1}: what was filled in is an option or names a file"
+            )
+        if not any_scheme and guard.inserted_scheme(template, value, before):
+            raise ConfigError(f"CurlCommand: argument {index + 1}: what was filled in is no http address")
+        args.append(value)
+    return args
+
+
+def _plain(args: Sequence[str], settings: _Settings) -> CurlRun:
+    """Without a guard: whatever curl makes of it; options that we do not know go in as they are."""
+    extra = _own_parts(settings, [])
+    try:
+        parts = read_arguments(args)
+    except UnknownOption:
+        has_limit = any(arg == "--max-filesize" or arg.startswith("--max-filesize=") for arg in args)
+        extra = [part for part in extra if not (has_limit and part.name == "max-filesize")]
+        words = [word for part in extra for word in (f"--{part.name}", part.value or "")]
+        return _run(words + list(args), [], settings)
+    if parts and parts[0].name == "disable":
+        return _run(["-q"], [*_own_parts(settings, parts), *parts[1:]], settings)
+    return _run([], [*_own_parts(settings, parts), *parts], settings)
+
+
+def _guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
+    """Redirects are followed here, so that each hop is judged."""
+    parts = read_arguments(args)
+    guard.refuse_strange_parts(parts)
+    follows = any(part.name == "location" for part in parts)
+    parts = [part for part in parts if part.name not in ("location", "no-location", "disable", "globoff")]
+    own = [*guard.GUARDED, *_own_parts(settings, parts)]
+    own += [] if settings.proxy else [Part("noproxy", "*")]
+    if not follows:
+        return _run(["-q"], [*own, *guard.pinned(parts, settings.policy)], settings)
+    if sum(part.name == "url" for part in parts) != 1:
+        raise AddressRefused("with --location beside a guard there must be one URL")
+    return _followed(parts, own, settings)
+
+
+def _followed(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRun:
+    mark = f"\n{secrets.token_hex(16)} "
+    limit, shown_at_end = _redirect_limit(parts), _write_out(parts)
+    parts = [part for part in parts if part.name != "write-out"]
+    told = Part("write-out", f"{shown_at_end}{mark}%{{http_code}} %{{redirect_url}}")
+    larger = settings.cap + 10_000 if settings.cap is not None else None
+    for _ in range(limit + 1):
+        run = _run(["-q"], [*own, *guard.pinned(parts, settings.policy), told], replace(settings, cap=larger))
+        body, _, end = run.stdout.rpartition(mark.encode())
+        if not end or run.returncode is None:
+            return run
+        if settings.cap is not None and len(body) > settings.cap:
+            return replace(run, stdout=body[: settings.cap], returncode=None, too_large=True)
+        status, _, location = end.decode("utf-8", "replace").partition(" ")
+        if status not in _REDIRECTING or not location:
+            return replace(run, stdout=body)
+        url = next(part for part in parts if part.name == "url")
+        here, there = guard.check_url(url, settings.policy).target, parse_target(location)
+        parts = guard.next_hop(parts, int(status), location, same_origin=here.origin == there.origin)
+    message = f"curl: more than {limit} redirects".encode()
+    return CurlRun(b"", message, 47)
+
+
+def _redirect_limit(parts: Sequence[Part]) -> int:
+    said = [part.value or "" for part in parts if part.name == "max-redirs"]
+    return min(int(said[-1]), REDIRECTS) if said and said[-1].isascii() and said[-1].isdigit() else REDIRECTS
+
+
+def _write_out(parts: Sequence[Part]) -> str:
+    said = [part.value or "" for part in parts if part.name == "write-out"]
+    if said and said[-1].startswith("@"):
+        raise AddressRefused("--write-out from a file is not allowed with --location beside a guard")
+    return said[-1] if said else ""
+
+
+def _own_parts(settings: _Settings, parts: Sequence[Part]) -> list[Part]:
+    own = []
+    if settings.cap is not None and not any(part.name == "max-filesize" for part in parts):
+        own.append(Part("max-filesize", str(settings.cap)))
+    if settings.proxy:
+        own.append(Part("proxy", settings.proxy))
+    return own
+
+
+def _run(words: Sequence[str], parts: Sequence[Part], settings: _Settings) -> CurlRun:
+    """Parts go in on standard input, but for one that is longer than a line may be."""
+    lines = [config_line(part) for part in parts]
+    if any(len(line) > LONGEST_LINE for line in lines):
+        pairs = [[f"--{part.name}"] + ([] if part.value is None else [part.value]) for part in parts]
+        words, lines = [*words, *(word for pair in pairs for word in pair)], []
+    named = ", ".join(f"--{part.name} ({len(part.value or '')})" for part in parts)
+    logger.debug("curl with %s", named or f"{len(words)} arguments")
+    return run_curl(
+        [*words, "--config", "-"] if lines else words,
+        "".join(lines),
+        timeout_s=settings.timeout_s,
+        cap=settings.cap,
+        request_id=settings.request_id,
+    )
+
+
+def _shown(run: CurlRun, settings: _Settings, output: str, returns: bool) -> str:
+    stdout, stderr = (text.decode("utf-8", "replace") for text in (run.stdout, run.stderr))
+    error = None
+    if run.late:
+        error = f"curl timed out after {settings.author} seconds"
+    elif run.too_large:
+        error = f"the output of curl is larger than {settings.cap} bytes ('maxResponseBytes')"
+    if run.returncode != 0 and not returns:
+        kind = TimeoutError if run.late else RuntimeError
+        raise kind(error or f"curl failed: {stderr.strip()}")
+    if output == "full":
+        facts = {"stdout": stdout, "stderr": stderr, "returncode": run.returncode}
+        return json.dumps(facts if error is None else {**facts, "error": error})
+    if error is not None:
+        return error
+    return stdout + stderr if output == "stdout+stderr" else stdout

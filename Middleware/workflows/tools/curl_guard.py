@@ -1,0 +1,117 @@
+"""What a curl command may hold: guards against inserted options, files and schemes, and the rewriting of a
+command so that curl reaches the judged addresses only. Pure but for the look-up. Source: spec tools.md 4.3,
+4.4 and 11.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, Checked
+from Middleware.workflows.tools.curl_arguments import Part, is_harmless
+
+GUARDED = (
+    Part("proto", "=http,https"),
+    Part("proto-redir", "=http,https"),
+    Part("proto-default", "http"),
+    Part("globoff"),
+    Part("no-netrc"),
+)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/|$)")
+_BODY = frozenset(
+    [
+        "data",
+        "data-ascii",
+        "data-binary",
+        "data-raw",
+        "data-urlencode",
+        "json",
+        "form",
+        "form-string",
+        "upload-file",
+        "get",
+    ]
+)
+_KEYS = frozenset(["user", "oauth2-bearer", "cookie", "cert", "key", "pass"])
+_KEY_HEADER = re.compile(r"[^:;]*(?:key|token|secret|passw|auth|session|cookie|credential)", re.IGNORECASE)
+
+
+def inserted_option(template: str, value: str) -> bool:
+    """Claims that what was filled in became an option, or the name of a file to be read."""
+    if any(value.startswith(mark) and not template.startswith(mark) for mark in "-@"):
+        return True
+    same = 0
+    while same < min(len(template), len(value)) and template[same] == value[same]:
+        same += 1
+    authored, inserted = value[:same], value[same:]
+    if not inserted or template == value:
+        return False
+    is_option = authored.startswith("-")
+    if authored.endswith("@") or authored in ("-T", "--upload-file=", "-K", "--config="):
+        return True
+    ends_before_value = authored.endswith("=") or (is_option and len(authored) == 2)
+    return ends_before_value and inserted.startswith(("@", "<"))
+
+
+def inserted_scheme(template: str, value: str, before: str) -> bool:
+    """Claims that what was filled in is a URL of another scheme than http. `before`: the argument before."""
+    text = value.strip()
+    found = _SCHEME.match(text)
+    if not found or found[1].lower() in ("http", "https") or before in ("-H", "--header"):
+        return False
+    return not (_HOST_AND_PORT.match(text) or template.strip().lower().startswith(found[0].lower()))
+
+
+def refuse_strange_parts(parts: Sequence[Part]) -> None:
+    """Raises AddressRefused for an option that could lead to an address that nobody judged."""
+    for part in parts:
+        if not is_harmless(part):
+            raise AddressRefused(f"argument {part.index + 1}: --{part.name} is not allowed beside a guard")
+
+
+def check_url(part: Part, policy: AddressPolicy) -> Checked:
+    """Raises AddressRefused, naming the argument. A URL without a scheme is read as http."""
+    url = part.value or ""
+    try:
+        return policy.check(url if "://" in url else f"http://{url}")
+    except AddressRefused as error:
+        raise AddressRefused(f"argument {part.index + 1}: {error}") from None
+
+
+def pinned(parts: Sequence[Part], policy: AddressPolicy) -> list[Part]:
+    """The parts with each URL in the form that was judged, and its addresses told to curl."""
+    made: list[Part] = []
+    for part in parts:
+        if part.name != "url":
+            made.append(part)
+            continue
+        checked = check_url(part, policy)
+        target = checked.target
+        if checked.pins and target.host not in checked.pins:
+            addresses = ",".join(f"[{pin}]" if ":" in pin else pin for pin in checked.pins)
+            made.append(Part("resolve", f"{target.host}:{target.port}:{addresses}", part.index))
+        made.append(replace(part, value=target.url))
+    return made
+
+
+def next_hop(parts: Sequence[Part], status: int, location: str, *, same_origin: bool) -> list[Part]:
+    """The command for the target of a redirect. Source: as WebFetch, tools.md 3.2 and 11.2."""
+    as_get = status in (301, 302, 303) and not any(part.name == "head" for part in parts)
+    return [
+        replace(part, value=location) if part.name == "url" else part
+        for part in parts
+        if not (as_get and _belongs_to_body(part)) and (same_origin or not _is_private(part))
+    ]
+
+
+def _belongs_to_body(part: Part) -> bool:
+    if part.name == "header":
+        return (part.value or "").lower().startswith(("content-type:", "content-length:"))
+    return part.name in _BODY or part.name == "request"
+
+
+def _is_private(part: Part) -> bool:
+    return part.name in _KEYS or (part.name == "header" and bool(_KEY_HEADER.match(part.value or "")))

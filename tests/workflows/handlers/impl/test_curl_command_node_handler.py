@@ -1,0 +1,353 @@
+"""CurlCommand: what curl gets, what comes out, and what is refused. Runs the real curl against loopback."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import threading
+
+import pytest
+
+from Middleware.common.errors import ConfigError, RequestCancelled
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.tools import curl_runner
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+
+
+@pytest.fixture
+def curl(bench, site):
+    bench.engine.values["site"] = site.url("")
+    site.pages["/"] = 200, {}, b"ok"
+    return lambda *args, **fields: bench("CurlCommand", args=["-sS", *args], **fields)
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """A program that stands in for curl: a shell script."""
+
+    def made(script):
+        (tmp_path / "bin").mkdir()
+        program = tmp_path / "bin" / "curl"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+
+    return made
+
+
+class TestOutput:
+    """Every format times every outcome."""
+
+    @pytest.mark.parametrize(
+        ("output", "shown"),
+        [
+            ("stdout", "out"),
+            ("stdout+stderr", "outerr"),
+            ("full", '{"stdout": "out", "stderr": "err", "returncode": 0}'),
+        ],
+    )
+    def test_a_good_run(self, curl, fake, output, shown):
+        """Exit status 0."""
+        fake("printf out; printf err >&2")
+        assert curl(outputFormat=output) == shown
+
+    @pytest.mark.parametrize(
+        ("output", "shown"),
+        [
+            ("stdout", "out"),
+            ("stdout+stderr", "outerr"),
+            ("full", '{"stdout": "out", "stderr": "err", "returncode": 7}'),
+        ],
+    )
+    def test_a_failed_run_that_returns(self, curl, fake, output, shown):
+        """The same, with its status."""
+        fake("printf out; printf err >&2; exit 7")
+        assert curl(outputFormat=output, onError="return") == shown
+
+    def test_a_failed_run_ends_the_node(self, curl, fake):
+        """With what curl said."""
+        fake("echo ' bad ' >&2; exit 7")
+        with pytest.raises(RuntimeError, match=r"^curl failed: bad$"):
+            curl()
+
+    @pytest.mark.parametrize("output", ["stdout", "stdout+stderr"])
+    def test_a_late_run_gives_the_literal(self, curl, fake, output):
+        """As it is written in the file."""
+        fake("printf out; exec sleep 60")
+        assert curl(outputFormat=output, onError="return", timeout=0.2) == "curl timed out after 0.2 seconds"
+
+    def test_all_of_a_late_run(self, curl, fake):
+        """With what came so far."""
+        fake("printf out; printf err >&2; exec sleep 60")
+        facts = json.loads(curl(outputFormat="full", onError="return", timeout="1"))
+        assert facts == {
+            "stdout": "out",
+            "stderr": "err",
+            "returncode": None,
+            "error": "curl timed out after 1 seconds",
+        }
+
+    def test_a_late_run_ends_the_node(self, curl, fake):
+        """Its children die with it."""
+        fake("sleep 60 & sleep 60")
+        with pytest.raises(TimeoutError, match="timed out after"):
+            curl(timeout=0.2)
+
+    def test_exactly_the_cap_is_fine(self, curl, fake):
+        """One more is not."""
+        fake("printf 12345")
+        assert curl(maxResponseBytes=5) == "12345"
+
+    @pytest.mark.parametrize("cap", [4, "4"])
+    def test_a_passed_cap_is_a_failure(self, curl, fake, cap):
+        """Exactly so many bytes are kept."""
+        fake("printf 12345; exec sleep 60")
+        facts = json.loads(curl(maxResponseBytes=cap, outputFormat="full", onError="return"))
+        assert (facts["stdout"], facts["returncode"]) == ("1234", None)
+        assert "larger than 4 bytes" in facts["error"]
+
+    def test_a_flood_of_errors_stops_nothing(self, curl, fake):
+        """It is drained, and kept up to the cap."""
+        fake("head -c 300000 /dev/zero | tr '\\0' x >&2; printf out")
+        facts = json.loads(curl(maxResponseBytes=1000, outputFormat="full"))
+        assert (facts["stdout"], len(facts["stderr"])) == ("out", 1000)
+
+    def test_bytes_that_are_no_text_are_replaced(self, curl, fake):
+        """UTF-8 is read."""
+        fake("printf '\\377'")
+        assert curl() == "\ufffd"
+
+    def test_a_missing_curl(self, curl, monkeypatch, tmp_path):
+        """Whatever `onError` says."""
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(FileNotFoundError, match="curl"):
+            curl(onError="return")
+
+    def test_a_curl_that_reads_nothing(self, curl, fake):
+        """Its status says why it ended."""
+        fake("exec 0<&-; exit 3")
+        facts = json.loads(curl("-d", "x" * 50_000, outputFormat="full", onError="return"))
+        assert facts["returncode"] == 3
+
+    def test_a_cancelled_request_kills_it(self, curl, fake):
+        """And is no failure."""
+        fake("exec sleep 60")
+        threading.Timer(0.1, cancellation_service.request_cancellation, ("r1",)).start()
+        with pytest.raises(RequestCancelled):
+            curl(onError="return")
+        cancellation_service.acknowledge_cancellation("r1")
+
+
+class TestCommand:
+    """What the program gets."""
+
+    def test_arguments_are_filled_and_sent(self, curl, bench, site):
+        """One element is one argument, whatever it holds."""
+        bench.engine.values["note"] = "a 'b' \"c\"\nd\\e\u00fc $HOME `id`"
+        assert curl("-X", "POST", "-H", "X-A: 1", "--data-raw", "{note}", "{site}/") == "ok"
+        seen = site.seen[0]
+        assert (seen.method, seen.headers["X-A"], seen.body.decode()) == (
+            "POST",
+            "1",
+            bench.engine.values["note"],
+        )
+
+    def test_the_command_line_shows_nothing_of_them(self, curl, fake):
+        """Other users of the machine can read it."""
+        fake('printf "%s " "$@"; cat')
+        shown = curl("-H", "Authorization: Bearer s3cret", "https://a.example/")
+        words, _, config = shown.partition(" \n" if " \n" in shown else " --")
+        assert shown.startswith("--config - ")
+        assert '--header "Authorization: Bearer s3cret"' in shown
+        assert '--max-filesize "10485760"' in shown
+        assert "s3cret" not in words
+
+    def test_a_value_that_is_too_long_for_a_line_is_sent_whole(self, curl, site):
+        """On the command line, then."""
+        curl("-d", "x" * 100_000, "{site}/")
+        assert len(site.seen[0].body) == 100_000
+
+    @pytest.mark.parametrize("args", [["--max-filesize", "9"], ["--max-filesize=9"]])
+    def test_the_authors_limit_counts(self, curl, fake, args):
+        """None of ours is added."""
+        fake("cat")
+        assert curl(*args).count("max-filesize") == 1
+
+    def test_options_that_nobody_knows_go_in_as_they_are(self, curl, fake):
+        """Without a guard."""
+        fake('printf "%s " "$@"')
+        assert curl("--brand-new", "x", proxy="http://p").endswith("--proxy http://p -sS --brand-new x ")
+
+    def test_the_rc_file_stays_away_on_wish(self, curl, bench, fake):
+        """`-q` must come first."""
+        fake('printf "%s " "$@"')
+        assert bench("CurlCommand", args=["-q", "http://a.example"]) == "-q --config - "
+
+    @pytest.mark.parametrize("args", [[1, True, None], []])
+    def test_elements_are_made_text(self, bench, fake, args):
+        """As the peer does."""
+        fake("cat")
+        urls = [line for line in bench("CurlCommand", args=args).splitlines() if "url" in line]
+        assert urls == [f'--url "{arg}"' for arg in args]
+
+
+class TestGuard:
+    """`allowedHosts` and `blockPrivateAddresses`."""
+
+    def test_the_guarded_command(self, curl, fake, monkeypatch):
+        """No rc file, no other scheme, no patterns, no proxy, the judged address."""
+        answer = [(2, 1, 6, "", ("93.184.216.34", 80))]
+        monkeypatch.setattr("socket.getaddrinfo", lambda *args: answer)
+        fake('printf "%s " "$@"; cat')
+        shown = curl("a.example/x", blockPrivateAddresses=True)
+        assert shown.startswith("-q --config - ")
+        assert '--resolve "a.example:80:93.184.216.34"\n--url "http://a.example/x"' in shown
+        assert '--proto "=http,https"\n--proto-redir "=http,https"' in shown
+        assert "--globoff\n--no-netrc\n" in shown
+        assert '--noproxy "*"' in shown
+
+    def test_the_real_curl_takes_it(self, curl):
+        """And reaches an allowed host."""
+        assert curl("{site}/", allowedHosts=["127.0.0.1"]) == "ok"
+
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            (["{site}/"], "argument 2: address not allowed"),
+            (["--connect-to", "::1.1.1.1:80", "http://a.example"], "argument 2: --connect-to"),
+            (["--brand-new"], "argument 2: the option is not known"),
+        ],
+    )
+    def test_a_refusal_is_a_config_error(self, curl, site, args, message):
+        """Whatever `onError` says; nothing is asked."""
+        with pytest.raises(ConfigError, match=message):
+            curl(*args, onError="return", blockPrivateAddresses=True)
+        assert site.seen == []
+
+    def test_the_users_policy_counts(self, curl, bench):
+        """`outboundPolicy` of the user file."""
+        bench.user = dataclasses.replace(bench.user, outbound_policy="block-private")
+        with pytest.raises(ConfigError, match="loopback"):
+            curl("{site}/")
+
+    @pytest.mark.parametrize("fields", [{"allowedHosts": ["a"]}, {"blockPrivateAddresses": True}])
+    def test_validation_is_told_what_nothing_guards(self, fields):
+        """Either control is a guard."""
+        assert node_handler("CurlCommand").unguarded_fields({}) == ["args"]
+        assert node_handler("CurlCommand").unguarded_fields(fields) == []
+
+
+class TestRedirects:
+    """With `-L` beside a guard they are followed here."""
+
+    def test_each_hop_is_asked(self, curl, site):
+        """The bodies of redirects are not shown; the author's own write-out is."""
+        site.pages |= {"/1": (302, {"Location": "/2"}, b"no"), "/2": (307, {"Location": "/"}, b"no")}
+        shown = curl("-L", "-w", " %{http_code}", "{site}/1", allowedHosts=["127.0.0.1"])
+        assert shown == "ok 200"
+        assert [seen.path for seen in site.seen] == ["/1", "/2", "/"]
+
+    def test_a_hop_to_a_forbidden_host_is_refused(self, curl, site):
+        """Nothing is asked there."""
+        site.pages["/1"] = 302, {"Location": site.url("/", "localhost")}, b""
+        with pytest.raises(ConfigError, match="not in 'allowedHosts'"):
+            curl("-L", "{site}/1", allowedHosts=["127.0.0.1"])
+        assert len(site.seen) == 1
+
+    def test_without_the_option_none_is_followed(self, curl, site):
+        """The redirect is the output."""
+        site.pages["/1"] = 302, {"Location": "/"}, b"moved"
+        assert curl("{site}/1", allowedHosts=["127.0.0.1"]) == "moved"
+
+    def test_there_is_a_limit(self, curl, site):
+        """Ten, or fewer if the author says so."""
+        site.pages["/1"] = 302, {"Location": "/1"}, b""
+        with pytest.raises(RuntimeError, match="more than 2 redirects"):
+            curl("-L", "--max-redirs", "2", "{site}/1", allowedHosts=["127.0.0.1"])
+        assert len(site.seen) == 3
+
+    def test_a_failure_on_the_way_is_shown(self, curl):
+        """As curl tells it."""
+        with pytest.raises(RuntimeError, match="curl failed"):
+            curl("-L", "http://127.0.0.1:9/", allowedHosts=["127.0.0.1"])
+
+    def test_the_cap_counts_the_body(self, curl, site):
+        """Not what is added at its end."""
+        site.pages["/"] = 200, {}, [b"x" * 11]
+        assert curl("-L", "{site}/", allowedHosts=["127.0.0.1"], maxResponseBytes=11) == "x" * 11
+        said = curl("-L", "{site}/", allowedHosts=["127.0.0.1"], maxResponseBytes=10, onError="return")
+        assert "larger than 10 bytes" in said
+
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [(["{site}/", "{site}/"], "one URL"), (["-w", "@f", "{site}/"], "write-out from a file")],
+    )
+    def test_what_cannot_be_followed_is_refused(self, curl, args, message):
+        """Before anything is asked."""
+        with pytest.raises(ConfigError, match=message):
+            curl("-L", *args, allowedHosts=["127.0.0.1"])
+
+
+class TestFields:
+    """What is wrong in the file, and what was inserted."""
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"args": "x"},
+            {"timeout": 0},
+            {"outputFormat": "json"},
+            {"onError": "x"},
+            {"proxy": 1},
+            {"maxResponseBytes": True},
+            {"blockOptionInjection": 1},
+            {"allowSchemeInjection": "false"},
+            {"allowedHosts": []},
+            {"proxy": "socks5h://a:1", "blockPrivateAddresses": True},
+        ],
+        ids=repr,
+    )
+    def test_a_wrong_field_is_a_config_error(self, bench, fields):
+        """Naming it."""
+        with pytest.raises(ConfigError, match=f"'{next(iter(fields))}'"):
+            bench("CurlCommand", **{"args": ["http://a.example"], "onError": "return", **fields})
+
+    @pytest.mark.parametrize(
+        ("value", "fields", "message"),
+        [
+            ("-o/tmp/x", {"blockOptionInjection": True}, "argument 2: what was filled in is an option"),
+            ("file:///etc/passwd", {}, "argument 2: what was filled in is no http address"),
+            ("a\0b", {}, "argument 2 holds a NUL"),
+        ],
+    )
+    def test_what_was_inserted_is_looked_at(self, curl, bench, value, fields, message):
+        """Whatever `onError` says."""
+        bench.engine.values["v"] = value
+        with pytest.raises(ConfigError, match=message):
+            curl("{v}", onError="return", **fields)
+
+    def test_a_scheme_can_be_allowed(self, curl, bench, tmp_path):
+        """By the author."""
+        (tmp_path / "x").write_text("local")
+        bench.engine.values["v"] = f"file://{tmp_path}/x"
+        assert curl("{v}", allowSchemeInjection=True) == "local"
+
+    def test_a_proxy_under_the_guard_is_told_of(self, curl, bench, site):
+        """It resolves the name again."""
+        site.pages["http://93.184.216.34/"] = 200, {}, b"ok"
+        assert curl("http://93.184.216.34/", proxy=site.url(), blockPrivateAddresses=True) == "ok"
+        assert "the proxy resolves names" in bench.engine.warnings[0]
+
+    def test_a_dry_run_tells_no_argument(self, bench):
+        """They may hold secrets."""
+        assert bench.notes("CurlCommand", args=["a", "b"]) == ["would run curl with 2 arguments"]
+
+
+def test_windows_kills_the_process_itself(curl, fake, monkeypatch):
+    """There are no process groups."""
+    monkeypatch.delattr(curl_runner.os, "killpg")
+    fake("exec sleep 60")
+    assert "timed out" in curl(timeout=0.2, onError="return")

@@ -1,0 +1,185 @@
+"""Guards of a curl command: inserted options and schemes, and 40 tricks to reach an address nobody judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
+from Middleware.workflows.tools import curl_guard
+from Middleware.workflows.tools.curl_arguments import UnknownOption, read_arguments
+
+PUBLIC = "93.184.216.34"
+NAMES = {"a.example": [PUBLIC, "2606:4700::1"], "inner.example": ["10.0.0.1"]}
+GUARD = AddressPolicy(block_private=True, resolver=lambda host, port: NAMES.get(host, []))
+GOOD = "http://a.example/"
+
+TRICKS = [
+    ["http://127.0.0.1/"],
+    ["user:pw@10.0.0.1"],
+    ["http:/127.0.0.1"],
+    ["http://a.b/{10.0.0.1,x}"],
+    ["http://{127.0.0.1,a.example}/"],
+    ["http://127.0.0.[1-9]/"],
+    ["-sLo", "out", "http://10.0.0.1/"],
+    ["-sLoout", "10.0.0.1"],
+    ["-K", "file", GOOD],
+    ["-Kfile", GOOD],
+    ["-sKfile", GOOD],
+    ["--config", "file", GOOD],
+    ["--config=file", GOOD],
+    ["--conf", "file", GOOD],
+    ["--connect-to", "::127.0.0.1:80", GOOD],
+    ["--connect-to=::127.0.0.1:80", GOOD],
+    ["--resolve", "a.example:80:127.0.0.1", GOOD],
+    ["--unix-socket", "/run/docker.sock", GOOD],
+    ["--abstract-unix-socket", "x", GOOD],
+    ["--doh-url", "http://127.0.0.1/", GOOD],
+    ["--dns-servers", "127.0.0.1", GOOD],
+    [GOOD, "--next", "http://127.0.0.1/"],
+    [GOOD, "-:", "inner.example"],
+    [GOOD, "http://inner.example/"],
+    ["--url", "127.0.0.1"],
+    ["--url=127.0.0.1", GOOD],
+    ["--url", "@list", GOOD],
+    ["--", "127.0.0.1"],
+    ["localhost:8080"],
+    ["[::1]"],
+    ["0x7f.1/x"],
+    ["2130706433"],
+    ["http://a.example@127.0.0.1/"],
+    ["http://127.0.0.1\\@a.example/"],
+    ["file:///etc/passwd"],
+    ["FILE:/etc/passwd"],
+    ["gopher://a.example/"],
+    ["dict://a.example:11211/"],
+    ["telnet://a.example"],
+    ["-x", "http://127.0.0.1:3128", GOOD],
+    ["-xhttp://127.0.0.1:3128", GOOD],
+    ["--proxy", "http://127.0.0.1:3128", GOOD],
+    ["--preproxy", "socks5://127.0.0.1", GOOD],
+    ["--socks5-hostname", "127.0.0.1", GOOD],
+    ["--noproxy", "", GOOD],
+    ["--no-globoff", "http://a.example/"],
+    ["--proto", "=file", GOOD],
+    ["--proto-default", "file", GOOD],
+    ["--proto-redir", "=all", GOOD],
+    ["--location-trusted", GOOD],
+    ["-n", GOOD],
+    ["--netrc-file", "f", GOOD],
+    ["--alt-svc", "cache", GOOD],
+    ["--interface", "lo", GOOD],
+    ["--variable", "x=127.0.0.1", "--expand-url", "http://{{x}}/"],
+    ["--ipfs-gateway", "http://127.0.0.1", GOOD],
+    ["-", GOOD],
+    ["", GOOD],
+]
+
+
+@pytest.mark.parametrize("args", TRICKS, ids=repr)
+def test_no_trick_passes(args):
+    """Refused, as an option, as a URL, or because it cannot be read."""
+    with pytest.raises((AddressRefused, UnknownOption)):
+        judged(args)
+
+
+def judged(args):
+    parts = read_arguments(args)
+    curl_guard.refuse_strange_parts(parts)
+    return curl_guard.pinned(parts, GUARD)
+
+
+def test_a_good_url_is_pinned():
+    """curl is told the judged addresses and the URL that was judged."""
+    parts = judged(["-s", "A.example:8080/x y"])
+    assert [(part.name, part.value) for part in parts] == [
+        ("silent", None),
+        ("resolve", f"a.example:8080:{PUBLIC},[2606:4700::1]"),
+        ("url", "http://a.example:8080/x%20y"),
+    ]
+
+
+def test_an_address_needs_no_pin():
+    """Nor does a name that nobody looked up."""
+    assert [part.name for part in judged([PUBLIC])] == ["url"]
+    by_name = AddressPolicy(allowed_hosts=("a.example",))
+    assert [part.name for part in curl_guard.pinned(read_arguments([GOOD]), by_name)] == ["url"]
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "refused"),
+    [
+        ("{v}", "-o/etc/passwd", True),
+        ("{v}", "@/etc/passwd", True),
+        ("-{v}", "-s", False),
+        ("@{v}", "@file", True),
+        ("@file", "@file", False),
+        ("{v}", "plain", False),
+        ("a={v}", "a=@/etc/passwd", True),
+        ("a={v}", "a=</etc/passwd", True),
+        ("a={v}", "a=b@c", False),
+        ("a@{v}", "a@/etc/passwd", True),
+        ("-T{v}", "-T/etc/passwd", True),
+        ("-d{v}", "-d@/etc/passwd", True),
+        ("-Fa={v}", "-Fa=@/etc/passwd", True),
+        ("--data={v}", "--data=@/etc/passwd", True),
+        ("-Fa=@x", "-Fa=@x", False),
+        ("x{v}", "x", False),
+    ],
+)
+def test_an_inserted_option(template, value, refused):
+    """Or the name of a file, also inside an argument."""
+    assert curl_guard.inserted_option(template, value) is refused
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "before", "refused"),
+    [
+        ("{v}", "file:///etc/passwd", "", True),
+        ("{v}", " FILE:/etc/passwd", "", True),
+        ("{v}", "gopher://a", "", True),
+        ("{v}", "https://a", "", False),
+        ("file:{v}", "file:/x", "", False),
+        ("{v}", "c:/x", "", False),
+        ("{v}", "Content-Type: a", "-H", False),
+        ("{v}", "Content-Type: a", "--header", False),
+        ("{v}", "Content-Type: a", "", True),
+        ("{v}", "localhost:80/x", "", False),
+        ("{v}", "localhost:80", "", False),
+        ("{v}", "plain", "", False),
+    ],
+)
+def test_an_inserted_scheme(template, value, before, refused):
+    """Headers, and a host with its port, are none."""
+    assert curl_guard.inserted_scheme(template, value, before) is refused
+
+
+COMMAND = [
+    "-X",
+    "POST",
+    "-d",
+    "x",
+    "-H",
+    "Content-Type: a",
+    "-H",
+    "X-Api-Key: k",
+    "-H",
+    "A: b",
+    "-u",
+    "me:pw",
+    GOOD,
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "same", "left"),
+    [
+        (302, True, ["X-Api-Key: k", "A: b", "me:pw", "http://b/"]),
+        (302, False, ["A: b", "http://b/"]),
+        (307, True, ["POST", "x", "Content-Type: a", "X-Api-Key: k", "A: b", "me:pw", "http://b/"]),
+        (307, False, ["POST", "x", "Content-Type: a", "A: b", "http://b/"]),
+    ],
+)
+def test_the_next_hop_of_a_redirect(status, same, left):
+    """Body and keys are dropped as WebFetch drops them."""
+    parts = curl_guard.next_hop(read_arguments(COMMAND), status, "http://b/", same_origin=same)
+    assert [part.value for part in parts] == left
