@@ -20,7 +20,7 @@ BACKUPS = 7
 FORMAT = "%(asctime)s %(levelname)s [%(user)s] %(message)s"
 DEBUG_FORMAT = "%(asctime)s %(levelname)s [%(user)s] %(name)s: %(message)s"
 _QUIET = {
-    "urllib3": logging.WARNING,
+    "urllib3": logging.ERROR,  # its warnings quote whole addresses
     "waitress": logging.WARNING,
     "waitress.queue": logging.ERROR,
     "werkzeug": logging.WARNING,
@@ -67,22 +67,26 @@ class _EachLineStamped(logging.Formatter):
     """
 
     def formatException(self, ei: Any) -> str:
-        lines = super().formatException(ei).split("\n")
-        if len(lines) <= MOST_LINES:
-            return "\n".join(lines)
-        first = MOST_LINES // 3
-        last = MOST_LINES - first - 1
-        left_out = f"  ... {len(lines) - first - last} lines left out ..."
-        return "\n".join([*lines[:first], left_out, *lines[-last:]])
+        return _shortened(super().formatException(ei))
 
     def format(self, record: logging.LogRecord) -> str:
-        if record.exc_info:
-            record.exc_text = self.formatException(record.exc_info)  # another handler may have left its own
+        if record.exc_text:  # the filter's, masked; it is never made anew from the error
+            record.exc_text = _shortened(record.exc_text)
         text = super().format(record)
         if "\n" not in text:
             return text
         stamp = f"{record.asctime} {record.levelname} [{getattr(record, 'user', 'system')}] | "
         return text.replace("\n", "\n" + stamp)
+
+
+def _shortened(traceback: str) -> str:
+    lines = traceback.split("\n")
+    if len(lines) <= MOST_LINES:
+        return traceback
+    first = MOST_LINES // 3
+    last = MOST_LINES - first - 1
+    left_out = f"  ... {len(lines) - first - last} lines left out ..."
+    return "\n".join([*lines[:first], left_out, *lines[-last:]])
 
 
 def _file(folder: Path) -> RotatingFileHandler:

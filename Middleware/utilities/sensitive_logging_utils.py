@@ -19,6 +19,7 @@ from Middleware.common.errors import (
     WorkflowError,
 )
 from Middleware.common.request_context import current_request
+from Middleware.config.environment import secrets_in_use
 
 REDACTED = "[Redacted]"
 MASK = "***"
@@ -46,6 +47,7 @@ SECRET_KEYS = frozenset(
 # Each pattern starts at a literal and never gives back what it took, or the time would grow with the square
 # of a long prompt's length.
 _BEARER = re.compile(r"(?i)\b(bearer\s++)[^\s'\",;]++")
+_AUTHORIZATION = re.compile(r"(?i)(authorization['\"]?\s*+[:=]\s*+['\"]?[a-z]++\s++)[^\s'\",;]++")
 _HINTS = (
     *("key", "secret", "auth", "passw", "pwd", "bearer", "@", "aiza"),
     *(f"{start}{mark}" for start in ("sk", "pk", "rk", "xai", "gsk", "hf", "ghp") for mark in "-_"),
@@ -91,6 +93,7 @@ def masked(text: str, *secrets: str | None) -> str:
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS) and not ("token" in lowered and _TOKEN.search(lowered)):
         return text
+    text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _NAMED.sub(rf"\1\2{MASK}", text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
@@ -130,16 +133,16 @@ class SensitiveFilter(logging.Filter):
             return True
         request = current_request()
         record.user = request.user if request else "system"
-        key = request.api_key if request else None
+        hidden = (request.api_key if request else None, *secrets_in_use())
         if request and request.privacy and isinstance(record.args, tuple):
             record.args = tuple(
                 without_quotes(arg) if isinstance(arg, BaseException) else arg for arg in record.args
             )
-        record.msg, record.args = masked(record.getMessage(), key), ()
+        record.msg, record.args = masked(record.getMessage(), *hidden), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = _discreet(masked(record.exc_text, key))
+            record.exc_text = _discreet(masked(record.exc_text, *hidden))
         record.is_masked = True
         return True
 

@@ -97,7 +97,7 @@ def test_set_up_again_it_replaces_its_own_handlers():
     configure_logging("WARNING", None)
     ours = [h for h in logging.getLogger().handlers if getattr(h, "is_headrace", False)]
     assert len(ours) == 1 and logging.getLogger().level == logging.WARNING
-    assert logging.getLogger("urllib3").level == logging.WARNING
+    assert logging.getLogger("urllib3").level == logging.ERROR
 
 
 def test_the_module_stands_only_in_lines_of_the_debug_level(capsys):
@@ -133,3 +133,16 @@ def test_a_traceback_has_at_most_sixty_lines(capsys):
     assert len(lines) == 1 + 60
     assert "Traceback" in lines[1] and lines[-1].endswith("KeyError: 'end'")
     assert sum("lines left out" in line for line in lines) == 1
+
+
+def test_a_traceback_is_masked_as_it_is_written(capsys):
+    """What the filter took out is not put back by the formatter."""
+    configure_logging("INFO", None)
+    secret = "".join(["abc", "defgh"])
+    try:
+        raise ValueError(f"Bearer {secret} and Authorization: Basic {secret}")
+    except ValueError:
+        logging.getLogger("Middleware.x").exception("failed")
+    written = capsys.readouterr().err
+    assert "Traceback" in written
+    assert secret not in written

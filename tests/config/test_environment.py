@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.environment import expand, expand_all, from_environment
+from Middleware.config.environment import expand, expand_all, from_environment, secrets_in_use
 
 
 def test_references_are_replaced(monkeypatch):
@@ -22,3 +22,12 @@ def test_a_missing_variable_is_a_config_error_with_its_place(monkeypatch):
     assert (caught.value.file, caught.value.pointer) == ("Endpoints/x.json", "/extraHeaders/Authorization")
     with pytest.raises(ConfigError):
         from_environment("TOKEN_A")
+
+
+def test_values_that_were_read_are_known_to_the_log(monkeypatch):
+    """The longest first, so that none is left in part."""
+    monkeypatch.setenv("TOKEN_A", "s3cret")
+    monkeypatch.setenv("TOKEN_B", "s3cret-and-more")
+    expand("${ENV:TOKEN_A} ${ENV:TOKEN_B}")
+    known = [value for value in secrets_in_use() if value.startswith("s3cret")]
+    assert known == ["s3cret-and-more", "s3cret"]

@@ -41,6 +41,7 @@ from Middleware.workflows.managers.workflow_check import (
     NodePlace,
     Reach,
     node_places,
+    unguarded_findings,
     variable_findings,
 )
 from Middleware.workflows.managers.workflow_cycles import cycles
@@ -111,6 +112,9 @@ class UserWalk:
             inputs = None if entry.inputs >= ANY else entry.inputs
             reach = Reach(user_variables, inputs, entry.categorises)
             found += variable_findings(file, self._snapshot.read(file), reach)
+            if self._user.outbound_policy == "off":
+                named = self._user.user_wide_workflow_variables
+                found += unguarded_findings(file, self._snapshot.read(file), named)
         found += cycles({file: entry.children for file, entry in reached.items()})
         return found
 

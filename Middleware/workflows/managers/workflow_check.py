@@ -288,6 +288,43 @@ def variable_findings(file: str, document: Any, reach: Reach) -> Iterator[Findin
                 yield place.finding(pointer[1:], WARNING, message)
 
 
+def unguarded_findings(file: str, document: Any, user_variables: Mapping[str, Any]) -> Iterator[Finding]:
+    """Warnings for nodes that fetch what a user or a model wrote, without a guard. Source: tools.md 11.2."""
+    own = document if isinstance(document, Mapping) else {}
+    configured = {**user_variables, **{key: value for key, value in own.items() if key != "nodes"}}
+    for place in node_places(file, document):
+        handler = node_handler(place.config.get("type"))
+        for field in handler.unguarded_fields(place.config):
+            names = {name for _, text in texts_of(place.config.get(field)) for name in _names_in(place, text)}
+            if told := sorted(name for name in names if _is_said(name, configured)):
+                message = (
+                    f"{{{told[0]}}} holds text of a user or a model, and nothing guards what is fetched: "
+                    "set 'blockPrivateAddresses' or 'allowedHosts', or the user's 'outboundPolicy'"
+                )
+                yield place.finding(field, WARNING, message)
+
+
+def _names_in(place: NodePlace, text: str) -> frozenset[str]:
+    if not place.config.get("jinja2"):
+        return placeholder_names(text)
+    try:
+        return jinja_names(text)
+    except ConfigError:
+        return frozenset()  # a template that does not parse is told elsewhere
+
+
+def _is_said(name: str, configured: Mapping[str, Any]) -> bool:
+    """Claims that the conversation gives a variable its value: neither the author nor the clock does."""
+    if name in configured:
+        value = configured[name]
+        inner = placeholder_names(value) if isinstance(value, str) and "{" in value else ()
+        return any(other not in configured and _is_said(other, configured) for other in inner)
+    provider = VARIABLES.get(name)
+    if provider is not None:
+        return provider.layer is not Layer.DATE
+    return bool(_OF_OUTPUT.fullmatch(name) or _OF_INPUT.fullmatch(name))
+
+
 def _unknown_name(name: str, place: NodePlace, reach: Reach, field: str, known: Iterable[str]) -> str:
     """Why a name is not known; empty when it is an output or input that exists, or hardly meant as a name."""
     if match := _OF_OUTPUT.fullmatch(name):

@@ -6,7 +6,13 @@ import pytest
 
 from Middleware.workflows.handlers import impl, registry
 from Middleware.workflows.managers import workflow_check
-from Middleware.workflows.managers.workflow_check import Reach, own_errors, own_findings, variable_findings
+from Middleware.workflows.managers.workflow_check import (
+    Reach,
+    own_errors,
+    own_findings,
+    unguarded_findings,
+    variable_findings,
+)
 
 assert impl
 LLM = {"type": "Standard", "endpointName": "e"}
@@ -197,3 +203,57 @@ def test_a_type_that_is_not_built_is_a_note(monkeypatch):
     (finding,) = own_findings("W.json", [{"type": "Later", "prompt": 5}])
     assert told(finding) == "/0/type: note: 'Later' is not built yet, and run as 'Standard'"
     assert own_errors("W.json", [{"type": "Later", "prompt": 5}]) == []
+
+
+FETCH = {"type": "WebFetch", "url": "https://a.example/{agent1Output}"}
+GUARDED = [{"blockPrivateAddresses": True}, {"allowedHosts": ["a.example"]}]
+
+
+def unguarded(*nodes, **variables):
+    document = {**variables, "nodes": [{"type": "StaticResponse", "content": "x"}, *nodes]}
+    return [f"{f.level} {f.pointer}" for f in unguarded_findings("W.json", document, {"base": "a.example"})]
+
+
+class TestUnguardedFetches:
+    """What a user or a model wrote is not fetched without a guard."""
+
+    @pytest.mark.parametrize(
+        ("node", "pointer"),
+        [
+            (FETCH, "/nodes/1/url"),
+            (FETCH | {"url": "{agent1Input}"}, "/nodes/1/url"),
+            (FETCH | {"url": "{chat_user_prompt_last_one}"}, "/nodes/1/url"),
+            (FETCH | {"url": "{Discussion_Id}"}, "/nodes/1/url"),
+            (FETCH | {"url": "{page}"}, "/nodes/1/url"),
+            (FETCH | {"jinja2": True, "url": "{{ agent1Output | lower }}"}, "/nodes/1/url"),
+            (FETCH | {"blockPrivateAddresses": False}, "/nodes/1/url"),
+            ({"type": "CurlCommand", "args": ["-s", "{agent1Output}"]}, "/nodes/1/args"),
+        ],
+    )
+    def test_it_is_warned_of(self, node, pointer):
+        """Also through a variable of the workflow."""
+        assert unguarded(node, page="https://{base}/{agent1Output}") == [f"warning {pointer}"]
+
+    @pytest.mark.parametrize(
+        "node",
+        [
+            FETCH | {"url": "https://a.example/"},
+            FETCH | {"url": "https://{base}/{todays_date_iso}"},
+            FETCH | {"url": "{unknown}"},
+            FETCH | {"url": "{page}"},
+            FETCH | {"jinja2": True, "url": "{{ broken"},
+            {"type": "Standard", "prompt": "{agent1Output}"},
+            *[FETCH | guard for guard in GUARDED],
+        ],
+    )
+    def test_what_the_author_wrote_or_guards_is_not(self, node):
+        """Dates and configured names are the author's."""
+        assert unguarded(node, page="https://{base}/", base="b.example") == []
+
+    @pytest.mark.parametrize(("policy", "told"), [("off", True), ("block-private", False)])
+    def test_the_users_policy_guards_all(self, checked, policy, told):
+        """In the check of the whole tree."""
+        checked.flow(TEXT, FETCH)
+        checked.change("Users/ana.json", outboundPolicy=policy)
+        lines = [line for line in checked.lines() if "nothing guards what is fetched" in line]
+        assert bool(lines) is told

@@ -202,6 +202,12 @@ def _run(words: Sequence[str], parts: Sequence[Part], settings: _Settings) -> Cu
     )
 
 
+def _said(stderr: str) -> str:
+    """What curl says of its failure: what it tells of the talk itself (`-v`) holds headers."""
+    told = (line for line in stderr.splitlines() if line[:2] not in ("> ", "< ", "* ", "{ ", "} "))
+    return "\n".join(told).strip()
+
+
 def _shown(run: CurlRun, settings: _Settings, output: str, returns: bool) -> str:
     stdout, stderr = (text.decode("utf-8", "replace") for text in (run.stdout, run.stderr))
     error = None
@@ -211,7 +217,7 @@ def _shown(run: CurlRun, settings: _Settings, output: str, returns: bool) -> str
         error = f"the output of curl is larger than {settings.cap} bytes ('maxResponseBytes')"
     if run.returncode != 0 and not returns:
         kind = TimeoutError if run.late else RuntimeError
-        raise kind(error or f"curl failed: {stderr.strip()}")
+        raise kind(error or f"curl failed: {_said(stderr)}")
     if output == "full":
         facts = {"stdout": stdout, "stderr": stderr, "returncode": run.returncode}
         return json.dumps(facts if error is None else {**facts, "error": error})

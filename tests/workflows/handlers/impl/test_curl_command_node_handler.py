@@ -159,7 +159,7 @@ class TestCommand:
         """Other users of the machine can read it."""
         fake('printf "%s " "$@"; cat')
         shown = curl("-H", "Authorization: Bearer s3cret", "https://a.example/")
-        words, _, config = shown.partition(" \n" if " \n" in shown else " --")
+        words, _, _ = shown.partition(" \n" if " \n" in shown else " --")
         assert shown.startswith("--config - ")
         assert '--header "Authorization: Bearer s3cret"' in shown
         assert '--max-filesize "10485760"' in shown
