@@ -168,7 +168,6 @@ def _log(error: BaseException, path: Path, caller: str) -> None:
         caller or "a script",
         "".join(traceback.format_list(own)),
     )
-    logger.debug("message of the error in %s: %s", path.name, error)
 
 
 def _in_time(call: Callable[[], Any], timeout_s: float, name: str) -> Any:
