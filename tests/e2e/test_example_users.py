@@ -179,6 +179,8 @@ EXAMPLES = {
     "vision": (PICTURE, "Said to 3 messages.", (2, 1)),
     "chain-of-thought": ("2 + 2?", PLAIN, (4, 4)),
     "json-extraction": ("Boat", "**Boat**\n\n- when: Friday\n- where: the mill\n- who: Ana, Tom", (1, 1)),
+    "web-research": ("How high?", PLAIN, (3, 3)),
+    "wiki-question": ("Who?", PLAIN, (2, 2)),
     "recursion": ("A poem", PLAIN, (4, 4)),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from Middleware.common.errors import ConfigError
@@ -29,6 +30,15 @@ GUARDS: Schema = {
     "blockPrivateAddresses": {"type": "boolean", "default": False},
     "allowedHosts": {"type": ["array", "null"], "minItems": 1, "items": {"type": "string"}},
 }
+
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "blockPrivateAddresses": "Public addresses only; the judged address is the one that is connected to.",
+    "allowedHosts": "Only these: `host`, `host:port`, `.example.org`. Takes variables.",
+    "onError": "`return`: a failed call is the output, and the run goes on. Default: raise.",
+    "maxResponseBytes": "Most bytes that are taken; 0: no limit. Default: 10485760.",
+}
+"""Of the fields that WebFetch and CurlCommand share."""
 
 
 def seconds(config: NodeConfig, field: str, default: float | None) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -43,6 +43,15 @@ class _Settings:
 class CurlCommandNode(WorkflowNodeHandler):
     """What curl prints when it is called with `args`."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        **fields.DESCRIPTIONS,
+        "args": "What stands behind `curl`, one element an argument. Takes variables.",
+        "timeout": "Seconds in all; then curl is killed. Default: 30.",
+        "outputFormat": "`full`: stdout, stderr and returncode as JSON text. Default: stdout.",
+        "proxy": "Takes variables.",
+        "blockOptionInjection": "A filled-in value may be no option and name no file.",
+        "allowSchemeInjection": "A filled-in value may be an address of another scheme than http.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "args": {"type": "array"},

@@ -5,6 +5,7 @@ Source: spec tools.md 7.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
@@ -18,6 +19,12 @@ from Middleware.workflows.tools.offline_researcher import research
 class _ResearcherNode(WorkflowNodeHandler):
     """One question to the service that the user's settings name."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "promptToSearch": "The question. Takes variables.",
+        "maxIterations": "How many rounds. Default: the service decides.",
+        "timeoutSeconds": "How long to wait. Default: 240, of deep research 600.",
+        "includeSources": "Adds the sources to the answer.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "promptToSearch": {"type": ["string", "number", "boolean", "array", "object"]},

@@ -5,6 +5,7 @@ Source: spec tools.md 6.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
@@ -26,6 +27,9 @@ _SHARE: Schema = {"type": ["number", "string"], "pattern": r"^\s*-?\d*\.?\d+\s*$
 class _WikiNode(WorkflowNodeHandler):
     """One question to the service that the user's settings name."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "promptToSearch": "What to look for. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"promptToSearch": _QUERY}, "required": ["promptToSearch"]}
     KIND: ClassVar[WikiKind]
 
@@ -62,6 +66,12 @@ class OfflineWikiApiBestFullArticleNode(_WikiNode):
 
 
 class _CountedWikiNode(_WikiNode):
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "promptToSearch": "What to look for. Takes variables.",
+        "percentile": "How well an article must fit, from 0 to 1. Takes variables. Default: 0.5.",
+        "num_results": "How many are looked at. Takes variables. Default: 10, of summaries 1.",
+        "top_n_articles": "How many are given; below 0: the best last. Takes variables. Default: 3.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "promptToSearch": _QUERY,

@@ -39,6 +39,21 @@ class _Failure:
 class WebFetchNode(WorkflowNodeHandler):
     """The answer of one HTTP call as text, JSON text or stripped HTML."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        **fields.DESCRIPTIONS,
+        "url": "What is fetched, http or https. Takes variables.",
+        "method": "Default: GET.",
+        "headers": "Values take variables, and `${ENV:NAME}` for a secret of the environment.",
+        "body": "Sent as UTF-8. Takes variables.",
+        "timeout": "Seconds for the connection and for each read. Default: 30.",
+        "totalTimeout": "Seconds for the whole exchange, redirects included.",
+        "outputFormat": "`full`: status, headers and body as JSON text. Default: text.",
+        "htmlLayout": "Of `html-stripped`: a line for each piece of text, or for each block. Default: lines.",
+        "proxy": "http, https, socks4, socks5 or socks5h. Takes variables.",
+        "allowRedirects": "`false`: a redirect is the output. Default: true.",
+        "verify": "`false`: no TLS check. Default: true.",
+        "caBundle": "A PEM file of your own authorities. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "url": {"type": "string", "minLength": 1},

@@ -188,7 +188,7 @@ class TestRequest:
 
     def test_a_missing_secret_is_a_fault_of_the_file(self, fetch):
         """Named, with its place."""
-        with pytest.raises(ConfigError, match=r"Main\.json#/nodes/1/headers/X-A: .*NO_SUCH_KEY"):
+        with pytest.raises(ConfigError, match=r"Main\.json: node 2, headers\.X-A: .*NO_SUCH_KEY"):
             fetch(headers={"X-A": "${ENV:NO_SUCH_KEY}"}, onError="return")
 
     def test_redirects_can_be_switched_off(self, fetch, site):
