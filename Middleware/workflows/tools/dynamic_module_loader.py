@@ -1,7 +1,7 @@
 """Runs a user's Python script: `Invoke(*args, **kwargs)` of a file that is loaded afresh at every call.
 
 The script runs in this process with all its rights. Arguments and messages of its errors never reach a log
-line above DEBUG. Scripts import `DynamicModuleError` and `run_dynamic_module` from here. Source: spec
+line. Scripts import `DynamicModuleError` and `run_dynamic_module` from here. Source: spec
 tools.md 8 and 11.7.
 """
 

@@ -151,3 +151,11 @@ class TestGoodVersions:
         checked.put("Presets/T/cold.json", "[")
         (finding,) = config_check.check_users(checked.tree.snapshot(), ["ana"])
         assert (finding.file, finding.level) == ("Presets/T/cold.json", "error")
+
+
+@pytest.mark.parametrize(("roots", "noted"), [({}, True), ({"pythonModuleRoots": ["/srv/scripts"]}, False)])
+def test_scripts_that_may_lie_anywhere_are_noted(checked, roots, noted):
+    """For a user whose workflows run some."""
+    checked.change("Users/ana.json", **roots)
+    checked.flow({"type": "PythonModule", "module_path": "tool.py"})
+    assert any("scripts of PythonModule nodes may lie anywhere" in line for line in checked.lines()) is noted
