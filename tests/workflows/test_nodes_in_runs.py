@@ -202,3 +202,11 @@ def test_an_answer_of_nested_runs_is_stamped_once(house, model, tmp_path, stream
     assert re.fullmatch(r"\(\w+, [-\d]+ [:\d]+\) hello / \[Sent less than a minute ago\] hello", prompt)
     stamps = json.loads((tmp_path / "DiscussionIds" / "d1" / "timestamps.json").read_text())
     assert set(stamps) == {text_hash("hello"), text_hash("done {x}")}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_page_that_is_fetched_can_be_the_answer(house, site, stream):
+    """Whole and streamed alike."""
+    site.pages["/"] = 200, {}, b"a page"
+    answer = house.ask({"type": "WebFetch", "url": site.url("/"), "is_responder": True}, stream=stream)
+    assert (answer.text, answer.finish_reason) == ("a page", "stop")
