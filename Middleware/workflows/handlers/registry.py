@@ -32,7 +32,7 @@ _PLANNED = frozenset(
         *("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool"),
         *("OfflineWikiApiFullArticle", "OfflineWikiApiBestFullArticle", "OfflineWikiApiTopNFullArticles"),
         *("OfflineWikiApiPartialArticle", "OfflineResearcherApiQuickSearch"),
-        *("OfflineResearcherApiDeepResearch", "WebFetch", "CurlCommand", "MCPToolCall"),
+        *("OfflineResearcherApiDeepResearch", "WebFetch", "CurlCommand"),
     ]
 )
 
