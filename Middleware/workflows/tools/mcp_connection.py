@@ -25,6 +25,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from Middleware.common.constants import VERSION
+from Middleware.utilities.network_security_utils import (
+    AddressPolicy,
+    AddressRefused,
+    Resolver,
+    system_resolver,
+)
 from Middleware.utilities.sensitive_logging_utils import masked
 from Middleware.workflows.tools.mcp_pipe import error_pipe
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
@@ -63,8 +69,14 @@ _ATTEMPT: ContextVar[_Attempt] = ContextVar("MCP request")
 class Connection:
     """Made on the loop; begins to connect at once. `over`: no request may begin here any more."""
 
-    def __init__(self, server: McpServer, on_end: Callable[[Connection, bool], None]) -> None:
+    def __init__(
+        self,
+        server: McpServer,
+        on_end: Callable[[Connection, bool], None],
+        resolver: Resolver = system_resolver,
+    ) -> None:
         self.server, self.calls = server, 0
+        self._policy = AddressPolicy(server.block_private_addresses, server.allowed_hosts, resolver)
         self.timer: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
         self.last_used = loop.time()
@@ -192,6 +204,8 @@ class Connection:
 
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[_Streams]:
+        if self.server.transport != "stdio" and self._policy.guards:
+            await asyncio.to_thread(self._policy.check, self.server.url)
         if self.server.transport == "stdio":
             opened: Any = self._stdio()
         elif self.server.transport == "sse":
@@ -218,7 +232,7 @@ class Connection:
             yield s
 
     def _client(self) -> httpx2.AsyncClient:
-        return _Client(self, self.server)
+        return _Client(self, self.server, _Pinned(self._policy) if self._policy.guards else None)
 
     def broken(self) -> None:
         """A message could not be delivered and nobody would tell the call that waits for its answer."""
@@ -244,10 +258,13 @@ class Connection:
 class _Client(httpx2.AsyncClient):
     """Tells its connection of requests that never reached the server."""
 
-    def __init__(self, connection: Connection, server: McpServer) -> None:
+    def __init__(self, connection: Connection, server: McpServer, transport: _Pinned | None) -> None:
         self._connection = connection
         super().__init__(
-            headers=dict(server.headers), timeout=httpx2.Timeout(CONNECT_S, read=None, pool=None)
+            headers=dict(server.headers),
+            timeout=httpx2.Timeout(CONNECT_S, read=None, pool=None),
+            transport=transport,
+            trust_env=transport is None,
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -265,6 +282,29 @@ class _Client(httpx2.AsyncClient):
             attempt.status = response.status_code
             self._connection.broken()
         return response
+
+
+class _Pinned(httpx2.AsyncHTTPTransport):
+    """Connects to addresses that were judged, and to no others; the names stay in the request and in TLS."""
+
+    def __init__(self, policy: AddressPolicy) -> None:
+        super().__init__(trust_env=False)
+        self._policy = policy
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            checked = await asyncio.to_thread(self._policy.check, str(request.url))
+        except AddressRefused as error:
+            raise httpx2.ConnectError(str(error), request=request) from error
+        if checked.pins:
+            request = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=checked.pins[0]),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": checked.target.host},
+            )
+        return await super().handle_async_request(request)
 
 
 class _Watched:

@@ -84,8 +84,6 @@ def read_server(snapshot: ConfigSnapshot, name: str) -> McpServer:
 def _filled(name: str, file: Mapping[str, Any]) -> McpServer:
     """Raises ConfigError for a secret that the environment does not hold."""
     place = f"MCPServers/{name}.json"
-    if file.get("blockPrivateAddresses") or file.get("allowedHosts") is not None:
-        raise ConfigError("'blockPrivateAddresses' and 'allowedHosts' are not kept yet", file=place)
     url, headers, env = file.get("url", ""), file.get("headers", {}), file.get("env", {})
     named = [
         found for text in (url, *headers.values(), *env.values()) for found in ENV_REFERENCE.findall(text)
