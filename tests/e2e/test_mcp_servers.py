@@ -1,10 +1,11 @@
-"""Tools of real MCP servers through a real running Headrace: waitress with a loop of its own, gunicorn with a helper."""
+"""Tools of real MCP servers through a real running Headrace: waitress with a loop, gunicorn with a helper."""
 
 from __future__ import annotations
 
 import http.client
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -33,27 +34,42 @@ USERS = {
 } | {"local-forever": {"workflows": {"Chat": node("local", "slow", seconds=1000)}}}
 
 
-@pytest.fixture(params=[Server, Gunicorn], ids=["waitress", "gunicorn"])
-def server(request, backend, tmp_path, trace):
-    public = tmp_path / "public"
+@contextmanager
+def serving(kind, backend, folder):
+    """A Headrace and the tool servers behind HTTP; `trace` is what all tool servers write to."""
+    trace, public = folder / "trace.txt", folder / "public"
+    trace.touch()
     write_tree(public, USERS, backend.url)
-    http_servers = {kind: HttpToolServer(kind.replace("_", "-"), trace) for kind in TRANSPORTS[1:]}
-    files = {"stdio": stdio_file(trace)} | {kind: started.file for kind, started in http_servers.items()}
-    for kind, file in files.items():
-        write(public / "Configs" / "MCPServers" / f"{NAMES[kind]}.json", file)
-    server = request.param(public, USERS, ("--concurrency", "0"))
-    server.tool_servers = http_servers
-    yield server
-    server.stop()
-    for process in http_servers.values():
-        process.kill()
+    others = {transport: HttpToolServer(transport.replace("_", "-"), trace) for transport in TRANSPORTS[1:]}
+    files = {"stdio": stdio_file(trace)} | {transport: other.file for transport, other in others.items()}
+    for transport, file in files.items():
+        write(public / "Configs" / "MCPServers" / f"{NAMES[transport]}.json", file)
+    server = kind(public, USERS, ("--concurrency", "0"))
+    server.tool_servers, server.trace = others, trace
+    try:
+        yield server
+    finally:
+        server.stop()
+        for process in others.values():
+            process.kill()
 
 
-@pytest.fixture
-def trace(tmp_path):
-    path = tmp_path / "trace.txt"
-    path.touch()
-    return path
+@pytest.fixture(scope="module", params=[Server, Gunicorn], ids=["waitress", "gunicorn"])
+def server(request, backend, tmp_path_factory):
+    with serving(request.param, backend, tmp_path_factory.mktemp("served")) as server:
+        yield server
+
+
+@pytest.fixture(params=[Server, Gunicorn], ids=["waitress", "gunicorn"])
+def mortal(request, backend, tmp_path):
+    """One that the test may stop."""
+    with serving(request.param, backend, tmp_path) as server:
+        yield server
+
+
+def own(server):
+    """Process ids of the tool servers that Headrace started."""
+    return set(started(server.trace)) - {other.process.pid for other in server.tool_servers.values()}
 
 
 def ask(server, user, text="hi"):
@@ -77,7 +93,7 @@ class TestUnderLoad:
             answers = list(pool.map(lambda number: said(server, user, f"text {number}"), range(50)))
         assert answers == [f"text {number}" for number in range(50)]
 
-    def test_fifty_slow_calls_share_one_session(self, server, kind, trace):
+    def test_fifty_slow_calls_at_once(self, server, kind):
         with ThreadPoolExecutor(16) as pool:
             answers = list(pool.map(lambda _: said(server, f"{NAMES[kind]}-slow"), range(50)))
         assert answers == ["waited"] * 50
@@ -102,31 +118,30 @@ class TestCrash:
 
 
 class TestCancel:
-    def test_a_hang_up_cancels_the_call(self, server, trace):
+    def test_a_hang_up_cancels_the_call(self, server):
         """At the tool server, too; its session goes on for others."""
+        before, began = said(server, "local-pid"), server.trace.read_text().count("slow began")
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         body = {"model": "local-forever", "messages": [{"role": "user", "content": "x"}], "stream": True}
         connection.request(
             "POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"}
         )
-        assert seen(trace, "slow began")
+        assert seen(server.trace, "slow began", began + 1)
         connection.close()
-        assert seen(trace, "slow cancelled")
+        assert seen(server.trace, "slow cancelled")
+        assert said(server, "local-pid") == before
 
 
 class TestStop:
-    def test_no_server_is_left_behind(self, server, trace):
-        """Those that Headrace started end with it, also while they work."""
-        said(server, "local-pid")
-        said(server, "local-echo")
-        others = {process.process.pid for process in server.tool_servers.values()}
-        own = set(started(trace)) - others
-        server.stop()
-        assert own and gone(own)
+    def test_no_server_is_left_behind(self, mortal):
+        """Those that Headrace started end with it."""
+        said(mortal, "local-pid")
+        pids = own(mortal)
+        mortal.stop()
+        assert pids and gone(pids)
 
-    def test_nor_when_it_is_killed(self, server, trace):
-        said(server, "local-pid")
-        others = {process.process.pid for process in server.tool_servers.values()}
-        server.process.kill()
-        server.process.wait()
-        assert gone(set(started(trace)) - others)
+    def test_nor_when_it_is_killed(self, mortal):
+        said(mortal, "local-pid")
+        mortal.process.kill()
+        mortal.process.wait()
+        assert own(mortal) and gone(own(mortal))
