@@ -42,6 +42,7 @@ class MCPToolCallNode(WorkflowNodeHandler):
         },
         "required": ["server", "tool"],
     }
+    MCP_SERVER_FIELD = "server"
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         config = context.config
