@@ -229,7 +229,7 @@ class TestSpellings:
     @pytest.mark.parametrize("url", SPELLINGS, ids=ascii)
     def test_none_passes(self, url):
         """Refused, whatever the reason."""
-        with pytest.raises(AddressRefused, match="^address not allowed"):
+        with pytest.raises(AddressRefused, match=r"^address not allowed"):
             GUARD.check(url)
 
     @pytest.mark.parametrize("name", ["mixed.example", "odd.example", "none.example", "unknown.example"])
