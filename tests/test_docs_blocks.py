@@ -16,14 +16,18 @@ from Middleware.api.launch_arguments import parse
 from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.config.loader import ConfigTree
 from Middleware.config.validation import NOTE, check, known_fields, schema
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.workflows.handlers.registry import NODES, node_schema
 from Middleware.workflows.managers.editor_schemas import editor_schemas
 from Middleware.workflows.managers.workflow_check import own_findings
 from Middleware.workflows.tools.dynamic_module_loader import run_dynamic_module
+from Middleware.workflows.tools.mcp_doors import end_sessions
 from Middleware.workflows.variables.providers import VARIABLES
 from server import main
+from tests.workflows.tools.conftest import stdio_file
 
 OLLAMA_ANSWER = (
     *("model", "created_at", "message", "done", "done_reason", "request_id"),
@@ -82,6 +86,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (lambda document: document.get("type") in BACKENDS, part_of("apitype")),
     (fields_of("endpoint"), part_of("endpoint")),
     (fields_of("user"), part_of("user")),
+    (has("transport"), part_of("mcpserver")),
     (has("temperature"), part_of("preset")),
     (has("RECIPES"), part_of("routing")),
     (has("json.schemas"), schemas_exist),
@@ -109,7 +114,8 @@ class TestPython:
         """A new Python block brings its test to this class."""
         others = "docs/frontends/others.md"  # tests/e2e/test_pages.py
         pages = [block.values[0] for block in blocks("python")]
-        assert pages == ["docs/cleaning.md", others, others, "docs/nodes/PythonModule.md"]
+        tools = "docs/nodes/MCPToolCall.md"
+        assert pages == ["docs/cleaning.md", others, others, tools, "docs/nodes/PythonModule.md"]
 
     def test_a_rule_of_your_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It cleans as soon as it is loaded."""
@@ -122,8 +128,22 @@ class TestPython:
     def test_a_script_of_your_own(self, tmp_path: Path) -> None:
         """It counts words."""
         script = tmp_path / "words.py"
-        script.write_text(blocks("python")[3].values[1], "utf-8")
+        script.write_text(blocks("python")[4].values[1], "utf-8")
         assert run_dynamic_module(str(script), "two words") == "2 words"
+
+    def test_a_script_that_calls_a_tool(self, tmp_path: Path) -> None:
+        """With a server `notes` that has such a tool."""
+        folder = tmp_path / "Configs" / "MCPServers"
+        folder.mkdir(parents=True)
+        file = stdio_file(tmp_path / "trace.txt")
+        (folder / "notes.json").write_text(json.dumps({**file, "env": {"PLANS": "buy bread"}}), "utf-8")
+        script = tmp_path / "plan.py"
+        script.write_text(blocks("python")[3].values[1], "utf-8")
+        snapshot = ConfigTree(tmp_path / "Configs").snapshot()
+        with entered(RequestContext("r1", "ana", "openai", snapshot=snapshot)):
+            plan = run_dynamic_module(str(script), "PLANS")
+        end_sessions()
+        assert plan == "buy bread"
 
 
 PASTED = (HOUSE / "docs" / "workflows-by-a-model.md").read_text("utf-8")

@@ -25,6 +25,7 @@ from Middleware.api.launch_arguments import Launch
 from Middleware.api.startup import served_users, warm_up
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import default_snapshot
+from Middleware.workflows.tools.mcp_doors import end_sessions
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ def serve(launch: Launch, server: ApiServer) -> int:
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     signals.wait()
     _stop(server, listeners, signals)
+    end_sessions()
     return 0
 
 

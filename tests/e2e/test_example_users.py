@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from tests.workflows.tools.conftest import stdio_file
 
 pytestmark = pytest.mark.e2e
 
@@ -45,6 +46,11 @@ def answer(body: dict[str, Any]) -> str:
     first = body["messages"][0]["content"]
     if "sort messages" in first:
         return "**Code**"
+    if "Tools:" in first:
+        call = {"name": "read_file", "arguments": {"path": "PLAN"}}
+        return f"I will look.\n```json\n{json.dumps({'tool_calls': [call]})}\n```"
+    if "Tools were called" in first:
+        return first.rpartition("\n")[2]
     if "direct a conversation" in first:
         return "Tom"
     if body.get("format"):
@@ -109,6 +115,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for name in ("examples/Main", "examples/Reasoning", "examples/Vision", "local-model/Demo"):
         _point(public / "Configs/Endpoints" / f"{name}.json", backend.server_port)
     _teach(public / "Configs")
+    tools = {**stdio_file(public / "trace.txt"), "env": {"PLAN": "Sail north."}}
+    (public / "Configs/MCPServers/files.json").write_text(json.dumps(tools), encoding="utf-8")
     process, port = _start(public)
     yield Server(port, calls)
     process.terminate()
@@ -181,6 +189,7 @@ EXAMPLES = {
     "json-extraction": ("Boat", "**Boat**\n\n- when: Friday\n- where: the mill\n- who: Ana, Tom", (1, 1)),
     "web-research": ("How high?", PLAIN, (3, 3)),
     "wiki-question": ("Who?", PLAIN, (2, 2)),
+    "tool-agent": ("What is the plan?", "Tool read_file: Sail north.", (2, 2)),
     "recursion": ("A poem", PLAIN, (4, 4)),
 }
 

@@ -30,7 +30,6 @@ _PLANNED = frozenset(
         *("GetCurrentMemoryFromFile", "GetCurrentStateDocument", "WriteCurrentSummaryToFileAndReturnIt"),
         *("QualityMemory", "VectorMemorySearch", "SlowButQualityRAG", "ContextCompactor"),
         *("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool"),
-        "MCPToolCall",
     ]
 )
 

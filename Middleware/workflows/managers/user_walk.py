@@ -20,6 +20,7 @@ from Middleware.config.endpoints import (
     EndpointConfig,
     ensure_generates,
     load_endpoint,
+    load_mcp_server,
     load_prompt_template,
     load_samplers,
     load_structured_schema,
@@ -299,6 +300,11 @@ class UserWalk:
                 place.file,
                 f"{place.pointer}/structuredOutputFile",
                 lambda: load_structured_schema(self._snapshot, self._user, schema),
+            )
+        field = node_handler(config.get("type")).MCP_SERVER_FIELD
+        if field and (server := known_text(config.get(field), workflow.variables)):
+            self._leads(
+                place.file, f"{place.pointer}/{field}", lambda: load_mcp_server(self._snapshot, server)
             )
 
     def _model(

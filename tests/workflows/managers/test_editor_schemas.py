@@ -71,6 +71,7 @@ FOLDERS = {
     "preset.json": "Presets/**/*.json",
     "prompttemplate.json": "PromptTemplates/*.json",
     "routing.json": "Routing/*.json",
+    "mcpserver.json": "MCPServers/*.json",
     "workflow.json": "Workflows/**/*.json",
 }
 

@@ -41,6 +41,10 @@ NODES = [
     ("schema", {"structuredOutputFile": "s"},
      'error: node 1, structuredOutputFile: no structured output schema "s" in StructuredOutputs/ana; '
      "tried StructuredOutputs/ana/s.json, StructuredOutputs/s.json"),
+    ("mcp-server", {"type": "MCPToolCall", "server": "notes", "tool": "t"},
+     'error: node 1, server: no MCP server "notes" in MCPServers; tried MCPServers/notes.json'),
+    ("mcp-server-not-flat", {"type": "MCPToolCall", "server": "a/b", "tool": "t"},
+     "error: node 1, server: 'a/b' cannot be the name of an MCP server: it must be a plain file name"),
     ("schema-not-flat", {"structuredOutputFile": "a/s"},
      "error: node 1, structuredOutputFile: structuredOutputFile 'a/s' must be a plain file name, without folders"),
     ("embeddings", {"endpointName": "emb"},

@@ -77,6 +77,9 @@ class WorkflowNodeHandler(ABC):
     CALLS_MODEL: ClassVar[bool] = False
     """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
 
+    MCP_SERVER_FIELD: ClassVar[str] = ""
+    """The field that names a file of `MCPServers`, for validation."""
+
     @abstractmethod
     def handle(self, context: ExecutionContext) -> NodeResult:
         """The node's result (`NodeResult`).

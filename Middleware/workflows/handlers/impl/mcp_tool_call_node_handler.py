@@ -1,0 +1,86 @@
+"""MCPToolCall: the result of one tool of an MCP server. Calls no model. Source: spec tools.md 5 and 11.5."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from Middleware.common.errors import ConfigError
+from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+@NODES.register("MCPToolCall")
+class MCPToolCallNode(WorkflowNodeHandler):
+    """What the tool `tool` of the MCP server `server` answers, as text."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "server": "The server: the name of a file in MCPServers, without `.json`. Takes variables.",
+        "tool": "The tool's name. Takes variables.",
+        "arguments": "Its arguments; texts in it, at any depth, take variables.",
+        "timeout": "Seconds for the whole call: connecting, handshake, call.",
+        "onError": "`raise`: a call that fails fails the node. `return`: the message is the output.",
+    }
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {
+            "server": {"type": "string", "minLength": 1},
+            "tool": {"type": "string", "minLength": 1},
+            "arguments": {"type": "object"},
+            "timeout": {
+                "type": ["number", "string"],
+                "exclusiveMinimum": 0,
+                "pattern": r"^\s*\+?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$",
+                "default": 30,
+            },
+            "onError": {"enum": ["raise", "return"], "default": "raise"},
+        },
+        "required": ["server", "tool"],
+    }
+    MCP_SERVER_FIELD = "server"
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        config = context.config
+        timeout_s = _seconds(config.get("timeout"))
+        arguments = filled(config.get("arguments") or {}, context.fill)
+        try:
+            return MCPClient().call_tool(
+                context.fill(config["server"]), context.fill(config["tool"]), arguments, timeout_s
+            )
+        except MCPToolCallError as error:
+            if config.get("onError") == "return":
+                return str(error)
+            raise
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        server, tool = context.fill(context.config["server"]), context.fill(context.config["tool"])
+        return [f"would call the tool {tool!r} of the MCP server {server!r}"]
+
+
+def _seconds(value: Any) -> float:
+    """Raises ConfigError for what is no number above 0."""
+    if value is None:
+        return DEFAULT_TIMEOUT_S
+    try:
+        seconds = math.nan if isinstance(value, bool) else float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ConfigError(f"'timeout' is {value!r}; it must be a number of seconds above 0")
+    return seconds
+
+
+def filled(value: Any, fill: Callable[[str], str]) -> Any:
+    """A JSON value with the variables of its texts filled; keys and other values stay as they are."""
+    if isinstance(value, str):
+        return fill(value)
+    if isinstance(value, Mapping):
+        return {name: filled(item, fill) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [filled(item, fill) for item in value]
+    return value

@@ -1,0 +1,89 @@
+"""Tools of MCP servers, called from threads: by the node MCPToolCall and by users' scripts.
+
+Scripts import `MCPClient` and `MCPToolCallError` from here. Calls wait in their own thread; the sessions live
+elsewhere (`mcp_doors`). Source: spec tools.md 5.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from concurrent.futures import CancelledError
+from typing import Any
+
+from Middleware.common.errors import RequestCancelled
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import current_request
+from Middleware.config.loader import default_snapshot
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.workflows.tools.mcp_doors import door
+from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError, read_server
+
+__all__ = ["MCPClient", "MCPToolCallError"]
+
+logger = logging.getLogger(__name__)
+
+GRACE_S = 15.0
+"""How much longer than the call's own limit its thread waits: the limit is kept where the session is."""
+
+
+class MCPClient:
+    """For the current request's user; a request that is cancelled cancels its calls."""
+
+    def call_tool(
+        self,
+        server_name: str,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        timeout: float = 30.0,
+    ) -> str:
+        """The result as text. Raises MCPToolCallError, RequestCancelled."""
+        if not isinstance(tool_name, str) or not tool_name.strip():
+            raise MCPToolCallError(f"MCP server {server_name!r}: the name of the tool is empty")
+        text: str = self._asked(server_name, tool_name, arguments or {}, timeout)
+        return text
+
+    def list_tools(self, server_name: str, timeout: float = 30.0) -> dict[str, Any]:
+        """Tool name -> `{"llm_schema": {"type", "name", "description", "parameters"}}`."""
+        tools: dict[str, Any] = self._asked(server_name, None, {}, timeout)
+        return tools
+
+    def _asked(self, server_name: str, tool: str | None, arguments: Mapping[str, Any], timeout: float) -> Any:
+        if not isinstance(server_name, str) or not server_name.strip():
+            raise MCPToolCallError("the name of the MCP server is empty")
+        request = current_request()
+        user = request.user if request else ",".join(launch_facts().users)
+        server = read_server(default_snapshot(), server_name)
+        began = time.monotonic()
+        try:
+            return _waited(
+                McpRequest(server, user, tool, arguments, timeout), request.request_id if request else ""
+            )
+        finally:
+            logger.debug(
+                "MCP server %r, tool %r: %.0f ms", server_name, tool, (time.monotonic() - began) * 1000
+            )
+
+
+def _waited(request: McpRequest, request_id: str) -> Any:
+    try:
+        future = door().submit(request)
+    except (TypeError, ValueError) as error:
+        raise MCPToolCallError(
+            f"MCP server {request.server.name!r}: the arguments are no JSON: {error}"
+        ) from error
+    cancellation_service.register_abort_callback(request_id, future.cancel)
+    try:
+        return future.result(request.timeout_s + GRACE_S)
+    except CancelledError:
+        if cancellation_service.is_cancelled(request_id):
+            raise RequestCancelled from None
+        raise MCPToolCallError(f"MCP server {request.server.name!r}: the server is stopping") from None
+    except TimeoutError:
+        future.cancel()
+        raise MCPToolCallError(
+            f"MCP server {request.server.name!r}: timed out after {request.timeout_s:g} seconds"
+        ) from None
+    finally:
+        cancellation_service.unregister_abort_callback(request_id, future.cancel)

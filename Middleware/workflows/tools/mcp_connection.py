@@ -1,0 +1,368 @@
+"""One session with one MCP server: opened, used by any number of calls at once, ended. On one event loop.
+
+A task of its own opens the transport and closes it again, because the SDK wants both in one task. Nothing of
+what is sent or received is logged: the SDK's own loggers are shut. Source: spec tools.md 5.3 and 11.5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import mcp.types as types
+from mcp.client.session import ClientSession
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from Middleware.common.constants import VERSION
+from Middleware.utilities.network_security_utils import (
+    AddressPolicy,
+    AddressRefused,
+    Resolver,
+    system_resolver,
+)
+from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.workflows.tools.mcp_pipe import error_pipe
+from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
+
+logger = logging.getLogger(__name__)
+
+for _name in ("mcp", "httpx2", "httpcore2"):  # they show messages, headers and URLs
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+CONNECT_S = 30.0
+PING_S = 5.0
+TOOL_PAGES = 100
+LAST_WORDS = 10
+"""Lines of a server's standard error that the message of a failed start repeats."""
+_NO_SESSION = -32000
+"""What servers answer, with status 400, to a session that they do not know."""
+_Streams = tuple[Any, Any]
+
+
+class NotSent(Exception):
+    """The server never began to work on the request: it may be sent again."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One request on its way by HTTP. `posted`: the server may have it. `status`: what it answered."""
+
+    posted: bool = False
+    status: int | None = None
+
+
+_ATTEMPT: ContextVar[_Attempt] = ContextVar("MCP request")
+"""The SDK writes each request in its sender's context."""
+
+
+class Connection:
+    """Made on the loop; begins to connect at once. `over`: no request may begin here any more."""
+
+    def __init__(
+        self,
+        server: McpServer,
+        on_end: Callable[[Connection, bool], None],
+        resolver: Resolver = system_resolver,
+    ) -> None:
+        self.server, self.calls = server, 0
+        self._policy = AddressPolicy(server.block_private_addresses, server.allowed_hosts, resolver)
+        self.timer: asyncio.TimerHandle | None = None
+        loop = asyncio.get_running_loop()
+        self.last_used = loop.time()
+        self._waiters = 0
+        self._stopped = False
+        self._ended = asyncio.Event()
+        self._ready: asyncio.Future[ClientSession] = loop.create_future()
+        self._ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
+        self._tools: list[types.Tool] | None = None
+        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._noise_is_told = False
+        self.task = asyncio.create_task(self._live(), name=f"MCP server {server.name}")
+        self.task.add_done_callback(lambda task: on_end(self, self._stopped))
+
+    @property
+    def over(self) -> bool:
+        return self._stopped or self._ended.is_set() or self.task.done()
+
+    def stop(self) -> None:
+        """End it; calls that run here fail. May be said again."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._ready.done():
+            self._ended.set()
+        else:
+            self.task.cancel()
+
+    async def ready(self) -> None:
+        """Until the handshake is done; the last who stops waiting ends it. Raises MCPToolCallError."""
+        self._waiters += 1
+        try:
+            await asyncio.shield(self._ready)
+        finally:
+            self._waiters -= 1
+            if not self._waiters and not self._ready.done():
+                self.stop()
+
+    async def answers(self) -> bool:
+        """Claims that the server answers a ping."""
+        try:
+            async with asyncio.timeout(PING_S):
+                await self._ready.result().send_request(types.PingRequest(), types.EmptyResult)
+        except (MCPError, TimeoutError):
+            return False
+        return True
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        """Raises NotSent, MCPError."""
+        if self.over:
+            raise NotSent
+        params = types.CallToolRequestParams(name=tool, arguments=arguments)
+        result: types.CallToolResult = await self._send(
+            types.CallToolRequest(params=params), types.CallToolResult
+        )
+        return result
+
+    async def tools(self) -> list[types.Tool]:
+        """All pages, remembered until the server says that they have changed. Raises NotSent, MCPError."""
+        tools = self._tools
+        if tools is None:
+            tools, cursor, pages = [], None, 0
+            while pages == 0 or (cursor and pages < TOOL_PAGES):
+                params = types.PaginatedRequestParams(cursor=cursor)
+                page = await self._send(types.ListToolsRequest(params=params), types.ListToolsResult)
+                tools, cursor, pages = [*tools, *page.tools], page.next_cursor, pages + 1
+            self._tools = tools
+        return tools
+
+    def last_words(self) -> str:
+        """The end of the server's standard error, for a message."""
+        return "".join(f"\n  {line}" for line in self._last_words)
+
+    async def _send(self, request: Any, kind: Any) -> Any:
+        attempt = _Attempt()
+        token = _ATTEMPT.set(attempt)
+        try:
+            return await self._ready.result().send_request(request, kind)
+        except MCPError as error:
+            if self._is_unsent(attempt, error):
+                raise NotSent from error
+            raise
+        finally:
+            _ATTEMPT.reset(token)
+
+    def _is_unsent(self, attempt: _Attempt, error: MCPError) -> bool:
+        """Claims that the server did not begin: it was not reached, or does not know the session any more."""
+        if self.server.transport == "stdio":
+            return False
+        if attempt.status == 404 or (attempt.status == 400 and error.code == _NO_SESSION):
+            return True
+        return error.code == types.CONNECTION_CLOSED and not attempt.posted
+
+    async def _live(self) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                read, write = await stack.enter_async_context(self._transport())
+                session = ClientSession(
+                    _Watched(read, self._ended.set),
+                    write,
+                    message_handler=self._heard,
+                    client_info=types.Implementation(name="headrace", version=VERSION),
+                )
+                await stack.enter_async_context(session)
+                await session.initialize()
+                self._ready.set_result(session)
+                await self._ended.wait()
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+        except Exception as error:
+            reason = described(error, self.server)
+            if self._ready.done():
+                logger.info("MCP server %r: the connection ended: %s", self.server.name, reason)
+            else:
+                self._ready.set_exception(
+                    MCPToolCallError(
+                        f"MCP server {self.server.name!r} cannot be reached: {reason}{self.last_words()}"
+                    )
+                )
+        finally:
+            self._ended.set()
+            if not self._ready.done():
+                self._ready.cancel()
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[_Streams]:
+        if self.server.transport != "stdio" and self._policy.guards:
+            await asyncio.to_thread(self._policy.check, self.server.url)
+        if self.server.transport == "stdio":
+            opened: Any = self._stdio()
+        elif self.server.transport == "sse":
+            opened = sse_client(self.server.url, None, CONNECT_S, None, lambda **_: self._client())  # type: ignore[arg-type]
+        else:
+            opened = self._streamable_http()
+        async with opened as streams:
+            yield streams
+
+    @asynccontextmanager
+    async def _stdio(self) -> AsyncIterator[_Streams]:
+        server = self.server
+        parameters = StdioServerParameters(
+            command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd
+        )
+        async with AsyncExitStack() as stack:
+            with error_pipe(self._said, f"errors of MCP server {server.name}") as errors:
+                streams = await stack.enter_async_context(stdio_client(parameters, errors))
+            yield streams
+
+    @asynccontextmanager
+    async def _streamable_http(self) -> AsyncIterator[_Streams]:
+        async with self._client() as client, streamable_http_client(self.server.url, http_client=client) as s:
+            yield s
+
+    def _client(self) -> httpx2.AsyncClient:
+        return _Client(self, self.server, _Pinned(self._policy) if self._policy.guards else None)
+
+    def broken(self) -> None:
+        """A message could not be delivered and nobody would tell the call that waits for its answer."""
+        if self.server.transport == "sse":
+            self._ended.set()
+
+    def _said(self, line: str) -> None:
+        """One line of standard error. Called in the pipe's thread."""
+        line = masked(line, *self.server.secrets)
+        self._last_words.append(line)
+        logger.debug("MCP server %r says: %s", self.server.name, line)
+
+    async def _heard(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._tools = None
+        elif isinstance(message, Exception) and not self._noise_is_told:
+            self._noise_is_told = True
+            logger.warning(
+                "MCP server %r sends what is no message of the protocol; it is passed over", self.server.name
+            )
+
+
+class _Client(httpx2.AsyncClient):
+    """Tells its connection of requests that never reached the server."""
+
+    def __init__(self, connection: Connection, server: McpServer, transport: _Pinned | None) -> None:
+        self._connection = connection
+        super().__init__(
+            headers=dict(server.headers),
+            timeout=httpx2.Timeout(CONNECT_S, read=None, pool=None),
+            transport=transport,
+            trust_env=transport is None,
+        )
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if request.method != "POST":
+            return await super().send(request, **options)
+        attempt = _ATTEMPT.get(_Attempt())
+        attempt.posted = True
+        try:
+            response = await super().send(request, **options)
+        except httpx2.TransportError as error:
+            attempt.posted = not isinstance(error, httpx2.ConnectError)
+            self._connection.broken()
+            raise
+        if response.status_code >= 400:
+            attempt.status = response.status_code
+            self._connection.broken()
+        return response
+
+
+class _Pinned(httpx2.AsyncHTTPTransport):
+    """Connects to addresses that were judged, and to no others; the names stay in the request and in TLS."""
+
+    def __init__(self, policy: AddressPolicy) -> None:
+        super().__init__(trust_env=False)
+        self._policy = policy
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            checked = await asyncio.to_thread(self._policy.check, str(request.url))
+        except AddressRefused as error:
+            raise httpx2.ConnectError(str(error), request=request) from error
+        if checked.pins:
+            request = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=checked.pins[0]),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": checked.target.host},
+            )
+        return await super().handle_async_request(request)
+
+
+class _Watched:
+    """The stream of a server's messages; tells when it ends."""
+
+    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+        self._stream, self._tell = stream, ended
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except BaseException:
+            self._tell()
+            raise
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *facts: Any) -> Any:
+        return await self._stream.__aexit__(*facts)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The cause inside task groups: an error of the server first, then a timeout, then the first."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    causes = [innermost(inner) for inner in error.exceptions]
+    return min(
+        causes,
+        key=lambda cause: 0 if isinstance(cause, MCPError) else 1 if isinstance(cause, TimeoutError) else 2,
+    )
+
+
+def described(error: BaseException, server: McpServer) -> str:
+    """What failed, in words, without secrets."""
+    cause = innermost(error)
+    if isinstance(cause, httpx2.HTTPStatusError):
+        return f"the server answered {cause.response.status_code}"
+    if isinstance(cause, FileNotFoundError):
+        return f"there is no program or folder {cause.filename!r}"
+    return masked(str(cause) or type(cause).__name__, *server.secrets)
+
+
+def flattened(result: types.CallToolResult) -> str:
+    """The text of a result: structured content as JSON, else all blocks put together."""
+    if result.structured_content is not None:
+        return json.dumps(result.structured_content, ensure_ascii=False)
+    return "".join(_block(block) for block in result.content)
+
+
+def _block(block: Any) -> str:
+    if isinstance(block, types.TextContent):
+        return block.text
+    return json.dumps(block.model_dump(by_alias=True, mode="json", exclude_none=True), ensure_ascii=False)

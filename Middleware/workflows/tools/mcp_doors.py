@@ -1,0 +1,207 @@
+"""The way from a thread to the MCP sessions: a loop in a thread of this process, or in a helper process.
+
+The helper is for processes that gevent patched: a loop's child processes do not work there. Made at the first
+call, once a process; a forked child makes its own. Source: spec tools.md 5.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import importlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, Protocol
+
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
+
+logger = logging.getLogger(__name__)
+
+END_S = 10.0
+"""How long an end waits for servers to end; the SDK gives each 4 seconds before it kills it."""
+HELPER = "Middleware.workflows.tools.mcp_helper"
+
+
+class Door(Protocol):
+    @property
+    def is_open(self) -> bool: ...
+
+    def submit(self, request: McpRequest) -> Future[Any]:
+        """What `Sessions.perform` gives; cancelling the future cancels the call."""
+
+    def close(self) -> None:
+        """End all sessions and wait for it."""
+
+
+class ThreadDoor:
+    """The loop runs in a thread of this process. Raises MCPToolCallError without the SDK."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self._sessions = new_sessions()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="MCP sessions", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: McpRequest) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(self._sessions.perform(request), self._loop)
+
+    def close(self) -> None:
+        ending = asyncio.run_coroutine_threadsafe(self._sessions.aclose(), self._loop)
+        try:
+            ending.result(END_S)
+        except TimeoutError:
+            logger.warning("MCP servers did not end within %g seconds", END_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(END_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+
+class HelperDoor:
+    """The loop runs in a process of its own, which ends, with all servers, when this one does.
+
+    One JSON object a line: `{"id", "request"}` or `{"cancel"}` there; `{"id", "result"}`, `{"id", "error"}`
+    or `{"level", "log"}` back.
+    """
+
+    def __init__(self) -> None:
+        path = os.pathsep.join(filter(None, (str(INSTALL_DIRECTORY), os.environ.get("PYTHONPATH"))))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", HELPER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+        self._lock = threading.Lock()
+        self._count = 0
+        self._calls: dict[int, Future[Any]] = {}
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, name="MCP helper", daemon=True)
+        self._reader.start()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._ended
+
+    def submit(self, request: McpRequest) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._lock:
+            self._count += 1
+            number = self._count
+            self._calls[number] = future
+        future.add_done_callback(lambda done: self._left(number, done))
+        self._send(json.dumps({"id": number, "request": json.loads(request.to_json())}))
+        return future
+
+    def close(self) -> None:
+        with self._lock, contextlib.suppress(OSError):  # a dead helper takes no last bytes
+            assert self._process.stdin
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            logger.warning("the MCP helper did not end within %g seconds", END_S)
+            self._process.kill()
+        self._reader.join(END_S)
+
+    def _left(self, number: int, future: Future[Any]) -> None:
+        self._calls.pop(number, None)
+        if future.cancelled():
+            self._send(json.dumps({"cancel": number}))
+
+    def _send(self, line: str) -> None:
+        """A helper that is gone is seen by the reader, which fails all calls."""
+        try:
+            with self._lock:
+                assert self._process.stdin
+                self._process.stdin.write(line.encode() + b"\n")
+                self._process.stdin.flush()
+        except (OSError, ValueError) as error:
+            logger.debug("the MCP helper takes no message: %s", error)
+            self._fail_all()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        with self._process.stdout as lines:
+            for line in lines:
+                self._take(json.loads(line))
+        self._ended = True
+        self._fail_all()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "log" in message:
+            logger.log(message["level"], "%s", message["log"])
+        elif (future := self._calls.get(message["id"])) is not None:
+            _settle(future, message)
+
+    def _fail_all(self) -> None:
+        for future in list(self._calls.values()):
+            _settle(future, {"error": "the MCP helper process has ended"})
+
+
+def _settle(future: Future[Any], message: dict[str, Any]) -> None:
+    try:
+        if "error" in message:
+            future.set_exception(MCPToolCallError(message["error"]))
+        else:
+            future.set_result(message["result"])
+    except InvalidStateError:
+        logger.debug("a call was cancelled as its result came")
+
+
+def new_sessions() -> Any:
+    """A pool. Raises MCPToolCallError when the optional package `mcp` is not installed."""
+    try:
+        return importlib.import_module("Middleware.workflows.tools.mcp_sessions").Sessions()
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("Middleware"):
+            raise
+        raise MCPToolCallError(
+            f"MCP tool calls need the package 'mcp' ('{missing.name}' is missing): "
+            f'{sys.executable} -m pip install -e ".[mcp]"'
+        ) from missing
+
+
+def _is_patched() -> bool:
+    """Claims that gevent runs this process's threads and processes."""
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and bool(monkey.is_module_patched("subprocess"))
+
+
+_guard = threading.Lock()
+_door: Door | None = None
+_owner = 0
+
+
+def door() -> Door:
+    """This process's door, opened if it is not. Raises MCPToolCallError."""
+    global _door, _owner
+    with _guard:
+        if _door is None or _owner != os.getpid() or not _door.is_open:
+            _door = HelperDoor() if _is_patched() else ThreadDoor()
+            if _owner != os.getpid():
+                atexit.register(end_sessions)
+            _owner = os.getpid()
+        return _door
+
+
+def end_sessions() -> None:
+    """End all sessions of this process, and the servers that were started for them. May be said again."""
+    global _door
+    with _guard:
+        ending, _door = (_door if _owner == os.getpid() else None), None
+    if ending is not None:
+        ending.close()

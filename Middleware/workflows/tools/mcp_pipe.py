@@ -1,0 +1,30 @@
+"""A pipe for the standard error of a process: each line is handed to a function, in a thread of its own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+LONGEST_LINE = 4000
+
+
+@contextmanager
+def error_pipe(take: Callable[[str], None], name: str) -> Iterator[TextIO]:
+    """The end to write to; it is closed here after the block, the process has its own copy.
+
+    The thread ends when the last process that holds the pipe has ended.
+    """
+    reading, writing = os.pipe()
+
+    def read() -> None:
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            while line := lines.readline(LONGEST_LINE):
+                if line.strip():
+                    take(line.rstrip())
+
+    threading.Thread(target=read, name=name, daemon=True).start()
+    with os.fdopen(writing, "w") as end:
+        yield end

@@ -1,0 +1,109 @@
+"""One call of a tool server, as a value: what the session pool is asked, in this process or in its helper.
+
+The server's file is read, checked and its `${ENV:NAME}` filled here, at the caller's side. Source: spec
+tools.md 5.2 and 11.5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from Middleware.common.errors import ConfigError
+from Middleware.config.endpoints import load_mcp_server
+from Middleware.config.environment import ENV_REFERENCE, expand, expand_all, from_environment
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.validation import without_nulls
+
+
+class MCPToolCallError(RuntimeError):
+    """A call of a tool server failed, whatever the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """A server's file with its secrets filled in. `secrets`: what no log line may show."""
+
+    name: str
+    transport: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allowed_tools: tuple[str, ...] | None = None
+    max_result_bytes: int | None = None
+    block_private_addresses: bool = False
+    allowed_hosts: tuple[str, ...] | None = None
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def allows(self, tool: str) -> bool:
+        return self.allowed_tools is None or tool in self.allowed_tools
+
+
+@dataclass(frozen=True, slots=True)
+class McpRequest:
+    """`tool`: None = the list of tools. `timeout_s`: for all of it, the wait for a session included."""
+
+    server: McpServer
+    user: str
+    tool: str | None
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    timeout_s: float = 30.0
+
+    @property
+    def key(self) -> str:
+        """One session serves all requests with the same server file (secrets filled) and the same user."""
+        facts = json.dumps([self.user, asdict(self.server)], sort_keys=True)
+        return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def request_from(document: Mapping[str, Any]) -> McpRequest:
+    """The request of a `to_json` that was read."""
+    server: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in document["server"].items()
+    }
+    return McpRequest(**{**document, "server": McpServer(**server)})
+
+
+def read_server(snapshot: ConfigSnapshot, name: str) -> McpServer:
+    """The server of `MCPServers/<name>.json`. Raises MCPToolCallError for whatever is wrong with it."""
+    try:
+        return _filled(name, without_nulls(load_mcp_server(snapshot, name)))
+    except ConfigError as error:
+        raise MCPToolCallError(f"MCP server {name!r}: {error}") from error
+
+
+def _filled(name: str, file: Mapping[str, Any]) -> McpServer:
+    """Raises ConfigError for a secret that the environment does not hold."""
+    place = f"MCPServers/{name}.json"
+    url, headers, env = file.get("url", ""), file.get("headers", {}), file.get("env", {})
+    named = [
+        found for text in (url, *headers.values(), *env.values()) for found in ENV_REFERENCE.findall(text)
+    ]
+    return McpServer(
+        name=name,
+        transport=file["transport"],
+        command=file.get("command", ""),
+        args=tuple(file.get("args", ())),
+        env=expand_all(env, file=place, pointer="/env"),
+        cwd=file.get("cwd"),
+        url=expand(url, file=place, pointer="/url"),
+        headers=expand_all(headers, file=place, pointer="/headers"),
+        allowed_tools=_texts(file.get("allowedTools")),
+        max_result_bytes=file.get("maxResultBytes"),
+        block_private_addresses=file.get("blockPrivateAddresses", False),
+        allowed_hosts=_texts(file.get("allowedHosts")),
+        secrets=(*(from_environment(variable, file=place) for variable in named), *headers.values()),
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    return None if value is None else tuple(value)

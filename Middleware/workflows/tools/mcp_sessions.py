@@ -1,0 +1,204 @@
+"""The pool of MCP sessions of one process: one for each server file and user, shared by all calls.
+
+A session is kept while it is used and for some minutes after, is asked for a sign of life when it was idle,
+and is opened anew when it ended. Source: spec tools.md 11.5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+
+from Middleware.config.validation import check
+from Middleware.workflows.tools.mcp_connection import Connection, NotSent, described, flattened
+from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
+
+IDLE_S = 300.0
+PING_AFTER_S = 30.0
+PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""How long after the first, second ... failure in a row a server is left alone."""
+CUT = "\n[cut: the result is longer than maxResultBytes]"
+MOST_FAULTS = 5
+
+
+class Sessions:
+    """All methods are called on the loop."""
+
+    def __init__(self, *, idle_s: float = IDLE_S, ping_after_s: float = PING_AFTER_S) -> None:
+        self._idle_s, self._ping_after_s = idle_s, ping_after_s
+        self._kept: dict[str, Connection] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, tuple[int, float]] = {}
+        self._closed = False
+
+    async def perform(self, request: McpRequest) -> Any:
+        """The result's text, or the tools as `list_tools` gives them. Raises MCPToolCallError."""
+        try:
+            async with asyncio.timeout(request.timeout_s) as limit:
+                return await self._performed(request)
+        except MCPToolCallError:
+            raise
+        except Exception as error:
+            what = f"tool {request.tool!r}" if request.tool else "the list of tools"
+            reason = described(error, request.server)
+            if isinstance(error, TimeoutError) and limit.expired():
+                reason = f"timed out after {request.timeout_s:g} seconds"
+            raise MCPToolCallError(f"MCP server {request.server.name!r}, {what}: {reason}") from error
+
+    async def aclose(self) -> None:
+        """End every session, and with it the servers that were started for them."""
+        self._closed = True
+        for connection in self._kept.values():
+            connection.stop()
+        tasks = [*self._ending, *(connection.task for connection in self._kept.values())]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _performed(self, request: McpRequest) -> Any:
+        if request.tool is not None and not request.server.allows(request.tool):
+            raise MCPToolCallError(
+                f"MCP server {request.server.name!r}: tool {request.tool!r} is not in 'allowedTools'"
+            )
+        try:
+            return await self._once(request)
+        except NotSent:
+            return await self._once(request)
+
+    async def _once(self, request: McpRequest) -> Any:
+        connection = await self._connected(request)
+        connection.calls += 1
+        try:
+            outcome = await self._asked(connection, request)
+            self._failures.pop(request.key, None)
+            return outcome
+        except NotSent:
+            connection.stop()
+            raise
+        finally:
+            connection.calls -= 1
+            self._rest(connection)
+
+    async def _asked(self, connection: Connection, request: McpRequest) -> Any:
+        if request.tool is None:
+            return _listed([tool for tool in await connection.tools() if request.server.allows(tool.name)])
+        try:
+            result = await connection.call(request.tool, dict(request.arguments))
+        except MCPError as error:
+            reason = described(error, request.server)
+            raise await self._failure(connection, request, reason) from error
+        text = flattened(result)
+        if result.is_error:
+            raise await self._failure(connection, request, text or "the tool gave no reason")
+        return _cut(text, request.server.max_result_bytes)
+
+    async def _failure(self, connection: Connection, request: McpRequest, reason: str) -> MCPToolCallError:
+        if connection.over:
+            faults = connection.last_words()
+        else:
+            faults = await _faults(connection, request)
+        return MCPToolCallError(
+            f"MCP server {request.server.name!r}, tool {request.tool!r}: {reason}{faults}"
+        )
+
+    async def _connected(self, request: McpRequest) -> Connection:
+        """A session that is ready. Raises MCPToolCallError."""
+        key, loop = request.key, asyncio.get_running_loop()
+        while True:
+            connection = self._kept.get(key)
+            if connection is None or connection.over:
+                not_before = self._failures.get(key, (0, 0.0))[1]
+                if (pause := not_before - loop.time()) > 0:
+                    await asyncio.sleep(pause)
+                    continue
+                connection = self._opened(request)
+            elif await self._is_dead(connection):
+                connection.stop()
+                continue
+            await connection.ready()
+            return connection
+
+    async def _is_dead(self, connection: Connection) -> bool:
+        """Claims that a session that was idle for a while does not answer."""
+        idle_s = asyncio.get_running_loop().time() - connection.last_used
+        return not connection.calls and idle_s > self._ping_after_s and not await connection.answers()
+
+    def _opened(self, request: McpRequest) -> Connection:
+        if self._closed:
+            raise MCPToolCallError("the server is stopping")
+        key = request.key
+
+        def ended(connection: Connection, on_purpose: bool) -> None:
+            self._ending.discard(connection.task)
+            if self._kept.get(key) is connection:
+                del self._kept[key]
+            if not on_purpose:
+                count = self._failures.get(key, (0, 0.0))[0] + 1
+                pause = PAUSES_S[min(count, len(PAUSES_S)) - 1]
+                self._failures[key] = (count, asyncio.get_running_loop().time() + pause)
+
+        connection = Connection(request.server, ended)
+        if (old := self._kept.get(key)) is not None:
+            self._ending.add(old.task)
+        self._kept[key] = connection
+        return connection
+
+    def _rest(self, connection: Connection) -> None:
+        """It may be closed when nothing has used it for a while."""
+        loop = asyncio.get_running_loop()
+        connection.last_used = loop.time()
+        if connection.timer is not None:
+            connection.timer.cancel()
+        connection.timer = loop.call_later(self._idle_s, _stop_if_idle, connection)
+
+
+def _stop_if_idle(connection: Connection) -> None:
+    if not connection.calls:
+        connection.stop()
+
+
+def _cut(text: str, limit: int | None) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    if limit is None or len(data) <= limit:
+        return text
+    return data[:limit].decode("utf-8", "ignore") + CUT
+
+
+def _listed(tools: list[Any]) -> dict[str, Any]:
+    return {
+        tool.name: {
+            "llm_schema": {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description or f"Execute {tool.name}",
+                "parameters": tool.input_schema or {"type": "object", "properties": {}},
+            }
+        }
+        for tool in tools
+        if tool.name
+    }
+
+
+async def _faults(connection: Connection, request: McpRequest) -> str:
+    """What of the arguments does not fit the tool's own schema, for the message of a call that failed."""
+    try:
+        tools = await connection.tools()
+    except (MCPError, NotSent):
+        return ""
+    schema = next((tool.input_schema for tool in tools if tool.name == request.tool), None)
+    if schema is None:
+        return f"\nThe server's tools: {', '.join(sorted(tool.name for tool in tools))}"
+    if _refers_outside(schema):
+        return ""
+    found = check(dict(request.arguments), schema, "arguments", level="error")
+    return "".join(f"\narguments{fault.pointer}: {fault.message}" for fault in found[:MOST_FAULTS])
+
+
+def _refers_outside(schema: Any) -> bool:
+    """Claims that looking into the schema would fetch something from elsewhere."""
+    if isinstance(schema, Mapping):
+        target = schema.get("$ref", "#")
+        return not str(target).startswith("#") or any(_refers_outside(part) for part in schema.values())
+    return isinstance(schema, list) and any(_refers_outside(part) for part in schema)

@@ -1,0 +1,138 @@
+"""What scripts import: calls by the name of a server file, for the current request's user."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from Middleware.common.errors import RequestCancelled
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.config.loader import ConfigTree
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.workflows.tools import mcp_doors
+from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
+from tests.workflows.tools.conftest import seen, started, stdio_file
+
+
+@pytest.fixture
+def registry(tmp_path, trace):
+    """Files below `MCPServers/`; the request that the test runs in sees them."""
+    folder = tmp_path / "Configs" / "MCPServers"
+    folder.mkdir(parents=True)
+
+    def put(name, file):
+        (folder / f"{name}.json").write_text(file if isinstance(file, str) else json.dumps(file))
+
+    put("tests", stdio_file(trace))
+    request = RequestContext("r1", "ana", "openai", snapshot=ConfigTree(tmp_path / "Configs").snapshot())
+    with entered(request):
+        yield put
+    mcp_doors.end_sessions()
+    cancellation_service.acknowledge_cancellation("r1")
+
+
+class TestCalls:
+    def test_a_tool(self, registry):
+        assert MCPClient().call_tool("tests", "echo", {"text": "x"}) == "x"
+
+    def test_tools(self, registry):
+        assert "echo" in MCPClient().list_tools("tests", timeout=60)
+
+    def test_a_cancelled_request_cancels_its_call(self, registry, trace):
+        """By an abort callback: no polling."""
+
+        def cancel():
+            seen(trace, "slow began")
+            cancellation_service.request_cancellation("r1")
+
+        threading.Thread(target=cancel).start()
+        with pytest.raises(RequestCancelled):
+            MCPClient().call_tool("tests", "slow", {"seconds": 100}, timeout=60)
+        assert seen(trace, "slow cancelled")
+
+    def test_users_share_no_session(self, registry, trace, tmp_path):
+        """The same file, two users, two processes."""
+        MCPClient().call_tool("tests", "echo", {"text": "x"})
+        snapshot = ConfigTree(tmp_path / "Configs").snapshot()
+        with entered(RequestContext("r2", "ben", "openai", snapshot=snapshot)):
+            MCPClient().call_tool("tests", "echo", {"text": "x"})
+        assert len(set(started(trace))) == 2
+
+
+class TestFile:
+    def test_secrets_come_from_the_environment(self, registry, trace, monkeypatch):
+        """A changed one means a new session."""
+        file = stdio_file(trace)
+        registry("keyed", {**file, "env": {**file["env"], "KEY": "<${ENV:MCP_TEST_KEY}>"}})
+        monkeypatch.setenv("MCP_TEST_KEY", "one")
+        assert MCPClient().call_tool("keyed", "environment", {"name": "KEY"}) == "<one>"
+        monkeypatch.setenv("MCP_TEST_KEY", "two")
+        assert MCPClient().call_tool("keyed", "environment", {"name": "KEY"}) == "<two>"
+
+    def test_headers_are_sent(self, registry, http_servers, monkeypatch):
+        monkeypatch.setenv("MCP_TEST_KEY", "sesame")
+        process = http_servers("streamable_http")
+        registry("web", {**process.file, "headers": {"X-Key": "${ENV:MCP_TEST_KEY}"}})
+        assert MCPClient().call_tool("web", "header", {"name": "x-key"}) == "sesame"
+
+    def test_null_is_absent(self, registry, trace):
+        registry("plain", {**stdio_file(trace), "env": None, "cwd": None})
+        assert MCPClient().call_tool("plain", "environment", {"name": "TRACE"}) == ""
+
+    def test_only_allowed_tools(self, registry, trace):
+        registry("few", {**stdio_file(trace), "allowedTools": ["echo", "pid"]})
+        assert sorted(MCPClient().list_tools("few")) == ["echo", "pid"]
+        with pytest.raises(MCPToolCallError, match="tool 'crash' is not in 'allowedTools'"):
+            MCPClient().call_tool("few", "crash")
+
+    @pytest.mark.parametrize(("limit", "text"), [(6, "näht"), (5, "näht"), (4, "näh"), (2, "n")])
+    def test_long_results_are_cut(self, registry, trace, limit, text):
+        """At whole characters, with a mark that says so."""
+        registry("short", {**stdio_file(trace), "maxResultBytes": limit})
+        cut = "" if limit > 4 else "\n[cut: the result is longer than maxResultBytes]"
+        assert MCPClient().call_tool("short", "echo", {"text": "näht"}) == text + cut
+
+    @pytest.mark.parametrize(
+        ("name", "tool", "told"),
+        [
+            ("", "echo", "the name of the MCP server is empty"),
+            ("  ", "echo", "the name of the MCP server is empty"),
+            ("tests", "", "the name of the tool is empty"),
+            ("none", "echo", 'no MCP server "none"'),
+            ("../tests", "echo", "must be a plain file name"),
+            ("a:b", "echo", "must be a plain file name"),
+            ("broken", "echo", "broken.json"),
+            ("odd", "echo", '"see"'),
+            ("nourl", "echo", "'url' is missing"),
+            ("unset", "echo", "environment variable 'MCP_NOT_SET' is not set"),
+        ],
+    )
+    def test_every_fault_is_one_kind_of_error(self, registry, name, tool, told):
+        """It names what is wrong."""
+        registry("broken", "{")
+        registry("odd", {"transport": "see", "url": "http://x"})
+        registry("nourl", {"transport": "sse"})
+        registry("unset", {"transport": "sse", "url": "http://${ENV:MCP_NOT_SET}/"})
+        with pytest.raises(MCPToolCallError, match=told):
+            MCPClient().call_tool(name, tool)
+
+    def test_arguments_that_are_no_json(self, registry):
+        """Scripts may pass anything."""
+        with pytest.raises(MCPToolCallError, match=r"'echo'|arguments"):
+            MCPClient().call_tool("tests", "echo", {"text": object()})
+
+
+def test_no_log_line_shows_a_secret(registry, trace, monkeypatch, caplog):
+    """Neither what the file names, nor what the server writes of it, nor arguments and results."""
+    monkeypatch.setenv("MCP_TEST_KEY", "sesame-open-0815")
+    file = stdio_file(trace)
+    code = "import os, sys; print('key is', os.environ['KEY'], file=sys.stderr); sys.exit(1)"
+    registry("talks", {**file, "args": ["-c", code], "env": {"KEY": "${ENV:MCP_TEST_KEY}"}})
+    caplog.set_level("DEBUG")
+    with pytest.raises(MCPToolCallError, match=r"key is \*\*\*"):
+        MCPClient().call_tool("talks", "echo", {"text": "private words"})
+    MCPClient().call_tool("tests", "echo", {"text": "private words"})
+    assert caplog.records
+    assert "sesame" not in caplog.text and "private words" not in caplog.text

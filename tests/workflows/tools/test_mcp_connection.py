@@ -1,0 +1,117 @@
+"""One session by itself: which addresses it may reach, how failures are told, how results become text."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import httpx2
+import mcp.types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from Middleware.utilities.network_security_utils import AddressPolicy
+from Middleware.workflows.tools.mcp_connection import Connection, _Pinned, described, flattened, innermost
+from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
+
+WEB = McpServer("web", "streamable_http", url="http://tools.example/mcp")
+
+
+def connected(server, resolver=lambda host, port: ["127.0.0.1"]):
+    """Raises MCPToolCallError."""
+
+    async def connect():
+        connection = Connection(server, lambda *_: None, resolver)
+        try:
+            async with asyncio.timeout(30):
+                await connection.ready()
+                return "connected"
+        finally:
+            connection.stop()
+            await asyncio.wait([connection.task])
+
+    return asyncio.run(connect())
+
+
+class TestGuards:
+    @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
+    @pytest.mark.parametrize(
+        ("url", "reason"),
+        [
+            ("http://127.0.0.1:1/", "loopback"),
+            ("http://2130706433:1/", "loopback"),
+            ("http://tools.example/", "loopback"),
+            ("http://[::ffff:10.0.0.1]/", "private"),
+            ("http://user@8.8.8.8/", "user name"),
+        ],
+    )
+    def test_private_addresses(self, transport, url, reason):
+        """As text and as what a name resolves to."""
+        server = McpServer("web", transport, url=url, block_private_addresses=True)
+        with pytest.raises(MCPToolCallError, match=f"cannot be reached: address not allowed.*{reason}"):
+            connected(server)
+
+    def test_hosts(self):
+        with pytest.raises(MCPToolCallError, match="the host is not in 'allowedHosts'"):
+            connected(replace(WEB, allowed_hosts=("other.example",)))
+
+    @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
+    def test_an_allowed_host_is_reached(self, http_servers, transport):
+        file = http_servers(transport).file
+        server = McpServer("web", transport, url=file["url"], allowed_hosts=("127.0.0.1",))
+        assert connected(server) == "connected"
+
+    def test_what_was_judged_is_what_is_dialled(self, monkeypatch):
+        """The name is not looked up again; Host and TLS name stay."""
+        seen = []
+
+        async def take(self, request):
+            seen.append(request)
+            return httpx2.Response(204)
+
+        monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", take)
+        answers = iter([["93.184.216.34"], ["127.0.0.1"]])
+        policy = AddressPolicy(True, None, lambda host, port: next(answers))
+
+        async def send():
+            async with httpx2.AsyncClient(transport=_Pinned(policy), trust_env=False) as client:
+                await client.post("https://tools.example/mcp", content=b"{}")
+                with pytest.raises(httpx2.ConnectError, match="loopback"):
+                    await client.post("https://tools.example/mcp")
+
+        asyncio.run(send())
+        (request,) = seen
+        assert (request.url.host, request.headers["host"]) == ("93.184.216.34", "tools.example")
+        assert request.extensions["sni_hostname"] == "tools.example"
+
+
+class TestFailures:
+    def test_the_innermost_cause_is_told(self):
+        """An error of the server before a timeout before anything else."""
+        server_error = MCPError(1, "no such city")
+        group = ExceptionGroup("", [OSError("x"), ExceptionGroup("", [TimeoutError(), server_error])])
+        assert innermost(group) is server_error
+        assert described(group, WEB) == "no such city"
+        assert isinstance(innermost(ExceptionGroup("", [OSError("x"), TimeoutError()])), TimeoutError)
+
+    def test_an_error_without_words_is_named(self):
+        assert described(ConnectionError(), WEB) == "ConnectionError"
+
+    def test_secrets_are_masked(self):
+        assert described(OSError("bad key sesame1"), replace(WEB, secrets=("sesame1",))) == "bad key ***"
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (types.CallToolResult(content=[]), ""),
+        (types.CallToolResult(content=[types.TextContent(type="text", text="a"), types.TextContent(type="text", text="b")]), "ab"),
+        (types.CallToolResult(content=[types.ImageContent(type="image", data="eA==", mime_type="image/png")]),
+         '{"type": "image", "data": "eA==", "mimeType": "image/png"}'),
+        (types.CallToolResult(content=[types.TextContent(type="text", text="x")], structured_content={"ä": 1}), '{"ä": 1}'),
+        (types.CallToolResult(content=[types.TextContent(type="text", text="x")], structured_content={}), "{}"),
+    ],
+    ids=["nothing", "texts", "picture", "structured", "empty"],
+)  # fmt: skip
+def test_a_result_as_text(result, text):
+    assert flattened(result) == text

@@ -1,0 +1,238 @@
+"""Calls of real MCP servers from threads: by each transport, with the loop in this process and in a helper."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import CancelledError
+
+import pytest
+
+from Middleware.workflows.tools import mcp_doors
+from Middleware.workflows.tools.mcp_doors import HelperDoor, ThreadDoor
+from Middleware.workflows.tools.mcp_request import McpRequest, McpServer, MCPToolCallError
+from tests.e2e.conftest import HOUSE
+from tests.workflows.tools.conftest import gone, seen, started, stdio
+
+
+class TestCalls:
+    def test_a_text(self, call, server):
+        """The blocks' text, as it is."""
+        assert call(server, "echo", text="näh\n{1}") == "näh\n{1}"
+
+    def test_structured_content_is_json(self, call, server):
+        """It goes before the blocks."""
+        assert json.loads(call(server, "add", a=1, b=2)) == {"sum": 3}
+
+    def test_fifty_at_once_share_one_session(self, door, server):
+        """None waits for another."""
+        request = McpRequest(server, "ana", "slow", {"seconds": 0.5}, 60)
+        futures = [door.submit(request) for _ in range(50)]
+        assert {future.result(60) for future in futures} == {"waited"}
+
+    def test_an_error_of_the_tool(self, call, server):
+        """It is told, with what of the arguments does not fit the tool's schema."""
+        with pytest.raises(MCPToolCallError, match=r"tool 'add'(?s:.*)arguments/a: found") as caught:
+            call(server, "add", a="x", b=1)
+        assert "arguments/b" not in str(caught.value)
+
+    def test_an_unknown_tool(self, call, server):
+        """Those that there are, are named."""
+        with pytest.raises(MCPToolCallError, match=r"'nope'(?s:.*)The server's tools: add, crash, echo"):
+            call(server, "nope")
+
+    def test_the_list_of_tools(self, call, server):
+        tools = call(server, None)
+        assert tools["echo"] == {
+            "llm_schema": {
+                "type": "function",
+                "name": "echo",
+                "description": "Gives the text back.",
+                "parameters": tools["echo"]["llm_schema"]["parameters"],
+            }
+        }
+        assert tools["pid"]["llm_schema"]["description"] == "Execute pid"
+        assert tools["echo"]["llm_schema"]["parameters"]["required"] == ["text"]
+
+    def test_a_time_limit_covers_all(self, call, server, trace):
+        """The server is told that nobody waits any more; the session goes on."""
+        with pytest.raises(MCPToolCallError, match="'slow': timed out after 2 seconds"):
+            call(server, "slow", timeout_s=2, seconds=100)
+        assert seen(trace, "slow cancelled")
+        assert call(server, "echo", text="still here") == "still here"
+        assert len(started(trace)) == 1
+
+    def test_a_cancelled_call_is_cancelled_at_the_server(self, door, call, server, trace):
+        """The shared session goes on."""
+        future = door.submit(McpRequest(server, "ana", "slow", {"seconds": 100}, 60))
+        assert seen(trace, "slow began")
+        assert future.cancel()
+        assert seen(trace, "slow cancelled")
+        with pytest.raises(CancelledError):
+            future.result()
+        assert call(server, "echo", text="x") == "x"
+        assert len(started(trace)) == 1
+
+
+class TestCrashes:
+    def test_a_stdio_server_is_started_again(self, call, trace):
+        """The call that it crashed in fails with its last words; the next has a new one."""
+        server = stdio(trace)
+        with pytest.raises(MCPToolCallError, match=r"'crash'(?s:.*)about to crash"):
+            call(server, "crash")
+        assert call(server, "echo", text="x") == "x"
+        assert len(started(trace)) == 2
+
+    def test_between_two_calls(self, call, trace):
+        """Nobody notices."""
+        server = stdio(trace)
+        os.kill(int(call(server, "pid")), signal.SIGKILL)
+        assert gone(started(trace))
+        assert call(server, "echo", text="x") == "x"
+
+    @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
+    def test_a_restarted_http_server(self, call, http_servers, transport):
+        """It does not know the session any more: a new one is opened inside the call."""
+        process = http_servers(transport)
+        server = McpServer("tests", transport, url=process.file["url"])
+        assert call(server, "echo", text="1") == "1"
+        process.kill()
+        process.start()
+        assert call(server, "echo", text="2") == "2"
+
+    @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
+    def test_an_http_server_that_is_gone(self, call, http_servers, transport):
+        process = http_servers(transport)
+        server = McpServer("tests", transport, url=process.file["url"])
+        call(server, "echo", text="1")
+        process.kill()
+        with pytest.raises(
+            MCPToolCallError, match=r"MCP server 'tests'(,.* Connection closed| cannot be reached)"
+        ):
+            call(server, "echo", text="2")
+
+    @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
+    def test_in_mid_call(self, call, http_servers, transport):
+        """The call fails; it is not sent a second time."""
+        process = http_servers(transport)
+        with pytest.raises(MCPToolCallError, match="'crash'"):
+            call(McpServer("tests", transport, url=process.file["url"]), "crash")
+
+
+class TestBadServers:
+    @pytest.mark.parametrize(
+        ("server", "told"),
+        [
+            (McpServer("x", "stdio", "/no/such/program"), "there is no program or folder '/no/such/program'"),
+            (McpServer("x", "stdio", sys.executable, ("-c", "import sys; sys.exit('no licence')")), "no licence"),
+            (McpServer("x", "sse", url="http://127.0.0.1:9/sse"), "cannot be reached"),
+            (McpServer("x", "streamable_http", url="http://127.0.0.1:9/mcp"), "cannot be reached"),
+            (McpServer("x", "streamable_http", url="ftp://127.0.0.1/"), "cannot be reached"),
+        ],
+        ids=["program", "dies", "sse", "http", "scheme"],
+    )  # fmt: skip
+    def test_one_that_does_not_start(self, call, server, told):
+        with pytest.raises(MCPToolCallError, match=told):
+            call(server, "echo")
+
+    def test_one_that_never_answers_the_handshake(self, call):
+        """The time limit counts; the process is ended."""
+        silent = McpServer("x", "stdio", sys.executable, ("-c", "import sys; sys.stdin.read()"))
+        with pytest.raises(MCPToolCallError, match="timed out after 1 seconds"):
+            call(silent, "echo", timeout_s=1)
+
+    def test_one_that_talks_before_it_speaks_the_protocol(self, call, trace):
+        """What is no message is passed over."""
+        noisy = stdio(trace)
+        code = f"print('Welcome!', flush=True); import runpy, sys; sys.argv[1:] = ['stdio']; runpy.run_path({noisy.args[0]!r}, run_name='__main__')"
+        server = stdio(trace, args=("-c", code))
+        assert call(server, "echo", text="x") == "x"
+
+
+class TestEnd:
+    @pytest.mark.parametrize("kind", [ThreadDoor, HelperDoor])
+    def test_no_server_outlives_the_door(self, kind, trace):
+        """A call that runs fails; the servers are gone when the end is done."""
+        door = kind()
+        future = door.submit(McpRequest(stdio(trace), "ana", "slow", {"seconds": 100}, 60))
+        assert seen(trace, "slow began")
+        door.close()
+        with pytest.raises((MCPToolCallError, CancelledError)):
+            future.result(60)
+        assert gone(started(trace))
+
+    def test_nor_the_death_of_the_process(self, trace):
+        """Killed hard, nothing of it can run: the helper sees the end of its input."""
+        code = (
+            "from Middleware.workflows.tools.mcp_doors import HelperDoor\n"
+            "from Middleware.workflows.tools.mcp_request import McpRequest\n"
+            "from tests.workflows.tools.conftest import stdio\n"
+            "import os, pathlib, signal, sys\n"
+            "server = stdio(pathlib.Path(sys.argv[1]))\n"
+            "HelperDoor().submit(McpRequest(server, 'ana', 'echo', {'text': 'x'}, 60)).result(60)\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code, str(trace)], cwd=HOUSE, timeout=100, check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert started(trace) and gone(started(trace))
+
+    def test_a_helper_that_dies_fails_its_calls(self, trace):
+        """The next call has a new one."""
+        door = HelperDoor()
+        future = door.submit(McpRequest(stdio(trace), "ana", "slow", {"seconds": 100}, 60))
+        assert seen(trace, "slow began")
+        door._process.kill()
+        with pytest.raises(MCPToolCallError, match="helper process has ended"):
+            future.result(60)
+        door.close()
+        assert not door.is_open and gone(started(trace))
+
+
+class TestTheDoorOfTheProcess:
+    def test_is_opened_once_and_again_after_its_end(self):
+        first = mcp_doors.door()
+        assert mcp_doors.door() is first
+        mcp_doors.end_sessions()
+        mcp_doors.end_sessions()
+        second = mcp_doors.door()
+        mcp_doors.end_sessions()
+        assert second is not first and isinstance(second, ThreadDoor)
+
+    def test_under_gevent_it_is_a_helper(self, trace):
+        """Fifty greenlets call at once, a crash is survived, and the loop of gevent goes on meanwhile."""
+        code = (
+            "from gevent import monkey; monkey.patch_all()\n"
+            "import gevent, pathlib, sys, time\n"
+            "from Middleware.workflows.tools import mcp_doors\n"
+            "from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError\n"
+            "from tests.workflows.tools.conftest import stdio\n"
+            "server = stdio(pathlib.Path(sys.argv[1]))\n"
+            "def call(tool, **arguments):\n"
+            "    return mcp_doors.door().submit(McpRequest(server, 'ana', tool, arguments, 60)).result(60)\n"
+            "beats = []\n"
+            "beat = gevent.spawn(lambda: [beats.append(gevent.sleep(0.01)) for _ in range(9999)])\n"
+            "jobs = [gevent.spawn(call, 'slow', seconds=0.5) for _ in range(50)]\n"
+            "gevent.joinall(jobs)\n"
+            "print(type(mcp_doors.door()).__name__, {job.value for job in jobs}, len(beats) > 5)\n"
+            "try: call('crash')\n"
+            "except MCPToolCallError as error: print('about to crash' in str(error))\n"
+            "print(call('echo', text='again'))\n"
+            "mcp_doors.end_sessions()\n"
+        )
+        words = [sys.executable, "-c", code, str(trace)]
+        done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=100, check=False)
+        assert done.stdout.splitlines() == ["HelperDoor {'waited'} True", "True", "again"], done.stderr
+        assert gone(started(trace))
+
+    def test_without_the_sdk(self, monkeypatch):
+        """The message names the extra."""
+        monkeypatch.setitem(sys.modules, "mcp", None)
+        monkeypatch.delitem(sys.modules, "Middleware.workflows.tools.mcp_sessions", raising=False)
+        monkeypatch.delitem(sys.modules, "Middleware.workflows.tools.mcp_connection", raising=False)
+        with pytest.raises(
+            MCPToolCallError, match=r'needs? the package .mcp.(?s:.*)pip install -e "\.\[mcp\]"'
+        ):
+            ThreadDoor()
