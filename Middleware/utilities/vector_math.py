@@ -78,7 +78,8 @@ def stacked(one: Any, other: Any) -> Any:
 def candidates(query: Sequence[float], matrix: Any, ids: Any, limit: int) -> list[tuple[int, float]]:
     """Ids (with about their similarity) among which the `limit` nearest surely are.
 
-    More than `limit` of them when several are about equally near; of many equal ones the lower ids.
+    More than `limit` of them when several are about equally near; of a crowd of nearly equal ones those
+    with the lowest ids.
     """
     direction = np.asarray(query, dtype=np.float64)
     length = float(np.linalg.norm(direction)) or 1.0

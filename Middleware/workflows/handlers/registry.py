@@ -25,11 +25,6 @@ OLD_NAMES = frozenset(["Conversational"])
 
 _PLANNED = frozenset(
     [
-        *("ConversationMemory", "FullChatSummary", "RecentMemory", "RecentMemorySummarizerTool"),
-        *("ChatSummaryMemoryGatheringTool", "GetCurrentSummaryFromFile", "chatSummarySummarizer"),
-        *("GetCurrentMemoryFromFile", "GetCurrentStateDocument", "WriteCurrentSummaryToFileAndReturnIt"),
-        *("QualityMemory", "VectorMemorySearch", "SlowButQualityRAG", "ContextCompactor"),
-        *("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool"),
         *("OfflineWikiApiFullArticle", "OfflineWikiApiBestFullArticle", "OfflineWikiApiTopNFullArticles"),
         *("OfflineWikiApiPartialArticle", "OfflineResearcherApiQuickSearch"),
         *("OfflineResearcherApiDeepResearch", "WebFetch", "CurlCommand", "MCPToolCall"),

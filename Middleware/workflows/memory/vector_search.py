@@ -191,11 +191,7 @@ def bm25_weights(value: Any) -> tuple[float, ...] | None:
     """Five numbers, or None (with a warning unless there is no value)."""
     if value is None:
         return None
-    if (
-        isinstance(value, list)
-        and len(value) == _COLUMNS
-        and all(type(each) in (int, float) for each in value)
-    ):
+    if isinstance(value, list) and len(value) == _COLUMNS and all(map(_is_number, value)):
         return tuple(map(float, value))
     logger.warning(
         "bm25Weights: found %r, allowed: a list of five numbers; all columns count the same", value

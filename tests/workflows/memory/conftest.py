@@ -14,6 +14,9 @@ from Middleware.services.chunk_list import ChunkList, Entries
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import message_hash
 from tests.workflows.conftest import House, ScriptedModel
+from tests.workflows.handlers.conftest import bench, user_with
+
+__all__ = ["bench", "user_with"]
 
 SPEAKERS = ("user", "assistant")
 
