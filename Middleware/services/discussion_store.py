@@ -184,6 +184,15 @@ class DiscussionStore:
             self._write(name, changed.encode("utf-8"))
             return changed
 
+    def plain_bytes(self, name: str) -> bytes:
+        """What is in a file, decrypted. Raises FileNotFoundError, Forbidden."""
+        return self._decode(self.path(name).read_bytes())
+
+    def put_plain(self, name: str, data: bytes) -> None:
+        """Write a whole file, encrypted if need be."""
+        with self.lock():
+            self._write(name, data)
+
     def _load(self, path: Path) -> tuple[bool, Any]:
         """(True, value), (False, None) when there is no file, (False, error) when it is damaged."""
         raw = _bytes(path)

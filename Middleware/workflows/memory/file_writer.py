@@ -6,7 +6,6 @@ made after. Source: spec memory.md 7.3, 7.4, 18.1.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,10 +24,9 @@ from Middleware.workflows.memory.chunking import (
     without_system,
 )
 from Middleware.workflows.memory.condensation import condense, save_tracker
+from Middleware.workflows.memory.progress import Told, log_progress
 from Middleware.workflows.memory.settings import SettingsFile, lock_timeout_s
 from Middleware.workflows.models.execution_context import ExecutionContext
-
-logger = logging.getLogger(__name__)
 
 LEASE = "memory"
 _RECENT = 3
@@ -43,7 +41,9 @@ class Plan:
     rebuilding: bool
 
 
-def write_file_memories(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+def write_file_memories(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
+) -> None:
     """Remember what is new, if it is enough, and condense.
 
     Raises ConfigError, BackendError, RequestCancelled; what was stored by then stays stored.
@@ -59,7 +59,7 @@ def write_file_memories(context: ExecutionContext, store: DiscussionStore, setti
             )
             return
         plan = planned(store, settings, messages, rebuilding=rebuilding)
-        if plan is not None and _write(context, store, settings, plan):
+        if plan is not None and _write(context, store, settings, plan, told):
             condense(context, store, settings)
 
 
@@ -84,7 +84,9 @@ def planned(
     return Plan(chunked(new, size), newest_hash(entries), rebuilding)
 
 
-def _write(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, plan: Plan) -> bool:
+def _write(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, plan: Plan, told: Told
+) -> bool:
     """Store one memory a chunk; false: nothing new may be condensed."""
     memories, after = ChunkList(store, MEMORIES), plan.after
     for number, chunk in enumerate(plan.chunks, 1):
@@ -102,7 +104,7 @@ def _write(context: ExecutionContext, store: DiscussionStore, settings: Settings
             )
             return False
         after = chunk_hash(chunk)
-        logger.info("memory %d of %d", number, len(plan.chunks))
+        told(number, len(plan.chunks))
     if plan.rebuilding and settings.flag("condenseMemories") and after is not None:
         save_tracker(store, after)
     return True

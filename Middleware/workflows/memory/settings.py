@@ -12,6 +12,9 @@ from typing import Any
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
+from Middleware.config import paths
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_settings
 from Middleware.utilities.text_utils import estimation_factor
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -24,7 +27,7 @@ DEFAULT_LOCK_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings object and where it stands; every value is read through it. Raises ConfigError (file,
+    """A settings object and its file (`name`); every value is read through it. Raises ConfigError (file,
     key).
     """
 
@@ -102,7 +105,13 @@ def named_settings(context: ExecutionContext, name: str, setting: str) -> Settin
         raise ConfigError(
             "no settings file is named", file=f"Users/{context.user.name}.json", pointer=f"/{setting}"
         )
-    return SettingsFile(name, load_settings(context.snapshot, context.user, name))
+    return settings_file(context.snapshot, context.user, name)
+
+
+def settings_file(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> SettingsFile:
+    """The settings object `name` of a user. Raises ConfigMissing, ConfigError."""
+    file = paths.workflow_file(paths.workflow_folder(user), name)
+    return SettingsFile(file, load_settings(snapshot, user, name))
 
 
 def lock_timeout_s(settings: SettingsFile) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from Middleware.common.errors import ConfigMissing
+from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
 
@@ -19,13 +19,11 @@ def tool_value(context: ExecutionContext, setting: str, workflow: str, otherwise
     log)
     when it names none, or one that does not exist. Raises what a node of the workflow raises.
     """
-    if not workflow:
-        logger.error(
-            "Users/%s.json#/%s: a workflow is needed here by a memory node", context.user.name, setting
-        )
-        return otherwise
-    try:
-        return context.run_workflow(workflow, internal=True)
-    except ConfigMissing as error:
-        logger.error("Users/%s.json#/%s: %s", context.user.name, setting, error)
-        return otherwise
+    fault: object = "a memory node needs a workflow here"
+    if workflow:
+        try:
+            return context.run_workflow(workflow, internal=True)
+        except ConfigMissing as error:
+            fault = error
+    logger.error("%s", ConfigError(str(fault), file=f"Users/{context.user.name}.json", pointer=f"/{setting}"))
+    return otherwise

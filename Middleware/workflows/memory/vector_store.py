@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS memory_failures (chunk_hash TEXT PRIMARY KEY, attempt
 CREATE INDEX IF NOT EXISTS ours_log_newest ON vector_memory_hash_log (discussion_id, timestamp DESC);
 CREATE INDEX IF NOT EXISTS ours_memories_date ON memories (date_added);
 """
+_LACKING = "LEFT JOIN memory_embeddings e ON e.memory_id = m.id AND e.model = ? WHERE e.memory_id IS NULL"
 _OUR_TABLES = {
     "memories",
     "memories_fts",
@@ -207,10 +208,11 @@ class VectorDatabase:
         """Up to `limit` memories (id, text) that have no vector of this model, oldest first."""
         left_out = set(leave_out)
         with closing(connect_read_only(self.path)) as connection:
+            has_vectors = has_table(connection, "memory_embeddings")
+            lacking, values = (_LACKING, (model,)) if has_vectors else ("", ())
             rows = connection.execute(
-                "SELECT m.id, m.memory_text FROM memories m LEFT JOIN memory_embeddings e"
-                " ON e.memory_id = m.id AND e.model = ? WHERE e.memory_id IS NULL ORDER BY m.id LIMIT ?",
-                (model, limit + len(left_out)),
+                f"SELECT m.id, m.memory_text FROM memories m {lacking} ORDER BY m.id LIMIT ?",
+                (*values, limit + len(left_out)),
             ).fetchall()
         return [(each, text) for each, text in rows if each not in left_out][:limit]
 

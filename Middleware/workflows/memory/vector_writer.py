@@ -28,6 +28,7 @@ from Middleware.workflows.memory.chunking import (
 )
 from Middleware.workflows.memory.embedding import embed_new
 from Middleware.workflows.memory.extraction import Extracted, extract
+from Middleware.workflows.memory.progress import Told, log_progress
 from Middleware.workflows.memory.settings import SettingsFile, lock_timeout_s
 from Middleware.workflows.memory.vector_store import MAX_RETRIES, ChunkRecord, Log, VectorDatabase
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -58,7 +59,9 @@ class Plan:
     after: str | None
 
 
-def write_vector_memories(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+def write_vector_memories(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
+) -> None:
     """Remember what is new, if it is enough, and what gave no memory before.
 
     Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled; what was stored by then stays stored.
@@ -73,7 +76,7 @@ def write_vector_memories(context: ExecutionContext, store: DiscussionStore, set
             return
         plan = planned(context, store, settings)
         if plan is not None:
-            _Writer(context, store, settings).write(plan)
+            _Writer(context, store, settings).write(plan, told)
 
 
 def planned(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> Plan | None:
@@ -131,7 +134,7 @@ class _Writer:
         self._context, self._store, self._settings = context, store, settings
         self._database = VectorDatabase(store)
 
-    def write(self, plan: Plan) -> None:
+    def write(self, plan: Plan, told: Told) -> None:
         after = plan.after
         for number, job in enumerate(plan.jobs, 1):
             if self._context.is_cancelled():
@@ -148,7 +151,7 @@ class _Writer:
                 )
                 return
             after = after if job.retried else job.record.hash
-            logger.info("memory %d of %d", number, len(plan.jobs))
+            told(number, len(plan.jobs))
 
     def _extracted(self, job: Job) -> Extracted:
         text = chunk_text(job.messages)

@@ -25,7 +25,7 @@ class TestNumbers:
 
     @pytest.mark.parametrize("value", ["seven", True, [7], {}, 7.5, -1, float("inf"), "nan"], ids=repr)
     def test_anything_else_names_file_and_key(self, value):
-        with pytest.raises(ConfigError, match=r"Memory#/n: found .*, allowed: a (whole )?number >= 0"):
+        with pytest.raises(ConfigError, match=r"Memory: n: found .*, allowed: a (whole )?number >= 0"):
             settings(n=value).whole("n", 3)
 
     def test_sizes_are_scaled_and_cut(self):
@@ -41,7 +41,7 @@ class TestOthers:
     """Texts, flags, overrides."""
 
     def test_a_text_that_is_none_names_file_and_key(self):
-        with pytest.raises(ConfigError, match=r"Memory#/t: found 5, allowed: a text"):
+        with pytest.raises(ConfigError, match=r"Memory: t: found 5, allowed: a text"):
             settings(t=5).text("t")
 
     @pytest.mark.parametrize(("value", "on"), [(True, True), ("true", True), ("False", False), (0, False)])

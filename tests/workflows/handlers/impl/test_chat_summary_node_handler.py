@@ -107,7 +107,7 @@ class TestFullChatSummary:
     def test_without_a_workflow_what_is_stored_is_given(self, bench, memories, summary, caplog):
         memories("a", "b", "c")
         assert bench("FullChatSummary") == "No summary found"
-        assert "Users/ana.json#/chatSummaryToolWorkflow" in caplog.text
+        assert "Users/ana.json: chatSummaryToolWorkflow" in caplog.text
 
     def test_a_dry_run_tells_what_would_be_made(self, bench):
         assert bench.notes("FullChatSummary") == []

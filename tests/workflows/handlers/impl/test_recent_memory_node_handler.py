@@ -44,7 +44,7 @@ class TestToolWorkflows:
     ):
         bench.discussion_id = "d"
         assert bench(node) == literal
-        assert f"Users/ana.json#/{key}" in caplog.text
+        assert f"Users/ana.json: {key}: a memory node needs a workflow here" in caplog.text
 
     def test_a_workflow_that_does_not_exist_is_an_error_in_the_log(self, bench, user_with, caplog):
         def missing(_):
