@@ -180,6 +180,9 @@ EXAMPLES = {
     "chain-of-thought": ("2 + 2?", PLAIN, (4, 4)),
     "json-extraction": ("Boat", "**Boat**\n\n- when: Friday\n- where: the mill\n- who: Ana, Tom", (1, 1)),
     "recursion": ("A poem", PLAIN, (4, 4)),
+    "memory-assistant": ("[DiscussionId]m1[/DiscussionId] Hello", PLAIN, (2, 2)),
+    "memory-game": ("[DiscussionId]m2[/DiscussionId] Hello", PLAIN, (1, 1)),
+    "long-chat": ("[DiscussionId]m3[/DiscussionId] Hello", PLAIN, (1, 1)),
 }
 
 
