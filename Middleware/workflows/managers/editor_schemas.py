@@ -94,7 +94,7 @@ def _node(name: str) -> dict[str, Any]:
     """Common fields and both parts; `type` is that type (for the default type it may be left out)."""
     handler = NODES[name]
     fields = _fields(name)
-    demands = (_without_fields(part) for part in (handler.SCHEMA, handler.ADVICE))
+    demands = [d for d in map(_without_fields, (handler.SCHEMA, handler.ADVICE)) if d]
     return {
         "$schema": DIALECT,
         "title": name,
@@ -104,7 +104,7 @@ def _node(name: str) -> dict[str, Any]:
         "required": [] if name == DEFAULT_TYPE else ["type"],
         "patternProperties": REMARKS,
         "additionalProperties": False,
-        "allOf": [_sorted_alike(demand, fields) for demand in demands if demand],
+        **({"allOf": [_sorted_alike(demand, fields) for demand in demands]} if demands else {}),
     }
 
 

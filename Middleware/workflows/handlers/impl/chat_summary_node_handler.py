@@ -5,6 +5,7 @@ Source: spec memory.md 9.6 to 9.8, 18.2 (3, 7).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
@@ -45,6 +46,9 @@ class SummaryFromFileNode(WorkflowNodeHandler):
 class MemoryGatheringNode(WorkflowNodeHandler):
     """Gives the memories that the summary lacks; without a discussion, pieces of the newest messages."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "maxTurnsToPull": "Without a discussion: how many of the newest messages are taken instead.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"maxTurnsToPull": NUMBERLIKE}, "required": ["maxTurnsToPull"]}
     ADVICE: ClassVar[Schema] = {"properties": {"maxTurnsToPull": INTEGER}}
 
@@ -62,6 +66,9 @@ class FullChatSummaryNode(WorkflowNodeHandler):
     it.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "isManualConfig": "Only give what is stored.",
+    }
     ADVICE: ClassVar[Schema] = {"properties": {"isManualConfig": FLAG}}
 
     def handle(self, context: ExecutionContext) -> NodeResult:
@@ -90,6 +97,9 @@ def _whole(reader: MemoryReader) -> str:
 class WriteSummaryNode(WorkflowNodeHandler):
     """Stores `input` as the summary of all memories there are, and gives it."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "input": "The new summary. Takes variables.",
+    }
     SCHEMA: ClassVar[Schema] = {"properties": {"input": TEXT}, "required": ["input"]}
 
     def handle(self, context: ExecutionContext) -> str:
@@ -117,6 +127,11 @@ class SummarizerNode(WorkflowNodeHandler):
     summary.
     """
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "endpointName": "The model that writes the summary.",
+        "loopIfMemoriesExceed": "While more memories than this are new, so many are folded in with one call.",
+        "minMemoriesPerSummary": "What then remains is folded in only if it is at least so many.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "endpointName": {"type": "string", "minLength": 1},

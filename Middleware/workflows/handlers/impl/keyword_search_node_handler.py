@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
@@ -36,6 +37,11 @@ _NEWEST_LEFT_OUT = 3
 class KeywordSearchNode(WorkflowNodeHandler):
     """Gives the pieces of the conversation, or the memories, that hold words of `keywords`."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "keywords": "The words. Takes variables.",
+        "searchTarget": "Where to search.",
+        "lookbackStartTurn": "Search only so many of the newest messages; 0: all but the last.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"keywords": TEXT, "lookbackStartTurn": NUMBERLIKE},
         "required": ["keywords"],

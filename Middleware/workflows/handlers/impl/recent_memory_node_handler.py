@@ -5,6 +5,7 @@ them. Source: spec memory.md 9.1, 9.5.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
@@ -59,6 +60,9 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 class MemoryFromFileNode(WorkflowNodeHandler):
     """Gives all file memories, `customDelimiter` between them."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "customDelimiter": "What stands between two memories. Default `--ChunkBreak--`.",
+    }
     ADVICE: ClassVar[Schema] = {"properties": {"customDelimiter": TEXT}}
 
     def handle(self, context: ExecutionContext) -> str:
@@ -72,6 +76,12 @@ class MemoryFromFileNode(WorkflowNodeHandler):
 class RecentMemorySummarizerNode(WorkflowNodeHandler):
     """Gives the newest file memories; without a discussion, pieces of the newest messages."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "maxSummaryChunksFromFile": "How many memories; -1: all, 0: three.",
+        "maxTurnsToPull": "Without a discussion: how many messages are selected.",
+        "lookbackStart": "Without a discussion: so many of the newest messages are left out first.",
+        "customDelimiter": "What stands between two memories. Default `--ChunkBreak--`.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "maxTurnsToPull": NUMBERLIKE,

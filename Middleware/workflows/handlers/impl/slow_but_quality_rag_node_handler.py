@@ -4,6 +4,7 @@ memory.md 11.2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
@@ -27,8 +28,14 @@ from Middleware.workflows.models.node_result import CleanText
 class SlowButQualityRagNode(WorkflowNodeHandler):
     """Splits `ragTarget` at `--ChunkBreak--` and gives what the model makes of the pieces, side by side."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "ragTarget": "The text; it is split at `--ChunkBreak--`. Takes variables.",
+        "ragType": "Must be there; its value is not used.",
+        "fileMemoryWorkflowName": "A workflow that makes each memory instead of the endpoint.",
+    }
+    FITTING = ("endpointName", "preset", "systemPrompt", "prompt", "maxResponseSizeInTokens")
     SCHEMA: ClassVar[Schema] = {
-        "properties": {"ragTarget": TEXT, "fileMemoryWorkflowName": TEXT},
+        "properties": {"ragTarget": TEXT, "ragType": {}, "fileMemoryWorkflowName": TEXT},
         "required": ["ragTarget", "ragType"],
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from Middleware.utilities.search_utils import MOST_ROWS
@@ -26,6 +26,17 @@ NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 class VectorMemorySearchNode(WorkflowNodeHandler):
     """Gives the texts of the memories that fit `input` best; never fails for what the search runs into."""
 
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "input": "What to search for, pieces separated by `;`. Takes variables.",
+        "limit": "How many memories, at most 1000.",
+        "searchMode": "By words, by meaning, or both.",
+        "embeddingEndpointName": "The endpoint that makes vectors; needed for `semantic` and `hybrid`.",
+        "semanticQuery": "The text whose meaning is searched for; default: `input`. Takes variables.",
+        "bm25Weights": "How much a hit counts in title, summary, entities, key phrases, text.",
+        "useRecencyScoring": "New memories count more.",
+        "includeDates": "Put the date before each memory.",
+        "useEntityExpansion": "Also give memories about the entities that the first ones name.",
+    }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
             "input": TEXT,
