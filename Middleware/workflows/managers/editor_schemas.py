@@ -20,7 +20,10 @@ NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-FILE_KINDS = ("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver")
+FILE_KINDS = (
+    *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
+    *("memorysettings", "compactorsettings"),
+)
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}
 """Fields that nothing reads and nobody minds."""
 

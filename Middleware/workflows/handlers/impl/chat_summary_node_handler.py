@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
 from Middleware.services.chunk_list import Entries
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     FLAG,
@@ -70,6 +71,10 @@ class FullChatSummaryNode(WorkflowNodeHandler):
         "isManualConfig": "Only give what is stored.",
     }
     ADVICE: ClassVar[Schema] = {"properties": {"isManualConfig": FLAG}}
+
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        by_hand = bool(config.get("isManualConfig"))
+        return () if by_hand else ("discussionIdMemoryFileWorkflowSettings", "chatSummaryToolWorkflow")
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.compactor import compact, shown
@@ -17,6 +18,9 @@ _SETTING = "contextCompactorSettingsFile"
 @NODES.register("ContextCompactor")
 class ContextCompactorNode(WorkflowNodeHandler):
     """Brings the summaries up to date when the windows have moved, and gives both in tags."""
+
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        return (_SETTING,)
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:

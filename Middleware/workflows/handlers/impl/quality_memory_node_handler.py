@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.tool_workflows import tool_value
@@ -15,6 +16,9 @@ NO_DISCUSSION = "No discussionId on this request; memories were not generated."
 @NODES.register("QualityMemory")
 class QualityMemoryNode(WorkflowNodeHandler):
     """Makes the memories that are due, of the kind that the settings file says; gives nothing."""
+
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        return ("discussionIdMemoryFileWorkflowSettings",)
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is not None:

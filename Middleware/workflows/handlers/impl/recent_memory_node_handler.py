@@ -36,6 +36,9 @@ from Middleware.workflows.models.node_result import NodeResult
 class RecentMemoryNode(WorkflowNodeHandler):
     """Makes the file memories that are due, then gives what `recentMemoryToolWorkflow` says."""
 
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        return ("discussionIdMemoryFileWorkflowSettings", "recentMemoryToolWorkflow")
+
     def handle(self, context: ExecutionContext) -> NodeResult:
         remember(context, files_only=True)
         workflow = context.user.recent_memory_tool_workflow
@@ -48,6 +51,9 @@ class RecentMemoryNode(WorkflowNodeHandler):
 @NODES.register("ConversationMemory")
 class ConversationMemoryNode(WorkflowNodeHandler):
     """Gives what `conversationMemoryToolWorkflow` says."""
+
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        return ("conversationMemoryToolWorkflow",)
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is None:
