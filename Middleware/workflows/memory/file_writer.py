@@ -25,10 +25,9 @@ from Middleware.workflows.memory.chunking import (
 )
 from Middleware.workflows.memory.condensation import condense, save_tracker
 from Middleware.workflows.memory.progress import Told, log_progress
-from Middleware.workflows.memory.settings import SettingsFile, lock_timeout_s
+from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s
 from Middleware.workflows.models.execution_context import ExecutionContext
 
-LEASE = "memory"
 _RECENT = 3
 
 
@@ -52,7 +51,7 @@ def write_file_memories(
     messages = without_system(context.messages)
     if planned(store, settings, messages, rebuilding=rebuilding) is None:
         return
-    with store.lease(LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
+    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
             context.warn(
                 "another request makes memories of this discussion; this one leaves it to a later turn"

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 FILE_SETTING = "discussionIdMemoryFileWorkflowSettings"
 DEFAULT_LOCK_TIMEOUT_S = 600.0
+MEMORY_LEASE = "memory"
+"""Whoever makes memories of a discussion holds it, of whichever kind they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,11 @@ from Middleware.workflows.memory.chunking import (
 from Middleware.workflows.memory.embedding import embed_new
 from Middleware.workflows.memory.extraction import Extracted, extract
 from Middleware.workflows.memory.progress import Told, log_progress
-from Middleware.workflows.memory.settings import SettingsFile, lock_timeout_s
+from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s
 from Middleware.workflows.memory.vector_store import MAX_RETRIES, ChunkRecord, Log, VectorDatabase
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 logger = logging.getLogger(__name__)
-
-LEASE = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def write_vector_memories(
     """
     if planned(context, store, settings) is None:
         return
-    with store.lease(LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
+    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
             context.warn(
                 "another request makes memories of this discussion; this one leaves it to a later turn"

@@ -23,7 +23,7 @@ from Middleware.workflows.handlers.impl.recent_memory_node_handler import needed
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.calls import cleaned
 from Middleware.workflows.memory.prompts import NO_SUMMARY, SUMMARY_SEPARATOR, inserted
-from Middleware.workflows.memory.reader import MemoryReader, recent_pieces, texts_of
+from Middleware.workflows.memory.reader import NONE_TO_GRAB, MemoryReader, recent_pieces, texts_of
 from Middleware.workflows.memory.tool_workflows import tool_value
 from Middleware.workflows.memory.writer import remember
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -32,7 +32,6 @@ from Middleware.workflows.models.node_result import CleanText, NodeResult, resul
 SUMMARY_MARK = "[CHAT_SUMMARY]"
 MEMORIES_MARK = "[LATEST_MEMORIES]"
 NO_SUMMARY_FOUND = "No summary found"
-_NONE_TO_GRAB = "There are no memories to grab yet"
 
 
 @NODES.register("GetCurrentSummaryFromFile")
@@ -58,7 +57,7 @@ class MemoryGatheringNode(WorkflowNodeHandler):
         if context.store is not None:
             return SUMMARY_SEPARATOR.join(texts_of(MemoryReader(context.store).not_summarised()))
         pieces = recent_pieces(context.messages, turns, 0)
-        return _NONE_TO_GRAB if pieces is None else SUMMARY_SEPARATOR.join(pieces)
+        return NONE_TO_GRAB if pieces is None else SUMMARY_SEPARATOR.join(pieces)
 
 
 @NODES.register("FullChatSummary")
