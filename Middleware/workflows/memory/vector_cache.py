@@ -7,6 +7,7 @@ memory.md 18.4.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -21,6 +22,8 @@ from typing import Any
 from Middleware.utilities import vector_math
 from Middleware.utilities.blocking_calls import beside_the_loop
 from Middleware.workflows.memory.vector_store import GROUP, connect_read_only, has_table
+
+logger = logging.getLogger(__name__)
 
 BLOCK_ROWS = 16_384
 LIMIT_BYTES = 512 * 1024 * 1024
@@ -41,7 +44,10 @@ class Key:
 
 @dataclass
 class Matrix:
-    """The vectors of one key, as of `version` of the database; `blocks`: (ids, matrix) pairs."""
+    """The vectors of one key, as of `version` of the database; `blocks`: (ids, matrix) pairs.
+
+    `foreign`: vectors of the model that have another length; `told`: of them.
+    """
 
     connection: sqlite3.Connection
     version: int = -1
@@ -49,6 +55,8 @@ class Matrix:
     newest: int = 0
     blocks: list[tuple[Any, Any]] = field(default_factory=list)
     too_big: bool = False
+    foreign: int = 0
+    told: bool = False
     guard: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -74,6 +82,7 @@ class VectorCache:
         key = Key(str(path), os.stat(path).st_ino, model, len(query))
         with self._held(key, path) as entry:
             found = beside_the_loop(lambda: self._search(entry, key, query, limit))
+            _tell_of_foreign(entry, key)
         self._make_room(key)
         return found
 
@@ -166,8 +175,22 @@ class VectorCache:
         else:
             for ids, matrix, _ in _blocks(connection, key, entry.newest):
                 _add(entry.blocks, ids, matrix)
+            entry.foreign = rows - sum(len(ids) for ids, _ in entry.blocks)
         newest = connection.execute("SELECT max(rowid) FROM memory_embeddings").fetchone()[0] or 0
         entry.newest, entry.count, entry.version = newest, count, version
+
+
+def _tell_of_foreign(entry: Matrix, key: Key) -> None:
+    """Once: another model has taken the name of the one that made the older vectors, or it was changed."""
+    if entry.foreign and not entry.told:
+        entry.told = True
+        logger.warning(
+            "%s: %d vectors of model '%s' do not have length %d and are left out: the model has changed",
+            key.path,
+            entry.foreign,
+            key.model,
+            key.dim,
+        )
 
 
 def _add(blocks: list[tuple[Any, Any]], ids: Any, matrix: Any) -> None:

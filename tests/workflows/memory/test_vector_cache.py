@@ -82,6 +82,13 @@ class TestKinds:
         assert ids(cache, database, model="other") == [3]
         assert ids(cache, database, [1.0, 0.0, 0.0]) == [2]
 
+    def test_a_model_that_changed_under_its_name_is_told_once(self, cache, make, caplog):
+        database = make(v1=[0.5, 0.5], v2=[1.0, 0.0, 0.0])
+        ids(cache, database)
+        database.save_vectors("m", {3: [1.0, 0.0]})
+        ids(cache, database)
+        assert caplog.text.count("1 vectors of model 'm' do not have length 2 and are left out") == 1
+
     def test_a_damaged_vector_is_left_out(self, cache, make):
         database = make(v1=[0.5, 0.5], v2=[1.0, 0.0])
         with closing(sqlite3.connect(database.path)) as connection, connection:
