@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,23 @@ class Discussion:
 
     def put_memories(self, *pairs: tuple[str, str], name: str = "memories.json") -> Path:
         return self.put(name, [{"text_block": text, "hash": covered} for text, covered in pairs])
+
+    @contextmanager
+    def leased(self, name: str = "memory") -> Iterator[None]:
+        """Another thread does long work in the discussion."""
+        held, done = threading.Event(), threading.Event()
+
+        def holder() -> None:
+            with self.store.lease(name, None):
+                held.set()
+                done.wait(60)
+
+        thread = threading.Thread(target=holder)
+        thread.start()
+        held.wait(60)
+        yield
+        done.set()
+        thread.join()
 
     def prompts(self) -> list[str]:
         """The user's text of each call, in order."""

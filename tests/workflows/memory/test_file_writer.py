@@ -215,30 +215,15 @@ class TestSafety:
 
     def test_while_another_one_writes_this_round_is_skipped(self, discussion, model, caplog):
         discussion.settings(**ONE_EACH, condensationLockTimeoutSeconds=0.01)
-        ran = []
-
-        def nested(_: object) -> str:
-            ran.append(discussion.texts)
-            return "m"
-
-        model.replies = [nested]
-        import threading
-
-        held, done = threading.Event(), threading.Event()
-
-        def holder() -> None:
-            with discussion.store.lease("memory", None):
-                held.set()
-                done.wait(60)
-
-        thread = threading.Thread(target=holder)
-        thread.start()
-        held.wait(60)
-        discussion.turn(talk(3))
-        done.set()
-        thread.join()
-        assert ran == []
+        with discussion.leased():
+            discussion.turn(talk(3))
+        assert model.calls == []
         assert "leaves it to a later turn" in caplog.text
+
+    def test_without_an_endpoint_the_settings_file_is_named(self, discussion, house, caplog):
+        house.write("Workflows/ana/Memory", ONE_EACH)
+        discussion.turn(talk(3))
+        assert 'Workflows/ana/Memory.json: an "endpointName" is needed for this call' in caplog.text
 
     def test_a_rebuild_logs_how_far_it_is(self, discussion, caplog):
         caplog.set_level(logging.INFO)

@@ -196,6 +196,14 @@ class TestFailures:
         assert "is dropped" in caplog.text
 
 
+def test_while_another_one_writes_this_round_is_skipped(on, model, caplog):
+    on.settings(**ON, condensationLockTimeoutSeconds=0.01)
+    with on.leased():
+        on.turn(talk(3))
+    assert model.calls == []
+    assert "leaves it to a later turn" in caplog.text
+
+
 class TestBeside:
     """Vectors and the state document come after, and cost no memory."""
 
