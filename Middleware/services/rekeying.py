@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Middleware.utilities import encryption_utils
-from Middleware.utilities.file_utils import atomic_write, locked
+from Middleware.utilities.file_locks import locked
+from Middleware.utilities.file_utils import atomic_write
 
 _KINDS = (".json", ".md", ".json.bak", ".md.bak")
 
