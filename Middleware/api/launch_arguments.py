@@ -30,6 +30,7 @@ COMMANDS = {
     "dry_run": "dry_run",
     "explain": "dry_run",
     "doctor": "doctor",
+    "memory": "memory",
 }
 """Argument -> module of `api/commands` that serves it."""
 
@@ -242,3 +243,5 @@ def _add_commands(group: argparse._ArgumentGroup) -> None:
     add("--messages", metavar="FILE", help="conversation for --dry-run and --explain")
     add("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
     add("--doctor", action="store_true", help="call each endpoint once")
+    add("--memory", nargs="+", metavar="ACTION", help="list, show, rebuild, backfill, rekey, export, import")
+    add("--preview", action="store_true", help="what --memory would do, without doing it")

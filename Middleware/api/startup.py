@@ -16,6 +16,7 @@ from contextlib import suppress
 from Middleware.api.api_server import ApiServer
 from Middleware.api.launch_arguments import Launch, check_config_folder
 from Middleware.api.logging_setup import configure_logging
+from Middleware.api.memory_notes import tell_of_memories
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -133,6 +134,7 @@ def warm_up() -> None:
         importlib.import_module("Middleware.workflows.managers.categorization")
         for user in _readable_users():
             _tell_of_scripts(default_snapshot(), user)
+            tell_of_memories(user, discussions_root(user))
         check_reachable()
     except Exception:
         logger.exception("the check of the configuration failed")

@@ -20,7 +20,7 @@ from Middleware.common.errors import Forbidden
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.paths import is_flat_name
 from Middleware.utilities import encryption_utils
-from Middleware.utilities.file_locks import locked
+from Middleware.utilities.file_locks import locked, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -107,6 +107,18 @@ class DiscussionStore:
         with locked(self.make_folder() / ".lock"):
             yield
 
+    @contextmanager
+    def lease(
+        self, name: str, timeout_s: float | None, given_up: Callable[[], bool] = lambda: False
+    ) -> Iterator[bool]:
+        """Hold the right to do the long work `name`, over threads and processes; readers and changes go on.
+
+        False: another one has it and did not give it back in time (None: wait for ever) or `given_up()` says
+        stop. Makes the folder.
+        """
+        with locked_in_time(self.make_folder() / f".{name}.lease", timeout_s, given_up) as held:
+            yield held
+
     def make_folder(self) -> Path:
         """The folder, made if need be (0700 below a key's folder); the old place if the right one cannot be
         made.
@@ -171,6 +183,15 @@ class DiscussionStore:
                 return text
             self._write(name, changed.encode("utf-8"))
             return changed
+
+    def plain_bytes(self, name: str) -> bytes:
+        """What is in a file, decrypted. Raises FileNotFoundError, Forbidden."""
+        return self._decode(self.path(name).read_bytes())
+
+    def put_plain(self, name: str, data: bytes) -> None:
+        """Write a whole file, encrypted if need be."""
+        with self.lock():
+            self._write(name, data)
 
     def _load(self, path: Path) -> tuple[bool, Any]:
         """(True, value), (False, None) when there is no file, (False, error) when it is damaged."""

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -25,6 +25,7 @@ else:
     import fcntl
 
 POLL_S = 0.01
+LONG_POLL_S = 0.05
 _CONTENTION = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
@@ -39,11 +40,18 @@ class _Lock:
 
     def take(self) -> None:
         """Wait for the lock file. Only for the thread that holds `threads`. Raises OSError."""
+        while not self.try_to_take():
+            time.sleep(POLL_S)
+
+    def try_to_take(self) -> bool:
+        """As `take`, without waiting."""
         if not self._depth:
-            while (handle := _try_to_hold(self._path)) is None:
-                time.sleep(POLL_S)
+            handle = _try_to_hold(self._path)
+            if handle is None:
+                return False
             self._handle = handle
         self._depth += 1
+        return True
 
     def give_back(self) -> None:
         self._depth -= 1
@@ -55,23 +63,62 @@ _locks: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
 _locks_guard = threading.Lock()
 
 
+def _lock_of(lock_file: Path) -> _Lock:
+    name = os.path.realpath(lock_file)
+    with _locks_guard:
+        lock = _locks.get(name)
+        if lock is None:
+            lock = _locks[name] = _Lock(name)
+        return lock
+
+
 @contextmanager
 def locked(lock_file: Path) -> Iterator[None]:
     """Hold a lock over all threads of this process and all processes that use the same lock file.
 
     The folder must exist. Raises OSError, also where a file system knows no locks.
     """
-    name = os.path.realpath(lock_file)
-    with _locks_guard:
-        lock = _locks.get(name)
-        if lock is None:
-            lock = _locks[name] = _Lock(name)
+    lock = _lock_of(lock_file)
     with lock.threads:
         lock.take()
         try:
             yield
         finally:
             lock.give_back()
+
+
+@contextmanager
+def locked_in_time(
+    lock_file: Path, timeout_s: float | None, given_up: Callable[[], bool] = lambda: False
+) -> Iterator[bool]:
+    """As `locked`, but yields False, and holds nothing, when it is not free in time or `given_up()` is true.
+
+    `timeout_s`: None waits for ever, 0 does not wait.
+    """
+    lock = _lock_of(lock_file)
+    end = None if timeout_s is None else time.monotonic() + timeout_s
+    while not (held := _taken(lock)):
+        if given_up() or (end is not None and time.monotonic() >= end):
+            break
+        time.sleep(LONG_POLL_S)
+    try:
+        yield held
+    finally:
+        if held:
+            lock.give_back()
+            lock.threads.release()
+
+
+def _taken(lock: _Lock) -> bool:
+    if not lock.threads.acquire(blocking=False):
+        return False
+    taken = False
+    try:
+        taken = lock.try_to_take()
+    finally:
+        if not taken:
+            lock.threads.release()
+    return taken
 
 
 if sys.platform == "win32":  # pragma: no cover

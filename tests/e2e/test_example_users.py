@@ -32,6 +32,7 @@ CONFIGS = INSTALL_DIRECTORY / "Public" / "Configs"
 TAUGHT_USER = "ana"
 USERS = sorted([TAUGHT_USER, *(p.stem for p in (CONFIGS / "Users").glob("[!_]*.json"))])
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+FACT = "Ana wants a blue boat."
 EVENT = {"what": "Boat", "when": "Friday", "where": "the mill", "people": "Ana, Tom"}
 
 
@@ -53,6 +54,8 @@ def answer(body: dict[str, Any]) -> str:
         return first.rpartition("\n")[2]
     if "direct a conversation" in first:
         return "Tom"
+    if "facts out of a piece of a conversation" in first:
+        return json.dumps([{"summary": FACT, "entities": ["Ana"], "key_phrases": ["blue boat"]}])
     if body.get("format"):
         return json.dumps(EVENT)
     if any(message.get("images") for message in body["messages"]):
@@ -69,6 +72,8 @@ class FakeOllama(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "input" in body:
+            return self.send(json.dumps({"embeddings": [[1.0, 0.5] for _ in body["input"]]}).encode())
         self.calls.append(body)
         text = reply(body)
         parts = [text[i : i + 3] for i in range(0, len(text), 3)] if body["stream"] else [text]
@@ -76,7 +81,9 @@ class FakeOllama(http.server.BaseHTTPRequestHandler):
         lines.append(
             {"message": {"role": "assistant", "content": parts[-1]}, "done": True, "done_reason": "stop"}
         )
-        data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        self.send("".join(json.dumps(line) + "\n" for line in lines).encode())
+
+    def send(self, data: bytes) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "application/x-ndjson")
         self.send_header("Content-Length", str(len(data)))
@@ -85,12 +92,13 @@ class FakeOllama(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    def __init__(self, port: int, calls: list[dict[str, Any]]) -> None:
-        self.port, self.calls = port, calls
+    def __init__(self, port: int, calls: list[dict[str, Any]], public: Path) -> None:
+        self.port, self.calls, self.public = port, calls, public
 
-    def ask(self, user: str, content: Any, *, stream: bool) -> str:
-        """The answer's text."""
-        messages = [{"role": "system", "content": "SYS"}, {"role": "user", "content": content}]
+    def ask(self, user: str, content: Any, *, stream: bool, before: tuple[str, ...] = ()) -> str:
+        """The answer's text. `before`: what was said earlier."""
+        said = [{"role": "user", "content": text} for text in (*before, content)]
+        messages = [{"role": "system", "content": "SYS"}, *said]
         body = json.dumps({"model": user, "stream": stream, "messages": messages}).encode()
         url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
@@ -113,21 +121,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     public = tmp_path_factory.mktemp("public")
     shutil.copytree(CONFIGS, public / "Configs")
     for name in ("examples/Main", "examples/Reasoning", "examples/Vision", "local-model/Demo"):
-        _point(public / "Configs/Endpoints" / f"{name}.json", backend.server_port)
+        _point(public / "Configs/Endpoints" / f"{name}.json", backend.server_port, "OllamaApiChat")
+    _point(public / "Configs/Endpoints/examples/Embeddings.json", backend.server_port, "Ollama-Embeddings")
     _teach(public / "Configs")
     tools = {**stdio_file(public / "trace.txt"), "env": {"PLAN": "Sail north."}}
     (public / "Configs/MCPServers/files.json").write_text(json.dumps(tools), encoding="utf-8")
     process, port = _start(public)
-    yield Server(port, calls)
+    yield Server(port, calls, public)
     process.terminate()
     process.wait(timeout=20)
     backend.shutdown()
     backend.server_close()
 
 
-def _point(file: Path, port: int) -> None:
+def _point(file: Path, port: int, api_type: str) -> None:
     """The three fields that a newcomer changes; the rest stays as shipped."""
-    fields = {"endpoint": f"http://127.0.0.1:{port}", "apiTypeConfigFileName": "OllamaApiChat"}
+    fields = {"endpoint": f"http://127.0.0.1:{port}", "apiTypeConfigFileName": api_type}
     endpoint = json.loads(file.read_text(encoding="utf-8")) | fields | {"modelNameToSendToAPI": "small"}
     file.write_text(json.dumps(endpoint), encoding="utf-8")
 
@@ -191,6 +200,9 @@ EXAMPLES = {
     "wiki-question": ("Who?", PLAIN, (2, 2)),
     "tool-agent": ("What is the plan?", "Tool read_file: Sail north.", (2, 2)),
     "recursion": ("A poem", PLAIN, (4, 4)),
+    "memory-assistant": ("[DiscussionId]m1[/DiscussionId] Hello", PLAIN, (2, 2)),
+    "memory-game": ("[DiscussionId]m2[/DiscussionId] Hello", PLAIN, (1, 1)),
+    "long-chat": ("[DiscussionId]m3[/DiscussionId] Hello", PLAIN, (1, 1)),
 }
 
 
@@ -205,6 +217,20 @@ def test_an_example_answers(server: Server, user: str) -> None:
     assert whole == streamed
     assert whole == (expected or whole)
     assert (between - before, len(server.calls) - between) == calls
+
+
+def test_the_assistant_remembers_and_finds_again(server: Server) -> None:
+    """Facts, vectors and the state document are made behind an answer; the next answer has them in its prompt."""
+    before = tuple(f"Message {number}. [DiscussionId]long[/DiscussionId]" for number in range(14))
+    server.ask("memory-assistant", "Which boat?", stream=True, before=before)
+    document = server.public / "DiscussionIds" / "long" / "state_document.md"
+    deadline = time.monotonic() + 60
+    while not document.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    server.calls.clear()
+    server.ask("memory-assistant", "Which boat?", stream=False, before=before)
+    prompts = [call["messages"][0]["content"] for call in server.calls]
+    assert any(FACT in prompt and "Said to 2 messages." in prompt for prompt in prompts)
 
 
 def test_an_answer_of_the_demo_is_clean(server: Server) -> None:

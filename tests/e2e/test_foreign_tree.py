@@ -74,7 +74,7 @@ class TestCheck:
         assert levels <= {"note"}
 
     def test_every_node_type_is_in_it(self):
-        """Those that are built, and those that are not yet."""
+        """And the old name of one."""
         documents = [
             json.loads(path.read_text("utf-8"))
             for path in (FOREIGN / "Configs" / "Workflows").rglob("*.json")
@@ -83,7 +83,7 @@ class TestCheck:
             document.get("nodes", []) if isinstance(document, dict) else document for document in documents
         ]
         types = {node["type"] for nodes in lists for node in nodes}
-        assert types == {*registry.NODES, *registry._PLANNED, *registry.OLD_NAMES}
+        assert types == {*registry.NODES, *registry.OLD_NAMES}
 
 
 class TestAnswers:

@@ -244,3 +244,10 @@ class TestEncryption:
         put(root / "talk" / "memories.json.bak", encrypt(b"[0]", KEY))
         assert make(encryption_key=KEY).read_json("memories.json", None) == [0]
         assert decrypt((root / "talk" / "memories.json").read_bytes(), KEY) == b"[0]"
+
+
+def test_long_work_is_leased_once_and_changes_go_on_beside_it(make):
+    """Readers and writers of the files never wait for a model."""
+    with make().lease("memory", 0) as held:
+        assert held
+        assert make().update_json("timestamps.json", lambda value: {"h": "t"}) == {"h": "t"}

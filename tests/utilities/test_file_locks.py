@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.utilities import file_locks
-from Middleware.utilities.file_locks import lock_file_for, locked
+from Middleware.utilities.file_locks import lock_file_for, locked, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 
 HOLDER = """
@@ -214,3 +214,66 @@ def start_holder(lock_file):
     )
     assert holder.stdout.readline() == "held\n"
     return holder
+
+
+class TestLockedInTime:
+    """A lock that is waited for only so long."""
+
+    def test_a_free_lock_is_held_and_given_back(self, tmp_path):
+        with locked_in_time(tmp_path / "l", 0) as first:
+            assert first
+        with locked_in_time(tmp_path / "l", 0) as second:
+            assert second
+
+    def test_the_lock_of_another_thread_is_not_free(self, tmp_path):
+        """Neither at once nor later, nor when somebody calls the waiting off."""
+        held, done = threading.Event(), threading.Event()
+
+        def holder() -> None:
+            with locked(tmp_path / "l"):
+                held.set()
+                done.wait(60)
+
+        thread = threading.Thread(target=holder)
+        thread.start()
+        held.wait(60)
+        with locked_in_time(tmp_path / "l", 0.01) as late:
+            assert not late
+        with locked_in_time(tmp_path / "l", None, lambda: True) as called_off:
+            assert not called_off
+        done.set()
+        thread.join()
+
+    def test_the_lock_of_another_process_is_not_free(self, tmp_path):
+        """It holds the file, not our lock object."""
+        handle = file_locks._try_to_hold(str(tmp_path / "l"))
+        with locked_in_time(tmp_path / "l", 0) as held:
+            assert not held
+        file_locks._let_go(str(tmp_path / "l"), handle)
+
+    def test_a_lock_that_becomes_free_is_taken(self, tmp_path):
+        """A waiter gets it as soon as the other one is done."""
+        held = threading.Event()
+        release = threading.Event()
+
+        def holder() -> None:
+            with locked(tmp_path / "l"):
+                held.set()
+                release.wait(60)
+
+        thread = threading.Thread(target=holder)
+        thread.start()
+        held.wait(60)
+        asked = iter([False, False])
+        with locked_in_time(tmp_path / "l", 60, lambda: bool(release.set()) or next(asked, False)) as taken:
+            assert taken
+        thread.join()
+
+    def test_a_lock_file_that_cannot_be_made_is_an_error(self, tmp_path):
+        """And the threads of this process can try again."""
+        (tmp_path / "l").mkdir()
+        with pytest.raises(OSError), locked_in_time(tmp_path / "l", 0):
+            pass
+        (tmp_path / "l").rmdir()
+        with locked_in_time(tmp_path / "l", 0) as held:
+            assert held

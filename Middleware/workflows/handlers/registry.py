@@ -23,21 +23,6 @@ DEFAULT_TYPE = "Standard"
 OLD_NAMES = frozenset(["Conversational"])
 """Names that older workflows use for the default type, and mean it."""
 
-_PLANNED = frozenset(
-    [
-        *("ConversationMemory", "FullChatSummary", "RecentMemory", "RecentMemorySummarizerTool"),
-        *("ChatSummaryMemoryGatheringTool", "GetCurrentSummaryFromFile", "chatSummarySummarizer"),
-        *("GetCurrentMemoryFromFile", "GetCurrentStateDocument", "WriteCurrentSummaryToFileAndReturnIt"),
-        *("QualityMemory", "VectorMemorySearch", "SlowButQualityRAG", "ContextCompactor"),
-        *("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool"),
-    ]
-)
-
-
-def is_not_built(node_type: object) -> bool:
-    """Claims that workflows hold the type rightly, but no class serves it: it is run as the default type."""
-    return isinstance(node_type, str) and node_type in _PLANNED and node_type not in NODES
-
 
 def known_type(node_type: object) -> str:
     """The registered name that a node's `type` stands for (missing or unknown: `Standard`)."""

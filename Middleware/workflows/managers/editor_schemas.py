@@ -20,7 +20,10 @@ NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-FILE_KINDS = ("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver")
+FILE_KINDS = (
+    *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
+    *("memorysettings", "compactorsettings"),
+)
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}
 """Fields that nothing reads and nobody minds."""
 
@@ -94,7 +97,7 @@ def _node(name: str) -> dict[str, Any]:
     """Common fields and both parts; `type` is that type (for the default type it may be left out)."""
     handler = NODES[name]
     fields = _fields(name)
-    demands = (_without_fields(part) for part in (handler.SCHEMA, handler.ADVICE))
+    demands = [d for d in map(_without_fields, (handler.SCHEMA, handler.ADVICE)) if d]
     return {
         "$schema": DIALECT,
         "title": name,
@@ -104,7 +107,7 @@ def _node(name: str) -> dict[str, Any]:
         "required": [] if name == DEFAULT_TYPE else ["type"],
         "patternProperties": REMARKS,
         "additionalProperties": False,
-        "allOf": [_sorted_alike(demand, fields) for demand in demands if demand],
+        **({"allOf": [_sorted_alike(demand, fields) for demand in demands]} if demands else {}),
     }
 
 

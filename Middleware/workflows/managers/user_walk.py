@@ -294,6 +294,10 @@ class UserWalk:
             except ConfigError as error:
                 self._note(place.file, pointer, ERROR, error.message)
         self._model(place.file, place.pointer, config, {}, ("embeddingEndpointName", ""))
+        for key in node_handler(config.get("type")).user_settings(config):
+            if not self._user.raw.get(key):
+                message = f"this node needs `{key}` in {self._file}"
+                self._note(place.file, f"{place.pointer}/type", ERROR, message)
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
             self._leads(

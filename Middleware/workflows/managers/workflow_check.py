@@ -22,7 +22,6 @@ from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
     OLD_NAMES,
-    is_not_built,
     known_type,
     node_handler,
     node_schema,
@@ -100,12 +99,7 @@ def own_errors(file: str, document: Any) -> list[Finding]:
 
 
 def _breaches(place: NodePlace) -> list[Finding]:
-    """Breaches of SCHEMA; none for a type that is not built.
-
-    A text in a numeric field that has a default is a warning: the default is used.
-    """
-    if is_not_built(place.config.get("type")):
-        return []
+    """Breaches of SCHEMA. A text in a numeric field that has a default is a warning: the default is used."""
     must, _ = schemas_of(known_type(place.config.get("type")))
     found = validation.check(place.config, must, place.file, pointer=place.pointer, level=ERROR)
     return [replace(f, level=WARNING) if _has_default(place, f) else f for f in found]
@@ -137,10 +131,6 @@ def own_findings(file: str, document: Any) -> list[Finding]:
 
 def _schema_findings(place: NodePlace) -> Iterator[Finding]:
     node_type = place.config.get("type")
-    if is_not_built(node_type):
-        message = f"{node_type!r} is not built yet, and run as {DEFAULT_TYPE!r}"
-        yield place.finding("type", NOTE, message)
-        return
     if node_type in OLD_NAMES:
         yield place.finding("type", NOTE, f"{node_type!r} is an old name of {DEFAULT_TYPE!r}")
     elif isinstance(node_type, str) and node_type not in NODES:

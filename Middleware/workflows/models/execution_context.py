@@ -70,6 +70,8 @@ class Engine(Protocol):
 
     def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult: ...
 
+    def with_node(self, context: ExecutionContext, config: NodeConfig) -> ExecutionContext: ...
+
     def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool: ...
 
     def is_cancelled(self, context: ExecutionContext) -> bool: ...
@@ -183,6 +185,12 @@ class ExecutionContext:
         """
         call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream, must_show)
         return self.engine.dispatch(self, call)
+
+    def with_node(self, config: NodeConfig) -> ExecutionContext:
+        """This context for an inner call with a config of its own (a settings file): numbers done, its model
+        loaded. It never answers the user. Raises ConfigError.
+        """
+        return self.engine.with_node(self, config)
 
     def acquire_lock(self, lock_id: str) -> bool:
         """True: this run holds the lock now, until its end.

@@ -30,6 +30,15 @@ class NodeStream:
     value: Callable[[], NodeResult] | None = None
 
 
+class CleanText(str):
+    """A node's text that was cleaned already: the rules see it no second time (one that drops an answer
+    without
+    an end tag would drop it).
+    """
+
+    __slots__ = ()
+
+
 def is_tool_call_answer(result: NodeResult) -> bool:
     """Claims that `result` is a tool-call answer (backends.md 10)."""
     return isinstance(result, dict) and isinstance(result.get("tool_calls"), list)

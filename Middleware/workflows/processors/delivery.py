@@ -23,6 +23,7 @@ from Middleware.utilities.streaming_utils import log_findings
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
+    CleanText,
     NodeResult,
     NodeStream,
     is_tool_call_answer,
@@ -60,7 +61,7 @@ def opening_of(context: ExecutionContext) -> str | None:
 
 def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeResult, list[str]]:
     """The result of a node that does not answer the user, its text cleaned; the thoughts that were in it."""
-    endpoint = cleaning_endpoint(context)
+    endpoint = None if isinstance(result, CleanText) else cleaning_endpoint(context)
     is_call = is_tool_call_answer(result)
     if is_call and context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
         result = {**result, "tool_calls": [lowered(call) for call in result["tool_calls"]]}
@@ -162,7 +163,7 @@ class Delivery:
         """The cleaner of this node's text; None: it goes out as it is."""
         context = self._context
         endpoint = cleaning_endpoint(context)
-        if endpoint is None:
+        if endpoint is None or isinstance(self._result, CleanText):
             return None
         node = context.config
         if context.request.suppress_reasoning:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from Middleware.common.types import JsonObject, Messages, NodeConfig
@@ -60,17 +61,8 @@ class NodeEngine:
     def prepared(self, node: NodeConfig, messages: Messages, *, is_responder: bool) -> ExecutionContext:
         """The node's context: numbers made numbers, the model loaded. Raises ConfigError."""
         run, state = self.run, self.run.state
-        authored = node
-
-        def early(text: str, *, with_outputs: bool = False) -> str:
-            source = self._source(authored, messages, None)
-            return variables.fill_early(text, source, with_outputs=with_outputs)
-
-        def number(text: str) -> str:
-            return early(text, with_outputs=True)
-
-        node = with_numbers(node, number, self._place)
         stream = run.stream and is_responder and not run.internal
+        node, llm_handler = self._loaded(node, messages, stream)
         stamps = state.stamps(run.discussion_id)
         return ExecutionContext(
             engine=self,
@@ -88,13 +80,28 @@ class NodeEngine:
             is_internal=run.internal,
             agent_inputs=self._inputs,
             agent_outputs=self._outputs,
-            llm_handler=self._model(node, early, stream) if node.get("endpointName") else None,
+            llm_handler=llm_handler,
             store=stamps.store if stamps else None,
             encryption_key=state.encryption_key,
             api_key_hash=state.api_key_hash,
             tools=run.tools,
             tool_choice=run.tool_choice,
         )
+
+    def _loaded(
+        self, authored: NodeConfig, messages: Messages, stream: bool
+    ) -> tuple[NodeConfig, LlmHandler | None]:
+        """The node with its numbers made numbers, and its model."""
+
+        def early(text: str, *, with_outputs: bool = False) -> str:
+            source = self._source(authored, messages, None)
+            return variables.fill_early(text, source, with_outputs=with_outputs)
+
+        def number(text: str) -> str:
+            return early(text, with_outputs=True)
+
+        node = with_numbers(authored, number, self._place)
+        return node, self._model(node, early, stream) if node.get("endpointName") else None
 
     def _place(self) -> str:
         return self.run.place(self.index)
@@ -179,6 +186,12 @@ class NodeEngine:
             if thinking := facts.get("thinking"):
                 self.thinking.append(thinking)
         return result
+
+    def with_node(self, context: ExecutionContext, config: NodeConfig) -> ExecutionContext:
+        node, llm_handler = self._loaded(config, context.messages, stream=False)
+        return replace(
+            context, config=node, llm_handler=llm_handler, stream=False, is_responder=False, is_internal=True
+        )
 
     def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
         user = self.run.state.user

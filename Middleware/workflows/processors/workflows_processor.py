@@ -25,7 +25,6 @@ from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
     OLD_NAMES,
-    is_not_built,
     known_type,
     node_handler,
 )
@@ -228,9 +227,7 @@ class WorkflowProcessor:
 
     def _handled(self, context: ExecutionContext) -> NodeResult:
         node_type = context.config.get("type")
-        if is_not_built(node_type):
-            context.warn(f"node type {node_type!r} is not built yet, run as {DEFAULT_TYPE}")
-        elif node_type is not None and node_type not in NODES and node_type not in OLD_NAMES:
+        if node_type is not None and node_type not in NODES and node_type not in OLD_NAMES:
             context.warn(f"unknown node type {node_type!r}, run as {DEFAULT_TYPE}")
         handler = node_handler(node_type)
         if handler.takes_pictures(context.config):

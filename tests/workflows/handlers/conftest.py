@@ -55,6 +55,9 @@ class FakeEngine:
         self.calls.append(call)
         return self.reply(call)
 
+    def with_node(self, context: ExecutionContext, config: Any) -> ExecutionContext:
+        return replace(context, config=config)
+
     def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
         self.locks.append(lock_id)
         return not self.held
@@ -76,6 +79,14 @@ class Bench:
         self.messages: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
         self.discussion_id: str | None = None
         self.facts: dict[str, Any] = {}
+
+    @property
+    def store(self) -> DiscussionStore:
+        """The files of discussion `d`, which the node then has."""
+        self.discussion_id = "d"
+        found = self.context("").store
+        assert found is not None
+        return found
 
     def context(self, type: str, **fields: Any) -> ExecutionContext:
         store = None
@@ -113,6 +124,12 @@ class Bench:
             for part in node_schema(type)
         )
         return must, should
+
+
+@pytest.fixture
+def user_with() -> Callable[..., UserSettings]:
+    """User `ana` with some settings."""
+    return lambda **settings: UserSettings("ana", **settings)
 
 
 @pytest.fixture

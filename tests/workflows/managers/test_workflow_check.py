@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.handlers import impl, registry
+from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.workflow_check import (
     Reach,
@@ -195,14 +195,6 @@ def test_inputs_that_nobody_can_count_are_believed():
 
 def test_the_schemas_of_a_type_are_made_once():
     assert workflow_check.schemas_of("Standard") is workflow_check.schemas_of("Standard")
-
-
-def test_a_type_that_is_not_built_is_a_note(monkeypatch):
-    """Nothing else of it is checked: the fields of the default type are not its own."""
-    monkeypatch.setattr(registry, "_PLANNED", frozenset(["Later"]))
-    (finding,) = own_findings("W.json", [{"type": "Later", "prompt": 5}])
-    assert told(finding) == "/0/type: note: 'Later' is not built yet, and run as 'Standard'"
-    assert own_errors("W.json", [{"type": "Later", "prompt": 5}]) == []
 
 
 FETCH = {"type": "WebFetch", "url": "https://a.example/{agent1Output}"}

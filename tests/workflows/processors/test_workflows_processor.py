@@ -9,7 +9,6 @@ import pytest
 from Middleware.common.errors import BackendError, RequestCancelled, WorkflowError
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.workflows.handlers import registry
 
 
 def say(content: str, **fields: Any) -> dict[str, Any]:
@@ -97,11 +96,6 @@ class TestRuns:
         """It runs as Standard, with a warning."""
         house.ask({"type": "Standrad", "endpointName": "chat"}, stream=stream)
         assert "unknown node type 'Standrad'" in caplog.text
-
-    def test_a_type_that_is_not_built_is_told_as_that(self, house, stream, caplog, monkeypatch):
-        monkeypatch.setattr(registry, "_PLANNED", frozenset(["Later"]))
-        house.ask({"type": "Later", "endpointName": "chat"}, stream=stream)
-        assert "'Later' is not built yet, run as Standard" in caplog.text
 
     def test_an_old_name_of_the_default_type_is_no_fault(self, house, stream, caplog):
         house.ask({"type": "Conversational", "endpointName": "chat"}, stream=stream)

@@ -99,6 +99,10 @@ class WorkflowNodeHandler(ABC):
         """The workflows that this node may run, for validation."""
         return []
 
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        """The keys of the user file without which the node cannot do its work, for validation."""
+        return ()
+
     def takes_lock(self, config: NodeConfig) -> str | None:
         """The lock that the node takes until its run ends, for validation."""
         return None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
-from Middleware.common.types import Messages, NodeConfig
+from Middleware.common.types import NodeConfig
 from Middleware.utilities.file_locks import lock_file_for, locked
 from Middleware.utilities.file_utils import (
     PathLeaves,
@@ -23,7 +23,7 @@ from Middleware.utilities.file_utils import (
     confined,
     read_text,
 )
-from Middleware.utilities.hashing_utils import message_hash, shown_hash
+from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     TEXT,
     ChildName,
@@ -31,6 +31,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     WorkflowNodeHandler,
 )
 from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.memory.chunking import unprocessed
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 EMPTY_FILE = "No additional information added"
@@ -46,18 +47,6 @@ class Settings:
     size: int
     lookback: int
     directory: str
-
-
-def unprocessed(messages: Messages, done: set[str], lookback: int) -> tuple[int, int]:
-    """Start and end of the messages that no chunk has covered yet; `done`: hashes in the cursor."""
-    end = len(messages) - lookback
-    if end <= 0 or not done:
-        return 0, max(0, end)
-    for index in range(min(end, len(messages) - 1), -1, -1):
-        message = messages[index]
-        if message_hash(message) in done or shown_hash(message) in done:
-            return end - max(0, end - index - 1), end
-    return 0, end
 
 
 @NODES.register("ConversationChunkProcessor")

@@ -1,0 +1,268 @@
+"""`--memory ACTION [ID] [FILE]`: looks after the discussions of one user. Prints, never serves.
+
+Keys come from the environment only: `WILMER_API_KEY` (whose discussions) and `WILMER_NEW_API_KEY` (rekey).
+Source: spec memory.md 15.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from Middleware.api.chat_messages import check_messages, internal_messages
+from Middleware.common.errors import MiddlewareError
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.config.loader import tree_of
+from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
+from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.rekeying import moved, rekey
+from Middleware.utilities.encryption_utils import api_key_hash, derive_key
+from Middleware.workflows.managers.memory_rebuild import Rebuild
+from Middleware.workflows.managers.workflow_manager import WorkflowManager
+from Middleware.workflows.memory.progress import Told
+from Middleware.workflows.memory.reader import MemoryReader
+from Middleware.workflows.memory.upkeep import backfill, embeddings_endpoint, lacking, vector_count
+from Middleware.workflows.processors.run import discussions_root
+
+KEY, NEW_KEY = "WILMER_API_KEY", "WILMER_NEW_API_KEY"
+_NEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What every action works with."""
+
+    user: UserSettings
+    request: RequestContext
+    folders: DiscussionFolders
+    preview: bool
+
+
+def run(arguments: Namespace) -> int:
+    """Exit status 0; 1 if anything remains undone; 2 for a usage error."""
+    action, *words = arguments.memory
+    known = ACTIONS.get(action)
+    if known is None:
+        return _usage(f"found {action!r}, allowed: {', '.join(ACTIONS)}")
+    if not known.least <= len(words) <= known.most:
+        return _usage(f"{action}: give {known.wants}")
+    if len(launch_facts().users) > 1:
+        return _usage("one --User is needed")
+    try:
+        desk = _desk(arguments.preview)
+        with entered(desk.request):
+            return known.work(desk, *words)
+    except (MiddlewareError, Refused, OSError, ValueError, sqlite3.Error) as error:
+        print(f"error: {error}")
+        return 1
+
+
+def _usage(what: str) -> int:
+    print(f"--memory: {what}", file=sys.stderr)
+    return 2
+
+
+def _desk(preview: bool) -> Desk:
+    facts = launch_facts()
+    snapshot = tree_of(facts.config_directory).snapshot()
+    user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
+    key = os.environ.get(KEY, "").strip() or None
+    request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
+    encrypted = key is not None and user.encrypt_using_api_key
+    folders = DiscussionFolders(
+        discussions_root(user),
+        api_key_hash(key) if key else None,
+        derive_key(key, user.name) if key and encrypted else None,
+    )
+    return Desk(user, request, folders, preview)
+
+
+# --- actions ---
+
+
+def _list(desk: Desk) -> int:
+    ids = desk.folders.ids()
+    for each in ids:
+        files = desk.folders.files(each)
+        store = desk.folders.store(each)
+        newest = max(path.stat().st_mtime for path in files.values())
+        print(
+            f"{each}: memories {len(ChunkList(store, MEMORIES).load())}, vector memories "
+            f"{vector_count(store)}, "
+            f"summary {'yes' if ChunkList(store, SUMMARY).load() else 'no'}, "
+            f"last change {datetime.fromtimestamp(newest):%Y-%m-%d %H:%M}"
+        )
+    print(f"user {desk.user.name}: discussions {len(ids)} in {desk.folders.root}")
+    return 0
+
+
+def _show(desk: Desk, discussion_id: str) -> int:
+    store = desk.folders.existing(discussion_id)
+    for name, path in desk.folders.files(discussion_id).items():
+        facts = path.stat()
+        print(f"{name}: {facts.st_size} bytes, {datetime.fromtimestamp(facts.st_mtime):%Y-%m-%d %H:%M}")
+    reader = MemoryReader(store)
+    memories = reader.memories_if_any()
+    print(f"\nmemories {len(memories)}, vector memories {vector_count(store)}")
+    for number, entry in list(enumerate(memories, 1))[-_NEWEST:]:
+        print(f"\nmemory {number}:\n{entry.text}")
+    for summary in ChunkList(store, SUMMARY).load():
+        print(f"\nsummary:\n{summary.text}")
+    print(f"\nstate document:\n{reader.state_document()}")
+    return 0
+
+
+def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
+    messages = internal_messages(check_messages(_messages_in(file)), desk.user)
+    desk.folders.store(discussion_id)
+    rebuild = Rebuild(WorkflowManager(desk.user, desk.request), desk.folders, discussion_id, messages)
+    count = rebuild.planned()
+    if not count:
+        print(f"{discussion_id}: {len(messages)} messages are too few for a memory; nothing is changed")
+        return 1
+    if desk.preview:
+        print(f"{discussion_id}: {len(messages)} messages in {count} chunks would replace its memories")
+        return 0
+    with progress("memories") as told:
+        left = rebuild.run(told)
+    if left:
+        print(f"{discussion_id}: {left} chunks gave no memory; the old memories stay, run it again to go on")
+        return 1
+    print(f"{discussion_id}: {count} chunks are remembered; the memories before are kept as .bak")
+    return 0
+
+
+def _messages_in(file: str) -> list[Any]:
+    document = json.loads(Path(file).expanduser().read_text("utf-8-sig"))
+    if not isinstance(document, list):
+        raise Refused(f"{file}: found no list, allowed: a JSON list of messages")
+    return document
+
+
+def _backfill(desk: Desk, *discussion_id: str) -> int:
+    service = embeddings_endpoint(desk.user, desk.request)
+    ids = list(discussion_id) or desk.folders.ids()
+    undone = 0
+    for each in ids:
+        store = desk.folders.existing(each)
+        missing = lacking(store, service)
+        if missing and not desk.preview:
+            with progress(each) as told:
+                missing = backfill(store, service, told)
+        undone += 0 if desk.preview else missing
+        print(f"{each}: {missing} memories {'would get' if desk.preview else 'still lack'} a vector")
+    return 1 if undone else 0
+
+
+def _rekey(desk: Desk) -> int:
+    key, new_key = os.environ.get(KEY, "").strip(), os.environ.get(NEW_KEY, "").strip()
+    if not key:
+        raise Refused(f"rekey needs the old key in the environment variable {KEY}")
+    old, new = derive_key(key, desk.user.name), derive_key(new_key, desk.user.name) if new_key else None
+    bases = dict.fromkeys([desk.folders.root, desk.folders.install / "Public" / "DiscussionIds"])
+    folders = [base / api_key_hash(key) for base in bases if (base / api_key_hash(key)).is_dir()]
+    if not folders:
+        raise Refused(f"there is no folder of this key in {desk.folders.root}")
+    if new and not desk.user.encrypt_using_api_key:
+        print(
+            f"Users/{desk.user.name}.json: set encryptUsingApiKey, or the server cannot read encrypted files"
+        )
+    return max(
+        _rekeyed(desk, folder, old, new, api_key_hash(new_key) if new_key else None) for folder in folders
+    )
+
+
+def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: str | None) -> int:
+    with progress("files") as told:
+        result = rekey(folder, old, new, preview=desk.preview, told=told)
+    for path in result.unreadable:
+        print(f"{path}: unreadable with these keys; it is left as it is")
+    kind = "decrypted" if new is None else "encrypted with the new key"
+    verb = "would be" if desk.preview else "were"
+    print(f"{folder}: {len(result.changed)} files {verb} {kind}, {len(result.kept)} are so already")
+    if desk.preview or new_name is None:
+        return 1 if result.unreadable else 0
+    target = folder.with_name(new_name)
+    if result.unreadable or not moved(folder, target):
+        print(
+            f"{folder}: not renamed to {new_name}: {'files are left' if result.unreadable else 'it exists'}"
+        )
+        return 1
+    print(f"{folder}: renamed to {new_name}")
+    return 0
+
+
+def _export(desk: Desk, discussion_id: str, file: str) -> int:
+    count = desk.folders.export(discussion_id, Path(file).expanduser())
+    print(f"{discussion_id}: {count} files are in {file}, as plain text")
+    return 0
+
+
+def _import(desk: Desk, file: str) -> int:
+    path = Path(file).expanduser()
+    if desk.preview:
+        discussion_id, names = desk.folders.archived(path)
+        print(f"{discussion_id}: would be made of {', '.join(sorted(names))}")
+    else:
+        print(f"{desk.folders.bring_in(path)}: is there now")
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`wants`: what stands after its name, in words; `least`, `most`: how many words that are."""
+
+    work: Callable[..., int]
+    wants: str
+    least: int
+    most: int
+
+
+ACTIONS = {
+    "list": Action(_list, "nothing after it", 0, 0),
+    "show": Action(_show, "an ID", 1, 1),
+    "rebuild": Action(_rebuild, "an ID and a FILE", 2, 2),
+    "backfill": Action(_backfill, "an ID or nothing after it", 0, 1),
+    "rekey": Action(_rekey, "nothing after it", 0, 0),
+    "export": Action(_export, "an ID and a FILE", 2, 2),
+    "import": Action(_import, "a FILE", 1, 1),
+}
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Told]:
+    """A bar on the terminal, if `tqdm` is installed and there is a terminal."""
+    bars: list[Any] = []
+
+    def told(done: int, whole: int) -> None:
+        bar = bars[0] if bars else _bar(label, whole)
+        bars[:] = [bar]
+        if bar is not None:
+            bar.n = done
+            bar.refresh()
+
+    try:
+        yield told
+    finally:
+        for bar in bars:
+            if bar is not None:
+                bar.close()
+
+
+def _bar(label: str, whole: int) -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=whole, desc=label, disable=None)

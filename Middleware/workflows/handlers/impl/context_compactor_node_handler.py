@@ -1,0 +1,42 @@
+"""`ContextCompactor`: keeps summaries of the older parts of a long conversation. Source: spec memory.md
+10.
+"""
+
+from __future__ import annotations
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.memory.compactor import compact, shown
+from Middleware.workflows.memory.settings import named_settings
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+_SETTING = "contextCompactorSettingsFile"
+
+
+@NODES.register("ContextCompactor")
+class ContextCompactorNode(WorkflowNodeHandler):
+    """Brings the summaries up to date when the windows have moved, and gives both in tags."""
+
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        return (_SETTING,)
+
+    def handle(self, context: ExecutionContext) -> str:
+        if context.store is None:
+            context.warn("nothing is compacted without a discussion id")
+            return ""
+        try:
+            settings = named_settings(context, context.user.context_compactor_settings_file, _SETTING)
+        except ConfigError as error:
+            context.warn(f"nothing is compacted: {error}")
+            return ""
+        compact(context, context.store, settings)
+        return shown(context.store)
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        return (
+            ["would bring the summaries of the older messages up to date"]
+            if context.store is not None
+            else []
+        )

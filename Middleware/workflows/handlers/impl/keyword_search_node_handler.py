@@ -1,0 +1,88 @@
+"""Two names for one search by words, in the conversation or in the file memories. Source: spec memory.md
+11.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from Middleware.common.errors import ConfigError
+from Middleware.utilities.search_utils import (
+    best_pieces,
+    filtered_keywords,
+    pieces_sharing_a_word,
+    without_roles,
+)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    INTEGER,
+    NUMBERLIKE,
+    TEXT,
+    Schema,
+    WorkflowNodeHandler,
+)
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.memory.chunking import chunk_text, chunked, content
+from Middleware.workflows.memory.reader import CHUNK_BREAK, PIECE_TOKENS, MemoryReader, texts_of
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+TOO_SHORT = "There are no memories. This conversation has not gone long enough for there to be memories."
+TARGETS = ("CurrentConversation", "RecentMemories")
+_MOST_PIECES = 10
+_SPEAKER_MESSAGES = 10
+_NEWEST_LEFT_OUT = 3
+
+
+@NODES.register("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool")
+class KeywordSearchNode(WorkflowNodeHandler):
+    """Gives the pieces of the conversation, or the memories, that hold words of `keywords`."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "keywords": "The words. Takes variables.",
+        "searchTarget": "Where to search.",
+        "lookbackStartTurn": "Search only so many of the newest messages; 0: all but the last.",
+    }
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {"keywords": TEXT, "lookbackStartTurn": NUMBERLIKE},
+        "required": ["keywords"],
+    }
+    ADVICE: ClassVar[Schema] = {
+        "properties": {"searchTarget": {"enum": list(TARGETS)}, "lookbackStartTurn": INTEGER}
+    }
+    RUNS_DRY = True
+
+    def handle(self, context: ExecutionContext) -> str:
+        authored = context.config.get("keywords")
+        if not isinstance(authored, str):
+            raise ConfigError("a keyword search needs 'keywords'")
+        target = context.config.get("searchTarget") or TARGETS[0]
+        keywords = context.fill(authored)
+        if target == "CurrentConversation":
+            return _in_conversation(context, keywords)
+        return _in_memories(context, keywords) if target == "RecentMemories" else ""
+
+
+def _in_conversation(context: ExecutionContext, keywords: str) -> str:
+    messages = context.messages
+    lookback = context.config.get("lookbackStartTurn") or 0
+    if not messages:
+        return ""
+    if len(messages) <= lookback:
+        return TOO_SHORT
+    pool = messages[-lookback:] if lookback > 0 else messages[:-1]
+    pieces = [chunk_text(chunk) for chunk in chunked(pool, PIECE_TOKENS)]
+    wanted = filtered_keywords(keywords, map(content, messages[-_SPEAKER_MESSAGES:]))
+    return _shown(best_pieces(wanted, pieces, _MOST_PIECES), CHUNK_BREAK)
+
+
+def _in_memories(context: ExecutionContext, keywords: str) -> str:
+    if context.store is None:
+        return ""
+    texts = texts_of(MemoryReader(context.store).memories_if_any())
+    if len(texts) > _NEWEST_LEFT_OUT:
+        texts = texts[:-_NEWEST_LEFT_OUT]
+    return _shown(pieces_sharing_a_word(keywords, texts, _MOST_PIECES), "\n\n")
+
+
+def _shown(pieces: list[str], separator: str) -> str:
+    return separator.join(text for text in map(without_roles, pieces) if text)

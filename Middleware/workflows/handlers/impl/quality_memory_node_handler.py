@@ -1,0 +1,33 @@
+"""`QualityMemory`: remembers what is new in the conversation. Source: spec memory.md 9.3."""
+
+from __future__ import annotations
+
+from Middleware.common.types import NodeConfig
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.memory.tool_workflows import tool_value
+from Middleware.workflows.memory.writer import remember
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import NodeResult
+
+NO_DISCUSSION = "No discussionId on this request; memories were not generated."
+
+
+@NODES.register("QualityMemory")
+class QualityMemoryNode(WorkflowNodeHandler):
+    """Makes the memories that are due, of the kind that the settings file says; gives nothing."""
+
+    def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
+        return ("discussionIdMemoryFileWorkflowSettings",)
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        if context.store is not None:
+            remember(context)
+            return None
+        workflow = context.user.recent_memory_tool_workflow
+        if not workflow:
+            return NO_DISCUSSION
+        return tool_value(context, "recentMemoryToolWorkflow", workflow, NO_DISCUSSION)
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        return ["would make the memories that are due"] if context.store is not None else []

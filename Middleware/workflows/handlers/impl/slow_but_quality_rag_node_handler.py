@@ -1,0 +1,61 @@
+"""`SlowButQualityRAG`: has each piece of a text turned into a memory, and stores none. Source: spec
+memory.md 11.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from Middleware.common.errors import ConfigError, RequestCancelled
+from Middleware.common.types import NodeConfig
+from Middleware.services.chunk_list import Entry
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    TEXT,
+    ChildName,
+    Schema,
+    WorkflowNodeHandler,
+)
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.memory.file_writer import memory_of, summary_text
+from Middleware.workflows.memory.reader import CHUNK_BREAK, MemoryReader
+from Middleware.workflows.memory.settings import SettingsFile
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import CleanText
+
+
+@NODES.register("SlowButQualityRAG")
+class SlowButQualityRagNode(WorkflowNodeHandler):
+    """Splits `ragTarget` at `--ChunkBreak--` and gives what the model makes of the pieces, side by side."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "ragTarget": "The text; it is split at `--ChunkBreak--`. Takes variables.",
+        "ragType": "Must be there; its value is not used.",
+        "fileMemoryWorkflowName": "A workflow that makes each memory instead of the endpoint.",
+    }
+    FITTING = ("endpointName", "preset", "systemPrompt", "prompt", "maxResponseSizeInTokens")
+    SCHEMA: ClassVar[Schema] = {
+        "properties": {"ragTarget": TEXT, "ragType": {}, "fileMemoryWorkflowName": TEXT},
+        "required": ["ragTarget", "ragType"],
+    }
+
+    def handle(self, context: ExecutionContext) -> str:
+        if context.store is None:
+            return ""
+        target = context.config.get("ragTarget")
+        if not isinstance(target, str) or "ragType" not in context.config:
+            raise ConfigError("a SlowButQualityRAG needs a 'ragTarget' and a 'ragType'")
+        settings = SettingsFile(context.workflow_file.file, context.config)
+        entries = list(MemoryReader(context.store).memories_if_any())
+        made = []
+        for piece in context.fill(target).split(CHUNK_BREAK):
+            if context.is_cancelled():
+                raise RequestCancelled
+            text = memory_of(context, settings, piece, entries, summary_text(context.store))
+            made.append(text)
+            entries.append(Entry(text, ""))
+        return CleanText("".join(made))
+
+    def children(self, config: NodeConfig) -> list[ChildName]:
+        name = config.get("fileMemoryWorkflowName")
+        return [ChildName("/fileMemoryWorkflowName", name, None, 4)] if isinstance(name, str) and name else []

@@ -1,0 +1,67 @@
+"""What writers of memories ask of a model: one direct call, or the value of a tool workflow; always clean
+text.
+
+Source: spec memory.md 7.4, 18.2 (6, 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
+from Middleware.utilities.streaming_utils import post_process_llm_output
+from Middleware.workflows.memory.prompts import inserted
+from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import result_text
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """Two authored texts. Variables are filled first, then what stands in brackets is put in, as mere
+    text.
+    """
+
+    system: str
+    prompt: str
+
+
+def ask(
+    context: ExecutionContext,
+    config: NodeConfig,
+    templates: Templates,
+    values: Mapping[str, str],
+    *,
+    variables: bool = True,
+) -> str:
+    """The cleaned reply to one call of the endpoint that `config` names.
+
+    `values`: `{"[TextChunk]": ...}`. Raises ConfigError without an endpoint, BackendError, RequestCancelled.
+    """
+    if not config.get("endpointName"):
+        raise ConfigError('an "endpointName" is needed for this call', file=str(config.get("title") or ""))
+    node = context.with_node(config)
+
+    def ready(template: str) -> str:
+        return inserted(node.fill(template, drop_system=True) if variables else template, values)
+
+    reply = node.dispatch(system_prompt=ready(templates.system), prompt=ready(templates.prompt), stream=False)
+    return cleaned(node, result_text(reply))
+
+
+def cleaned(node: ExecutionContext, reply: str) -> str:
+    """A reply as the user would see it: what is stored must not hold thoughts or prefixes."""
+    if node.llm_handler is None:
+        return reply
+    return post_process_llm_output(
+        reply,
+        node.llm_handler.llm.endpoint.raw,
+        {**node.config, "reasoningOutput": "drop"},
+        user_config=node.user.raw,
+    )
+
+
+def run_tool(context: ExecutionContext, workflow: str, inputs: Iterable[str] = ()) -> str:
+    """The value of a workflow that never answers the user, as text (its own endpoints clean it)."""
+    return result_text(context.run_workflow(workflow, inputs=inputs, internal=True))

@@ -1,0 +1,188 @@
+"""Compacts a long conversation: the older part to one summary, the oldest to another, both kept in the
+discussion.
+
+Model work runs under a lease that nobody waits for. The oldest summary knows up to where it reaches, so
+that no crash folds a message in twice. Source: spec memory.md 10, 18.2 (6, 12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from Middleware.common.types import Messages
+from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.utilities.hashing_utils import message_hash, text_hash
+from Middleware.utilities.text_utils import estimate_message_tokens
+from Middleware.workflows.memory import prompts
+from Middleware.workflows.memory.calls import Templates, ask
+from Middleware.workflows.memory.chunking import content
+from Middleware.workflows.memory.settings import SettingsFile
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+OLD_FILE = "context_compactor_old.json"
+OLDEST_FILE = "context_compactor_oldest.json"
+REACH_FILE = "context_compactor_reach.json"
+"""How far the oldest summary reaches: one entry a state of it, the text's hash and the boundary; the last
+three.
+"""
+
+LEASE = "compactor"
+BOUNDARY = "__boundary__"
+_STATES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Oldest is `messages[:old]`, Old `messages[old:recent]`, Recent the rest."""
+
+    messages: Messages
+    old: int
+    recent: int
+
+    @property
+    def boundary(self) -> str:
+        return f"{self.old}:{message_hash(self.messages[self.old])}"
+
+    @property
+    def old_end(self) -> str:
+        """Hash of the last message of Old."""
+        return message_hash(self.messages[self.recent - 1])
+
+
+def windows_of(messages: Messages, settings: SettingsFile) -> Windows | None:
+    """The windows of a conversation; None: fewer than two messages are left, or Old is empty."""
+    lookback = settings.whole("lookbackStartTurn", 5)
+    if 0 < lookback < len(messages):
+        messages = messages[: len(messages) - lookback]
+    if len(messages) < 2:
+        return None
+    recent = _start(messages, len(messages), settings.scaled("recentContextTokens", 20000))
+    old = _start(messages, recent, settings.scaled("oldContextTokens", 20000))
+    return Windows(messages, old, recent) if old < recent else None
+
+
+def _start(messages: Messages, end: int, budget: int) -> int:
+    """Where the longest run of messages before `end` begins that fits the budget."""
+    start, total = end, 0
+    while start:
+        total += estimate_message_tokens(content(messages[start - 1]))
+        if total > budget:
+            break
+        start -= 1
+    return start
+
+
+def is_due(store: DiscussionStore, windows: Windows) -> bool:
+    """Claims that what is stored was made for other windows."""
+    stored = ChunkList(store, OLD_FILE).load()
+    if len(stored) < 2:
+        return True
+    covered = stored[1].hash.rpartition(":")[2]
+    return covered != message_hash(windows.messages[windows.old]) or stored[0].hash != windows.old_end
+
+
+def compact(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+    """Bring both summaries up to date, unless they are, or another request is at it.
+
+    Raises ConfigError, BackendError, RequestCancelled.
+    """
+    windows = windows_of(context.messages, settings)
+    if windows is None or not is_due(store, windows):
+        return
+    with store.lease(LEASE, 0) as held:
+        if held and is_due(store, windows):
+            _Compactor(context, store, settings).work(windows)
+
+
+def shown(store: DiscussionStore) -> str:
+    """Both summaries in tags; `""` when there are none."""
+    parts = []
+    for name, tag in ((OLD_FILE, "context_compactor_old"), (OLDEST_FILE, "context_compactor_oldest")):
+        entries = ChunkList(store, name).load()
+        if entries and entries[0].text:
+            parts.append(f"<{tag}>{entries[0].text}</{tag}>")
+    return "\n".join(parts)
+
+
+class _Compactor:
+    """The work on one pair of summaries; at most three calls."""
+
+    def __init__(self, context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+        self._context, self._store, self._settings = context, store, settings
+        self._old, self._oldest = ChunkList(store, OLD_FILE), ChunkList(store, OLDEST_FILE)
+        self._reach = ChunkList(store, REACH_FILE)
+
+    def work(self, windows: Windows) -> None:
+        """The oldest summary is saved first: the old one says that the work is done."""
+        old_text = _lines(windows.messages[windows.old : windows.recent])
+        values = {
+            "[MESSAGES_TO_SUMMARIZE]": old_text,
+            "[RECENT_MESSAGES]": _lines(windows.messages[windows.recent :]),
+        }
+        old = self._ask("oldSection", Templates(prompts.OLD_SYSTEM, prompts.OLD_PROMPT), values)
+        if windows.old:
+            self._fold(windows)
+        self._old.replace(
+            Entry(old if old.strip() else old_text, windows.old_end), Entry(BOUNDARY, windows.boundary)
+        )
+
+    def _fold(self, windows: Windows) -> None:
+        """Work the messages that have left Old into the oldest summary."""
+        stored = self._oldest.load()
+        existing = stored[0].text if stored else ""
+        start = self._reached(windows.messages, existing)
+        if start is None:
+            self._context.warn("the place up to which the oldest summary reaches is gone; it is made anew")
+            start, existing = 0, ""
+        shifted = windows.messages[start : windows.old]
+        if not shifted:
+            return
+        text = _lines(shifted)
+        values = {"[MESSAGES_TO_SUMMARIZE]": text}
+        templates = Templates(prompts.NEUTRAL_SYSTEM, prompts.NEUTRAL_PROMPT)
+        neutral = self._ask("neutralSummary", templates, values)
+        new = neutral if neutral.strip() else text
+        values = {"[EXISTING_SUMMARY]": existing, "[NEW_CONTENT]": new}
+        merged = self._ask("oldestUpdate", Templates(prompts.OLDEST_SYSTEM, prompts.OLDEST_PROMPT), values)
+        whole = merged if merged.strip() else existing or new
+        self._reach.update(lambda known: [*known[-_STATES + 1 :], Entry(text_hash(whole), windows.boundary)])
+        self._oldest.replace(Entry(whole, message_hash(windows.messages[0])))
+
+    def _reached(self, messages: Messages, existing: str) -> int | None:
+        """Index of the first message that is not in the oldest summary; None: that cannot be told any
+        more.
+        """
+        states = self._reach.load()
+        places = [place for place, state in enumerate(states) if state.text == text_hash(existing)]
+        if existing and places:
+            boundaries = [state.hash for state in states[places[-1] :: -1]]
+        else:
+            boundaries = [entry.hash for entry in self._old.load()[1:2]]
+        if not boundaries:
+            return 0
+        found = (_place(messages, boundary) for boundary in boundaries)
+        return next((place for place in found if place is not None), None)
+
+    def _ask(self, name: str, default: Templates, values: Mapping[str, str]) -> str:
+        settings = self._settings
+        length = settings.whole("maxResponseSizeInTokens", 750, minimum=1)
+        templates = Templates(
+            settings.text(f"{name}SystemPrompt", default.system),
+            settings.text(f"{name}Prompt", default.prompt),
+        )
+        config = settings.node({"maxResponseSizeInTokens": length})
+        return ask(self._context, config, templates, values, variables=False)
+
+
+def _place(messages: Messages, boundary: str) -> int | None:
+    """Where the message of a boundary (`<index>:<hash>`, or a hash alone) stands now."""
+    index, _, covered = boundary.rpartition(":")
+    if index.isdecimal() and int(index) < len(messages) and message_hash(messages[int(index)]) == covered:
+        return int(index)
+    return next((place for place, message in enumerate(messages) if message_hash(message) == covered), None)
+
+
+def _lines(messages: Sequence[Mapping[str, object]]) -> str:
+    return "\n".join(f"{message.get('role')}: {message.get('content') or ''}" for message in messages)

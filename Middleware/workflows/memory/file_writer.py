@@ -1,0 +1,149 @@
+"""File memories: new messages become entries of `memories.json`, one after the other, each saved at once.
+
+The model's work is done under a lease; an entry is added only if the newest one is still the one it was
+made after. Source: spec memory.md 7.3, 7.4, 18.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from Middleware.common.errors import RequestCancelled
+from Middleware.common.types import Messages
+from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList, Entry, newest_hash
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.workflows.memory import prompts
+from Middleware.workflows.memory.calls import Templates, ask, run_tool
+from Middleware.workflows.memory.chunking import (
+    chunk_hash,
+    chunk_text,
+    chunked,
+    tokens_of,
+    unprocessed,
+    without_system,
+)
+from Middleware.workflows.memory.condensation import condense, save_tracker
+from Middleware.workflows.memory.progress import Told, log_progress
+from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+_RECENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done. `after`: hash of the newest entry that it was made from."""
+
+    chunks: list[Messages]
+    after: str | None
+    rebuilding: bool
+
+
+def write_file_memories(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
+) -> None:
+    """Remember what is new, if it is enough, and condense.
+
+    Raises ConfigError, BackendError, RequestCancelled; what was stored by then stays stored.
+    """
+    rebuilding = not ChunkList(store, MEMORIES).exists
+    messages = without_system(context.messages)
+    if planned(store, settings, messages, rebuilding=rebuilding) is None:
+        return
+    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
+        if not held:
+            context.warn(
+                "another request makes memories of this discussion; this one leaves it to a later turn"
+            )
+            return
+        plan = planned(store, settings, messages, rebuilding=rebuilding)
+        if plan is not None and _write(context, store, settings, plan, told):
+            condense(context, store, settings)
+
+
+def planned(
+    store: DiscussionStore, settings: SettingsFile, messages: Messages, *, rebuilding: bool
+) -> Plan | None:
+    """The chunks to be remembered now; None: there is nothing new, or not enough. Makes an empty memory file.
+
+    `rebuilding`: there was no memory file (somebody may have deleted it); then only the size counts.
+    """
+    entries = ChunkList(store, MEMORIES).open()
+    rebuilding = rebuilding and not entries
+    lookback = settings.whole("lookbackStartTurn", 3)
+    start, end = unprocessed(messages, {entry.hash for entry in entries}, lookback)
+    new = messages[start:end]
+    if not new:
+        return None
+    size = settings.scaled("chunkEstimatedTokenSize", 1000)
+    most = settings.whole("maxMessagesBetweenChunks", 5, minimum=1)
+    if tokens_of(new) < size and (rebuilding or len(new) < most):
+        return None
+    return Plan(chunked(new, size), newest_hash(entries), rebuilding)
+
+
+def _write(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, plan: Plan, told: Told
+) -> bool:
+    """Store one memory a chunk; false: nothing new may be condensed."""
+    memories, after = ChunkList(store, MEMORIES), plan.after
+    for number, chunk in enumerate(plan.chunks, 1):
+        if context.is_cancelled():
+            raise RequestCancelled
+        text = memory_of(context, settings, chunk_text(chunk), memories.load(), summary_text(store))
+        if not text.strip():
+            context.warn(
+                f"memory {number} of {len(plan.chunks)} came back empty; it is asked for again next time"
+            )
+            break
+        if not memories.append(Entry(text, chunk_hash(chunk)), after=after):
+            context.warn(
+                "the memories have changed meanwhile; what was made from their older state is dropped"
+            )
+            return False
+        after = chunk_hash(chunk)
+        told(number, len(plan.chunks))
+    if plan.rebuilding and settings.flag("condenseMemories") and after is not None:
+        save_tracker(store, after)
+    return True
+
+
+def memory_of(
+    context: ExecutionContext, settings: SettingsFile, text: str, entries: Sequence[Entry], summary: str
+) -> str:
+    """The memory that a piece of text becomes, by the settings' workflow or by a direct call."""
+    recent = joined(entries[-_RECENT:])
+    full = joined(entries)
+    workflow = settings.text("fileMemoryWorkflowName")
+    if workflow:
+        return run_tool(context, workflow, (text, recent.strip(), full.strip(), summary.strip()))
+    config = settings.node(
+        {"maxResponseSizeInTokens": settings.whole("maxResponseSizeInTokens", 400, minimum=1)}
+    )
+    values = {
+        "[Memory_file]": recent,
+        "[Full_Memory_file]": full,
+        "[Chat_Summary]": summary,
+        "[TextChunk]": text,
+    }
+    return ask(context, config, templates_of(settings), values)
+
+
+def templates_of(settings: SettingsFile) -> Templates:
+    """The settings' own prompts; ours when it has neither."""
+    system, prompt = settings.text("systemPrompt"), settings.text("prompt")
+    if not system and not prompt:
+        return Templates(prompts.MEMORY_SYSTEM, prompts.MEMORY_PROMPT)
+    return Templates(system, prompt)
+
+
+def joined(entries: Sequence[Entry]) -> str:
+    """Memory texts for a prompt."""
+    return prompts.MEMORY_SEPARATOR.join(entry.text for entry in entries) or prompts.NO_EARLIER_MEMORIES
+
+
+def summary_text(store: DiscussionStore) -> str:
+    """The summary of the discussion, or the sentence that there is none."""
+    entries = ChunkList(store, SUMMARY).load()
+    return entries[0].text if entries else prompts.NO_SUMMARY

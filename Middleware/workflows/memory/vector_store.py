@@ -1,0 +1,319 @@
+"""The database of a discussion's vector memories: its tables, what is written into it, what is read from it.
+
+Searching is `vector_search.py`. One chunk of messages is stored in one transaction, so that a crash can
+neither
+lose nor repeat it. A reader makes no file. Source: spec memory.md 8.1, 8.2, 18.1 (7), 18.2 (9, 10, 16), 18.5.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
+
+BUSY_TIMEOUT_MS = 5000
+MAX_RETRIES = 3
+"""How often a chunk that gave no memory is tried again on later runs."""
+GROUP = 500
+"""Ids in one statement."""
+
+_DEFINITIONS = """
+CREATE TABLE IF NOT EXISTS memories (id INTEGER PRIMARY KEY, discussion_id TEXT NOT NULL,
+    memory_text TEXT NOT NULL, date_added TEXT NOT NULL, metadata_json TEXT);
+CREATE VIRTUAL TABLE IF NOT EXISTS memories_fts USING fts5(title, summary, entities, key_phrases,
+    memory_text_unweighted, tokenize='porter');
+CREATE TABLE IF NOT EXISTS vector_memory_hash_log (id INTEGER PRIMARY KEY AUTOINCREMENT,
+    discussion_id TEXT NOT NULL, message_hash TEXT NOT NULL, timestamp DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS memory_embeddings (memory_id INTEGER NOT NULL, model TEXT NOT NULL,
+    dim INTEGER NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (memory_id, model));
+CREATE TABLE IF NOT EXISTS memory_chunks (chunk_hash TEXT NOT NULL, message_hash TEXT NOT NULL,
+    ord INTEGER NOT NULL, PRIMARY KEY (chunk_hash, ord));
+CREATE TABLE IF NOT EXISTS memory_failures (chunk_hash TEXT PRIMARY KEY, attempts INTEGER NOT NULL,
+    last_error TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS ours_log_newest ON vector_memory_hash_log (discussion_id, timestamp DESC);
+CREATE INDEX IF NOT EXISTS ours_memories_date ON memories (date_added);
+"""
+_LACKING = "LEFT JOIN memory_embeddings e ON e.memory_id = m.id AND e.model = ? WHERE e.memory_id IS NULL"
+_OUR_TABLES = {
+    "memories",
+    "memories_fts",
+    "vector_memory_hash_log",
+    "memory_embeddings",
+    "memory_chunks",
+    "memory_failures",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRecord:
+    """A chunk of messages: its hash (of its last message), and the hashes of all its messages."""
+
+    hash: str
+    messages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A chunk that gave no memory yet. `error`: why; "" when a later try succeeded."""
+
+    chunk: ChunkRecord
+    attempts: int
+    error: str
+
+    @property
+    def may_be_tried(self) -> bool:
+        return bool(self.error) and self.attempts <= MAX_RETRIES
+
+
+class NotADatabaseOfMemories(ValueError):
+    """The file is something else; it is never changed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is no database of memories; it is left as it is")
+
+
+class VectorDatabase:
+    """The vector memories of a discussion. Making one touches no disk. Methods raise `sqlite3.Error`,
+    OSError,
+    NotADatabaseOfMemories.
+    """
+
+    def __init__(self, store: DiscussionStore) -> None:
+        self._store = store
+
+    @property
+    def path(self) -> Path:
+        return self._store.path(VECTOR_DATABASE)
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    @contextmanager
+    def reading(self) -> Iterator[Log]:
+        """What the database knows of chunks; an empty log when there is no database."""
+        if not self.exists:
+            yield Log(None, self._store.discussion_id)
+            return
+        with closing(connect_read_only(self.path)) as connection:
+            yield Log(connection, self._store.discussion_id)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction on a database that has all tables; made if need be, of mode 0600."""
+        self._store.make_folder()
+        path = self.path
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            self._prepare(connection, path)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def _prepare(self, connection: sqlite3.Connection, path: Path) -> None:
+        tables = _tables(connection)
+        if tables and "memories" not in tables:
+            raise NotADatabaseOfMemories(path)
+        if not tables:
+            with self._store.lock():
+                connection.execute("PRAGMA journal_mode = WAL")
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+            connection.execute("PRAGMA synchronous = NORMAL")
+        if not tables >= _OUR_TABLES:
+            connection.executescript(f"BEGIN IMMEDIATE; {_DEFINITIONS} COMMIT;")
+
+    def save(
+        self,
+        chunk: ChunkRecord,
+        memories: Sequence[Mapping[str, Any]],
+        *,
+        after: str | None,
+        index_topics: bool = False,
+        retried: bool = False,
+    ) -> list[int] | None:
+        """Store a chunk's memories and that it is done, all or nothing; the new ids.
+
+        None: nothing was stored, the newest chunk is not `after` any more. `retried`: a chunk that failed
+        before; it does not become the newest one.
+        """
+        with self.writing() as connection:
+            log = Log(connection, self._store.discussion_id)
+            if log.newest() != after:
+                return None
+            ids = [self._insert(connection, memory, index_topics) for memory in memories]
+            _remember_chunk(connection, chunk)
+            if retried:
+                connection.execute(
+                    "UPDATE memory_failures SET last_error = '' WHERE chunk_hash = ?", (chunk.hash,)
+                )
+            else:
+                connection.execute(
+                    "INSERT INTO vector_memory_hash_log (discussion_id, message_hash, timestamp) "
+                    "VALUES (?, ?, ?)",
+                    (self._store.discussion_id, chunk.hash, now_text()),
+                )
+            return ids
+
+    def record_failure(self, chunk: ChunkRecord, error: str) -> int:
+        """Remember that a chunk gave no memory; how often that was."""
+        with self.writing() as connection:
+            _remember_chunk(connection, chunk)
+            connection.execute(
+                "INSERT INTO memory_failures (chunk_hash, attempts, last_error) VALUES (?, 1, ?)"
+                " ON CONFLICT (chunk_hash) DO UPDATE SET attempts = attempts + 1, last_error = "
+                "excluded.last_error",
+                (chunk.hash, error),
+            )
+            row = connection.execute(
+                "SELECT attempts FROM memory_failures WHERE chunk_hash = ?", (chunk.hash,)
+            )
+            return int(row.fetchone()[0])
+
+    def _insert(self, connection: sqlite3.Connection, memory: Mapping[str, Any], index_topics: bool) -> int:
+        text = memory["summary"]
+        cursor = connection.execute(
+            "INSERT INTO memories (discussion_id, memory_text, date_added, metadata_json) VALUES (?, "
+            "?, ?, ?)",
+            (self._store.discussion_id, text, now_text(), json.dumps(memory)),
+        )
+        phrases = indexed(memory.get("key_phrases"))
+        if index_topics and (topics := indexed(memory.get("topics"))):
+            phrases = f"{phrases} {topics}"
+        connection.execute(
+            "INSERT INTO memories_fts (rowid, title, summary, entities, key_phrases, memory_text_unweighted)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (cursor.lastrowid, memory.get("title", ""), text, indexed(memory.get("entities")), phrases, text),
+        )
+        assert cursor.lastrowid is not None  # an INSERT has one
+        return cursor.lastrowid
+
+    def without_vector(self, model: str, limit: int, leave_out: Iterable[int] = ()) -> list[tuple[int, str]]:
+        """Up to `limit` memories (id, text) that have no vector of this model, oldest first."""
+        left_out = set(leave_out)
+        with closing(connect_read_only(self.path)) as connection:
+            has_vectors = has_table(connection, "memory_embeddings")
+            lacking, values = (_LACKING, (model,)) if has_vectors else ("", ())
+            rows = connection.execute(
+                f"SELECT m.id, m.memory_text FROM memories m {lacking} ORDER BY m.id LIMIT ?",
+                (*values, limit + len(left_out)),
+            ).fetchall()
+        return [(each, text) for each, text in rows if each not in left_out][:limit]
+
+    def save_vectors(self, model: str, vectors: Mapping[int, Sequence[float]]) -> None:
+        """Store vectors by memory id, in place of older ones of this model."""
+        with self.writing() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO memory_embeddings (memory_id, model, dim, vector) VALUES (?, "
+                "?, ?, ?)",
+                [(each, model, len(v), array("f", v).tobytes()) for each, v in vectors.items()],
+            )
+
+
+class Log:
+    """What a database knows of the chunks that were done; without a connection: nothing."""
+
+    def __init__(self, connection: sqlite3.Connection | None, discussion_id: str) -> None:
+        self._connection, self._discussion_id = connection, discussion_id
+
+    def chunk_hashes(self) -> Iterator[str]:
+        """Hashes of the chunks that are done, newest first."""
+        yield from self._column(
+            "vector_memory_hash_log",
+            "SELECT message_hash FROM vector_memory_hash_log WHERE discussion_id = ? ORDER BY "
+            "timestamp DESC, id DESC",
+            self._discussion_id,
+        )
+
+    def newest(self) -> str | None:
+        return next(self.chunk_hashes(), None)
+
+    def covered(self) -> set[str]:
+        """Hashes of all messages that were in a chunk."""
+        return set(self._column("memory_chunks", "SELECT message_hash FROM memory_chunks"))
+
+    def failures(self) -> list[Failure]:
+        """The chunks that ever failed, in order of the first failure."""
+        if self._connection is None or not self._has("memory_failures"):
+            return []
+        rows = self._connection.execute(
+            "SELECT chunk_hash, attempts, last_error FROM memory_failures ORDER BY rowid"
+        ).fetchall()
+        return [Failure(self._chunk(covered), attempts, error) for covered, attempts, error in rows]
+
+    def _chunk(self, covered: str) -> ChunkRecord:
+        hashes = self._column(
+            "memory_chunks",
+            "SELECT message_hash FROM memory_chunks WHERE chunk_hash = ? ORDER BY ord",
+            covered,
+        )
+        return ChunkRecord(covered, tuple(hashes))
+
+    def _column(self, table: str, statement: str, *values: str) -> Iterator[str]:
+        if self._connection is not None and self._has(table):
+            for (value,) in self._connection.execute(statement, values):
+                yield value
+
+    def _has(self, table: str) -> bool:
+        return self._connection is not None and has_table(self._connection, table)
+
+
+def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
+    """Two chunks that end with the same words share one name; the messages of both are known by it."""
+    rows = connection.execute(
+        "SELECT message_hash FROM memory_chunks WHERE chunk_hash = ?", (chunk.hash,)
+    ).fetchall()
+    known = {message for (message,) in rows}
+    new = [each for each in chunk.messages if each not in known]
+    connection.executemany(
+        "INSERT INTO memory_chunks (chunk_hash, message_hash, ord) VALUES (?, ?, ?)",
+        [(chunk.hash, each, place) for place, each in enumerate(new, len(rows))],
+    )
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def connect_read_only(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
+    """A connection that can change nothing and makes no database. Raises `sqlite3.Error`."""
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=not any_thread)
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
+    ).fetchone()
+    return row is not None
+
+
+def indexed(value: Any) -> str:
+    """A list as the text that is indexed: its items, without double quotes, side by side."""
+    if isinstance(value, list):
+        return " ".join(str(item).replace('"', "") for item in value)
+    return str(value) if value else ""
+
+
+def now_text() -> str:
+    """Now, UTC, as dates stand in the database."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,217 @@
+"""Vector memories: new messages become rows of the vector database, a chunk in one step.
+
+The model's work is done under a lease; a chunk is stored only if the newest one is still the one it was
+made after. Source: spec memory.md 4.6, 7.2, 7.5, 18.1, 18.2 (9, 10).
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from Middleware.common.errors import MiddlewareError, RequestCancelled
+from Middleware.common.types import Messages
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.utilities.hashing_utils import message_hash
+from Middleware.workflows.memory import prompts, state_document
+from Middleware.workflows.memory.calls import Templates, ask, run_tool
+from Middleware.workflows.memory.chunking import (
+    after_logged,
+    chunk_hash,
+    chunk_text,
+    chunked,
+    tokens_of,
+    without_system,
+)
+from Middleware.workflows.memory.embedding import embed_new
+from Middleware.workflows.memory.extraction import Extracted, extract
+from Middleware.workflows.memory.progress import Told, log_progress
+from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s
+from Middleware.workflows.memory.vector_store import MAX_RETRIES, ChunkRecord, Log, VectorDatabase
+from Middleware.workflows.models.execution_context import ExecutionContext
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One chunk to be done. `record`: how it is known; `retried`: it gave no memory before."""
+
+    record: ChunkRecord
+    messages: Messages = field(repr=False)
+    retried: bool = False
+
+    @classmethod
+    def of(cls, messages: Messages) -> Job:
+        return cls(ChunkRecord(chunk_hash(messages), tuple(map(message_hash, messages))), messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done. `after`: hash of the newest chunk that it was made from."""
+
+    jobs: list[Job]
+    after: str | None
+
+
+def write_vector_memories(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
+) -> None:
+    """Remember what is new, if it is enough, and what gave no memory before.
+
+    Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled; what was stored by then stays stored.
+    """
+    if planned(context, store, settings) is None:
+        return
+    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
+        if not held:
+            context.warn(
+                "another request makes memories of this discussion; this one leaves it to a later turn"
+            )
+            return
+        plan = planned(context, store, settings)
+        if plan is not None:
+            _Writer(context, store, settings).write(plan, told)
+
+
+def planned(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> Plan | None:
+    """The chunks to be done now; None: there are none."""
+    messages = without_system(context.messages)
+    lookback = settings.whole("lookbackStartTurn", 3)
+    eligible = messages[: max(0, len(messages) - lookback)]
+    if not eligible:
+        return None
+    hashes = list(map(message_hash, eligible))
+    with VectorDatabase(store).reading() as log:
+        new = _new(context, log, eligible, hashes)
+        retries = _retries(log, eligible, hashes)
+        after = log.newest()
+    size = settings.scaled("vectorMemoryChunkEstimatedTokenSize", 1000)
+    most = settings.whole("vectorMemoryMaxMessagesBetweenChunks", 5, minimum=1)
+    enough = bool(new) and (tokens_of(new) >= size or len(new) >= most)
+    jobs = [*retries, *map(Job.of, chunked(new, size) if enough else [])]
+    return Plan(jobs, after) if jobs else None
+
+
+def _new(context: ExecutionContext, log: Log, eligible: Messages, hashes: list[str]) -> Messages:
+    """The messages after the newest chunk that the history knows; else those that are in no chunk."""
+    start = after_logged(hashes, log.chunk_hashes())
+    if start is not None:
+        left_out = {each for failure in log.failures() for each in failure.chunk.messages}
+    else:
+        start, left_out = 0, log.covered()
+        if log.newest() is not None:
+            context.warn(
+                "no remembered chunk ends in this history; only messages that were in no chunk are taken"
+            )
+    pairs = zip(eligible[start:], hashes[start:], strict=True)
+    return [message for message, each in pairs if each not in left_out]
+
+
+def _retries(log: Log, eligible: Messages, hashes: list[str]) -> list[Job]:
+    """Failed chunks that may be tried again and of which the history still has messages."""
+    failures = [failure for failure in log.failures() if failure.may_be_tried]
+    if not failures:
+        return []
+    places = {each: index for index, each in enumerate(hashes)}
+    jobs = []
+    for failure in failures:
+        found = [eligible[places[each]] for each in failure.chunk.messages if each in places]
+        if found:
+            jobs.append(Job(failure.chunk, found, retried=True))
+    return jobs
+
+
+class _Writer:
+    """The work of one plan."""
+
+    def __init__(self, context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+        self._context, self._store, self._settings = context, store, settings
+        self._database = VectorDatabase(store)
+
+    def write(self, plan: Plan, told: Told) -> None:
+        after = plan.after
+        for number, job in enumerate(plan.jobs, 1):
+            if self._context.is_cancelled():
+                raise RequestCancelled
+            found = self._extracted(job)
+            for reason in found.rejected:
+                self._context.warn(f"a memory is not stored: {reason}")
+            if not found.memories and not found.nothing_to_keep:
+                self._failed(job, found)
+                continue
+            if not self._stored(job, found, after):
+                self._context.warn(
+                    "the memories have changed meanwhile; what was made from their older state is dropped"
+                )
+                return
+            after = after if job.retried else job.record.hash
+            told(number, len(plan.jobs))
+
+    def _extracted(self, job: Job) -> Extracted:
+        text = chunk_text(job.messages)
+        if not text.strip():
+            return Extracted(found=True)
+        workflow = self._settings.text("vectorMemoryWorkflowName")
+        if workflow:
+            return extract(run_tool(self._context, workflow, (text,)))
+        settings = self._settings
+        config = settings.node(
+            {
+                "endpointName": settings.override("vectorMemoryEndpointName", "endpointName"),
+                "preset": settings.override("vectorMemoryPreset", "preset"),
+                "maxResponseSizeInTokens": settings.whole(
+                    "vectorMemoryMaxResponseSizeInTokens", 1024, minimum=1
+                ),
+            }
+        )
+        templates = Templates(prompts.FACTS_SYSTEM, prompts.FACTS_PROMPT)
+        return extract(ask(self._context, config, templates, {"[TextChunk]": text}, variables=False))
+
+    def _failed(self, job: Job, found: Extracted) -> None:
+        reason = "; ".join(found.rejected) or "the reply holds no JSON object or array"
+        attempts = self._database.record_failure(job.record, reason)
+        if attempts > MAX_RETRIES:
+            logger.error(
+                "a chunk of the conversation gave no memory %d times and is left out: %s", attempts, reason
+            )
+        else:
+            self._context.warn(
+                f"a chunk of the conversation gave no memory and is tried again later: {reason}"
+            )
+
+    def _stored(self, job: Job, found: Extracted, after: str | None) -> bool:
+        ids = self._database.save(
+            job.record,
+            found.memories,
+            after=after,
+            index_topics=self._settings.flag("vectorMemoryIndexTopics"),
+            retried=job.retried,
+        )
+        if ids is None:
+            return False
+        if ids:
+            self._beside(dict(zip(ids, found.memories, strict=True)))
+        return True
+
+    def _beside(self, memories: Mapping[int, Mapping[str, Any]]) -> None:
+        """Vectors and the state document; the memories are stored, whatever happens here."""
+        texts = {each: str(memory["summary"]) for each, memory in memories.items()}
+        try:
+            embed_new(self._context, self._store, self._settings, texts)
+        except (MiddlewareError, ValueError, OSError, sqlite3.Error) as error:
+            _raise_if_cancelled(error)
+            logger.error("new memories got no vectors: %s", error)
+        try:
+            state_document.merge(self._context, self._store, self._settings, texts.values())
+        except (MiddlewareError, ValueError, OSError) as error:
+            _raise_if_cancelled(error)
+            logger.error("the state document stays as it is: %s", error)
+
+
+def _raise_if_cancelled(error: BaseException) -> None:
+    if isinstance(error, RequestCancelled):
+        raise error

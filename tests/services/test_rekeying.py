@@ -1,0 +1,101 @@
+"""Encrypted files get another key, or none. Source: spec memory.md 15, 18.6 (3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.services import rekeying
+from Middleware.services.rekeying import moved, rekey
+from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
+
+OLD, NEW, OTHER = (derive_key(name, "alice") for name in ("old", "new", "other"))
+FILES = {
+    "trip/memories.json": b"[]",
+    "trip/memories.json.bak": b"[1]",
+    "trip/state_document.md": b"# State",
+    "trip/state_document.md.bak": b"",
+    "deep/er/timestamps.json": b"{}",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """All kinds of files, with the old key; beside them what is never touched."""
+    root = tmp_path / "62af8704764faf8e"
+    for name, data in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(encrypt(data, OLD))
+    (root / "trip/vector_memory.db").write_bytes(b"SQLite format 3\0")
+    (root / ".rekey_journal.json").write_bytes(b"{}")
+    return root
+
+
+def contents(folder, key):
+    return {name: decrypt((folder / name).read_bytes(), key) for name in FILES}
+
+
+def test_every_file_of_every_kind_gets_the_new_key(folder):
+    """Backups and nested folders too; the database and dotted files stay."""
+    told = []
+    result = rekey(folder, OLD, NEW, told=lambda done, whole: told.append((done, whole)))
+    assert contents(folder, NEW) == FILES
+    assert (len(result.changed), result.kept, result.unreadable) == (5, [], [])
+    assert told == [(number, 5) for number in range(1, 6)]
+    assert (folder / ".rekey_journal.json").read_bytes() == b"{}"
+
+
+def test_without_a_new_key_files_become_plain(folder):
+    rekey(folder, OLD, None)
+    assert {name: (folder / name).read_bytes() for name in FILES} == FILES
+
+
+def test_running_again_changes_nothing(folder):
+    """After a crash the rest is done."""
+    (folder / "trip/memories.json").write_bytes(encrypt(b"[]", NEW))
+    assert len(rekey(folder, OLD, NEW).changed) == 4
+    again = rekey(folder, OLD, NEW)
+    assert (again.changed, len(again.kept)) == ([], 5)
+    assert len(rekey(folder, NEW, None).changed) == 5
+    assert len(rekey(folder, NEW, None).kept) == 5
+
+
+def test_plain_files_are_encrypted(folder):
+    (folder / "trip/memories.json").write_bytes(b"[]")
+    rekey(folder, OLD, NEW)
+    assert contents(folder, NEW) == FILES
+
+
+def test_the_same_key_encrypts_what_is_plain(folder):
+    (folder / "trip/memories.json").write_bytes(b"[]")
+    assert len(rekey(folder, OLD, OLD).changed) == 1
+    assert contents(folder, OLD) == FILES
+
+
+@pytest.mark.parametrize(
+    "data", [encrypt(b"[]", OTHER), b"{broken", b"\xff\xfe"], ids=["other-key", "json", "bytes"]
+)
+def test_what_cannot_be_read_is_left_and_told(folder, data):
+    (folder / "trip/memories.json").write_bytes(data)
+    result = rekey(folder, OLD, NEW)
+    assert result.unreadable == [folder / "trip/memories.json"]
+    assert (folder / "trip/memories.json").read_bytes() == data
+
+
+def test_a_preview_changes_nothing(folder):
+    result = rekey(folder, OLD, NEW, preview=True)
+    assert len(result.changed) == 5
+    assert contents(folder, OLD) == FILES
+
+
+def test_what_was_written_is_read_again(folder, monkeypatch):
+    """A disk that lies is told."""
+    monkeypatch.setattr(rekeying, "atomic_write", lambda path, data: path.write_bytes(b"x"))
+    with pytest.raises(OSError, match="does not hold what was written"):
+        rekey(folder, OLD, None)
+
+
+def test_a_folder_is_renamed_if_the_name_is_free(folder, tmp_path):
+    assert moved(folder, folder)
+    assert not moved(folder, tmp_path)
+    assert moved(folder, tmp_path / "new")
+    assert (tmp_path / "new/trip/memories.json").read_bytes().startswith(TOKEN_START)

@@ -1,0 +1,212 @@
+"""The rolling summary: read, collected, folded, stored. Source: spec memory.md 9.6 to 9.8."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import ConfigError
+from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.workflows.models.node_result import CleanText
+
+NODE = "chatSummarySummarizer"
+PROMPT = {"prompt": "[CHAT_SUMMARY]+[LATEST_MEMORIES]", "endpointName": "e"}
+LINE = "\n------------\n"
+
+
+@pytest.fixture
+def memories(bench):
+    """Give the discussion memories; the hash of each is its text."""
+
+    def put(*texts):
+        ChunkList(bench.store, "memories.json").replace(*[Entry(text, text) for text in texts])
+
+    return put
+
+
+@pytest.fixture
+def summary(bench):
+    """Give the discussion a summary that covers the memory `covered`; read it back."""
+    chunks = ChunkList(bench.store, "chat_summary.json")
+    bench.discussion_id = "d"
+
+    def put(*entry):
+        if entry:
+            chunks.replace(Entry(*entry))
+        return chunks.load()
+
+    return put
+
+
+class TestReading:
+    """GetCurrentSummaryFromFile, ChatSummaryMemoryGatheringTool."""
+
+    def test_the_summary_as_it_is(self, bench, summary):
+        summary("all", "m1")
+        assert bench("GetCurrentSummaryFromFile") == "all"
+
+    def test_no_summary_yet(self, bench):
+        """With and without a discussion."""
+        assert bench("GetCurrentSummaryFromFile") == "There is not yet a summary file"
+        bench.discussion_id = "d"
+        assert bench("GetCurrentSummaryFromFile") == "There is not yet a summary file"
+
+    @pytest.mark.parametrize(
+        ("covered", "text"), [("b", f"c{LINE}d"), ("d", ""), ("unknown", f"a{LINE}b{LINE}c{LINE}d")]
+    )
+    def test_the_memories_that_the_summary_lacks(self, bench, memories, summary, covered, text):
+        """All of them if the one it ends with is gone."""
+        memories(*"abcd")
+        summary("s", covered)
+        assert bench("ChatSummaryMemoryGatheringTool", maxTurnsToPull=3) == text
+
+    def test_without_a_discussion_the_newest_messages(self, bench):
+        bench.messages = [{"role": "user", "content": letter * 1200} for letter in "abc"]
+        output = bench("ChatSummaryMemoryGatheringTool", maxTurnsToPull=3)
+        assert output == "a" * 1200 + LINE + "b" * 1200
+
+    def test_without_a_discussion_and_messages_there_is_nothing(self, bench):
+        assert (
+            bench("ChatSummaryMemoryGatheringTool", maxTurnsToPull=3) == "There are no memories to grab yet"
+        )
+
+    def test_the_number_of_turns_is_needed(self, bench):
+        with pytest.raises(ConfigError, match="'maxTurnsToPull' must be a whole number"):
+            bench("ChatSummaryMemoryGatheringTool")
+
+
+class TestFullChatSummary:
+    """Brought up to date when more than one memory is missing."""
+
+    def test_without_a_discussion_there_is_nothing(self, bench):
+        assert bench("FullChatSummary") is None
+
+    def test_by_hand_only_what_is_stored_is_given(self, bench, memories, summary):
+        memories("a", "b", "c")
+        assert bench("FullChatSummary", isManualConfig=True) == "No summary found"
+        summary("s", "a")
+        assert bench("FullChatSummary", isManualConfig=True) == "s"
+
+    @pytest.mark.parametrize(
+        ("covered", "text"),
+        [("a", "value of Tool"), ("b", "s"), ("c", "s"), ("unknown", "value of Tool")],
+        ids=["two-behind", "one-behind", "up-to-date", "unknown"],
+    )
+    def test_the_workflow_runs_when_the_summary_is_behind(
+        self, bench, memories, summary, user_with, covered, text
+    ):
+        bench.user = user_with(chat_summary_tool_workflow="Tool")
+        memories("a", "b", "c")
+        summary("s", covered)
+        assert bench("FullChatSummary") == text
+
+    def test_without_memories_the_workflow_runs(self, bench, summary, user_with):
+        bench.user = user_with(chat_summary_tool_workflow="Tool")
+        summary("s", "a")
+        assert bench("FullChatSummary") == "value of Tool"
+
+    def test_without_a_workflow_what_is_stored_is_given(self, bench, memories, summary, caplog):
+        memories("a", "b", "c")
+        assert bench("FullChatSummary") == "No summary found"
+        assert "Users/ana.json: chatSummaryToolWorkflow" in caplog.text
+
+    def test_a_dry_run_tells_what_would_be_made(self, bench):
+        assert bench.notes("FullChatSummary") == []
+        bench.discussion_id = "d"
+        assert len(bench.notes("FullChatSummary")) == 1
+
+
+class TestWriting:
+    """WriteCurrentSummaryToFileAndReturnIt."""
+
+    def test_the_text_is_stored_for_the_last_memory_and_given(self, bench, memories, summary):
+        memories("a", "b")
+        bench.engine.values = {"agent1Output": "new {agent1Output}"}
+        assert bench("WriteCurrentSummaryToFileAndReturnIt", input="{agent1Output}") == "new {agent1Output}"
+        assert summary() == (Entry("new {agent1Output}", "b"),)
+
+    def test_without_a_discussion_it_is_only_given(self, bench):
+        assert bench("WriteCurrentSummaryToFileAndReturnIt", input="text") == "text"
+
+    def test_without_memories_it_cannot_be_stored(self, bench):
+        bench.discussion_id = "d"
+        with pytest.raises(ValueError, match="no memories to anchor it to"):
+            bench("WriteCurrentSummaryToFileAndReturnIt", input="text")
+
+    def test_an_input_is_needed(self, bench):
+        assert bench.findings("WriteCurrentSummaryToFileAndReturnIt")[0]
+        with pytest.raises(ConfigError, match="'input'"):
+            bench("WriteCurrentSummaryToFileAndReturnIt")
+
+    def test_a_dry_run_tells_that_it_would_store(self, bench):
+        assert bench.notes("WriteCurrentSummaryToFileAndReturnIt", input="x") == []
+        bench.discussion_id = "d"
+        assert len(bench.notes("WriteCurrentSummaryToFileAndReturnIt", input="x")) == 1
+
+
+class TestSummarizer:
+    """chatSummarySummarizer."""
+
+    def test_without_a_discussion_there_is_no_summary(self, bench):
+        assert bench(NODE, **PROMPT) == "There is not yet a summary file"
+
+    def test_nothing_new_gives_the_summary_without_a_call(self, bench, memories, summary):
+        memories("a")
+        summary("s", "a")
+        assert bench(NODE, **PROMPT) == "s"
+        assert bench.engine.calls == []
+
+    def test_memories_are_folded_in_batches(self, bench, memories, summary):
+        """Three a call while there are more; then what remains, if it is enough."""
+        memories(*"abcdef")
+        assert bench(NODE, **PROMPT) == "reply 2"
+        none = "There is not yet a summary file"
+        assert [call.prompt for call in bench.engine.calls] == [
+            f"{none}+a{LINE}b{LINE}c",
+            f"reply 1+d{LINE}e{LINE}f",
+        ]
+        assert summary() == (Entry("reply 2", "f"),)
+
+    def test_too_few_remaining_ones_wait(self, bench, memories, summary):
+        memories(*"abcde")
+        assert bench(NODE, **PROMPT) == "reply 1"
+        assert summary() == (Entry("reply 1", "c"),)
+
+    def test_the_numbers_are_the_nodes(self, bench, memories, summary):
+        memories(*"abc")
+        assert bench(NODE, **PROMPT, loopIfMemoriesExceed=1, minMemoriesPerSummary=1) == "reply 3"
+        assert summary() == (Entry("reply 3", "c"),)
+
+    def test_a_loop_of_zero_counts_as_one(self, bench, memories):
+        """It would never end."""
+        memories(*"ab")
+        assert bench(NODE, **PROMPT, loopIfMemoriesExceed=0, minMemoriesPerSummary=1) == "reply 2"
+
+    def test_without_placeholders_one_ordinary_call_covers_all(self, bench, memories, summary):
+        memories(*"abcde")
+        assert bench(NODE, prompt="Tell.", endpointName="e") == "reply 1"
+        assert bench.engine.calls[0].prompt is None
+        assert summary() == (Entry("reply 1", "e"),)
+
+    def test_memories_are_mere_text(self, bench, memories):
+        """Inserted after the variables."""
+        bench.engine.values = {"secret": "leak"}
+        memories("{secret} [CHAT_SUMMARY]")
+        bench(NODE, **PROMPT, minMemoriesPerSummary=1)
+        assert bench.engine.calls[0].prompt.endswith("+{secret} [CHAT_SUMMARY]")
+
+    def test_a_blank_reply_changes_nothing(self, bench, memories, summary):
+        bench.engine.reply = lambda call: " \n"
+        memories(*"abc")
+        summary("s", "gone")
+        assert bench(NODE, **PROMPT) == "s"
+        assert summary() == (Entry("s", "gone"),)
+
+    def test_its_output_is_clean_already(self, bench, memories):
+        """The rules must not see it twice."""
+        memories(*"abc")
+        assert isinstance(bench(NODE, **PROMPT), CleanText)
+
+    def test_a_dry_run_tells_that_it_would_store(self, bench):
+        assert bench.notes(NODE, **PROMPT) == []
+        bench.discussion_id = "d"
+        assert len(bench.notes(NODE, **PROMPT)) == 1

@@ -1,0 +1,62 @@
+"""ContextCompactor: its settings, its output, and when there is none. Source: spec memory.md 10."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Middleware.services.chunk_list import ChunkList, Entry
+
+NODE = "ContextCompactor"
+
+
+@pytest.fixture
+def settings(bench, user_with):
+    """Write the settings file that the user names."""
+    bench.user = user_with(context_compactor_settings_file="Compact")
+
+    def write(**fields):
+        path = bench.folder / "Workflows/ana/Compact.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"endpointName": "e", **fields}))
+
+    write()
+    return write
+
+
+def test_without_a_discussion_there_is_nothing(bench):
+    assert bench(NODE) == ""
+    assert "without a discussion id" in bench.engine.warnings[0]
+
+
+def test_without_settings_there_is_nothing(bench):
+    bench.discussion_id = "d"
+    assert bench(NODE) == ""
+    assert "contextCompactorSettingsFile: no settings file is named" in bench.engine.warnings[0]
+
+
+def test_both_summaries_are_given_in_tags(bench, settings):
+    """A short conversation calls no model."""
+    ChunkList(bench.store, "context_compactor_old.json").replace(
+        Entry("old", "h"), Entry("__boundary__", "1:h")
+    )
+    ChunkList(bench.store, "context_compactor_oldest.json").replace(Entry("{oldest}", "h"))
+    assert bench(NODE) == (
+        "<context_compactor_old>old</context_compactor_old>\n"
+        "<context_compactor_oldest>{oldest}</context_compactor_oldest>"
+    )
+    assert bench.engine.calls == []
+
+
+def test_a_conversation_that_is_too_long_is_compacted(bench, settings):
+    settings(recentContextTokens=2, oldContextTokens=2, lookbackStartTurn=0)
+    bench.discussion_id = "d"
+    bench.messages = [{"role": "user", "content": f"word {i}"} for i in range(2)]
+    assert bench(NODE) == "<context_compactor_old>reply 1</context_compactor_old>"
+
+
+def test_a_dry_run_tells_what_would_be_made(bench):
+    assert bench.notes(NODE) == []
+    bench.discussion_id = "d"
+    assert len(bench.notes(NODE)) == 1

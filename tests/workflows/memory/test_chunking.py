@@ -1,0 +1,106 @@
+"""Which messages are new, and how they are cut. Source: spec memory.md 4.5, 4.6, 5."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
+from Middleware.workflows.memory.chunking import (
+    after_logged,
+    chunk_hash,
+    chunk_text,
+    chunked,
+    tokens_of,
+    unprocessed,
+    without_system,
+)
+from tests.workflows.memory.conftest import hash_of, talk
+
+
+class TestMatching:
+    """The table of memory.md 4.5."""
+
+    @pytest.mark.parametrize(
+        ("count", "stored", "lookback", "place"),
+        [
+            (10, 4, 3, (5, 7)),
+            (10, 7, 3, (7, 7)),
+            (10, 6, 3, (7, 7)),
+            (9, 6, 3, (6, 6)),
+            (10, 8, 3, (0, 7)),
+            (10, 99, 3, (0, 7)),
+            (10, 4, 0, (5, 10)),
+            (10, 9, 0, (10, 10)),
+            (2, 0, 3, (0, 0)),
+            (0, 0, 3, (0, 0)),
+        ],
+        ids=[
+            "example-4",
+            "at-the-boundary",
+            "just-before-the-boundary",
+            "history-shrunk-by-one",
+            "inside-the-lookback",
+            "no-match",
+            "no-lookback",
+            "no-lookback-all-done",
+            "fewer-than-lookback",
+            "no-messages",
+        ],
+    )
+    def test_the_place_of_what_is_new(self, count, stored, lookback, place):
+        assert unprocessed(talk(count), {hash_of(stored)}, lookback) == place
+
+    def test_any_stored_hash_counts_not_only_the_last(self):
+        """The one nearest to the boundary wins."""
+        assert unprocessed(talk(10), {hash_of(2), hash_of(5)}, 0) == (6, 10)
+
+    def test_without_stored_hashes_all_before_the_lookback_is_new(self):
+        assert unprocessed(talk(5), set(), 2) == (0, 3)
+
+    def test_the_hash_of_the_stamped_text_counts_too(self):
+        """Other programs hash what they see."""
+        stamped = StampedMessage({"role": "user", "content": "word 1"}, "(Monday) word 1")
+        messages = [talk(1)[0], stamped, *talk(1)]
+        assert unprocessed(messages, {shown_hash(stamped)}, 0) == (2, 3)
+
+    @pytest.mark.parametrize(
+        ("logged", "start"),
+        [(["x", "b"], 4), (["a"], 3), (["x"], None), ([], None)],
+        ids=["newest-known", "last-of-equal-ones", "unknown", "nothing"],
+    )
+    def test_after_the_newest_chunk_that_the_history_knows(self, logged, start):
+        assert after_logged(["a", "c", "a", "b"], logged) == start
+
+
+class TestCutting:
+    """From the newest backwards, up to 80 % of the size, never inside a message."""
+
+    def test_chunks_are_filled_from_the_newest(self):
+        """Two tokens each, 4.8 allowed: the remainder is the oldest."""
+        assert [len(chunk) for chunk in chunked(talk(5), 6)] == [1, 2, 2]
+        assert [m for chunk in chunked(talk(5), 6) for m in chunk] == talk(5)
+
+    @pytest.mark.parametrize(("size", "chunks"), [(5, 1), (4.9, 2)])
+    def test_the_edge_of_80_percent(self, size, chunks):
+        """Four tokens fit into 80 % of five."""
+        assert len(chunked(talk(2), size)) == chunks
+
+    def test_a_message_that_is_too_long_is_a_chunk_of_its_own(self):
+        long = {"role": "user", "content": "x" * 500}
+        assert chunked([*talk(1), long, *talk(1)], 10) == [talk(1), [long], talk(1)]
+
+    def test_no_messages_are_no_chunks(self):
+        assert chunked([], 10) == []
+
+    def test_the_text_and_the_hash_of_a_chunk(self):
+        """Contents without roles; the last message names it."""
+        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None}]
+        assert chunk_text(messages) == "a\n"
+        assert chunk_hash(messages) == message_hash({"content": ""})
+
+    def test_tokens_are_those_of_the_joined_text_with_braces_at_their_length(self):
+        assert tokens_of(talk(3)) == 8
+        assert tokens_of([{"role": "user", "content": "{}"}]) == 11
+
+    def test_system_messages_are_left_out(self):
+        assert without_system([{"role": "system", "content": "s"}, *talk(1)]) == talk(1)

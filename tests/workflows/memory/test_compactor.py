@@ -1,0 +1,213 @@
+"""The context compactor: windows, when it runs, what it stores, and what no crash may do. Source: spec memory.md 10."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import BackendError
+from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.workflows.memory.compactor import compact, shown, windows_of
+from Middleware.workflows.memory.settings import SettingsFile
+from tests.workflows.memory.conftest import hash_of, talk
+
+SMALL = {"endpointName": "e", "recentContextTokens": 4, "oldContextTokens": 4, "lookbackStartTurn": 0}
+"""Two messages in each window."""
+
+
+def settings(**fields):
+    return SettingsFile("Compact", {**SMALL, **fields})
+
+
+class Compacting:
+    """Runs the compactor on a conversation; `calls`: what was asked."""
+
+    def __init__(self, bench):
+        self.bench, self.store = bench, bench.store
+        self.replies = None
+        bench.engine.reply = self.reply
+
+    def reply(self, call):
+        reply = self.replies.pop(0) if self.replies else f"reply {len(self.bench.engine.calls)}"
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def run(self, messages, **fields):
+        self.bench.messages = messages
+        self.bench.engine.calls.clear()
+        compact(self.bench.context(""), self.store, settings(**fields))
+        return [call.prompt for call in self.bench.engine.calls]
+
+    def entries(self, name):
+        return ChunkList(self.store, f"context_compactor_{name}.json").load()
+
+    def put(self, name, *pairs):
+        ChunkList(self.store, f"context_compactor_{name}.json").replace(*[Entry(*pair) for pair in pairs])
+
+
+@pytest.fixture
+def compacting(bench):
+    return Compacting(bench)
+
+
+def lines(*numbers):
+    return "\n".join(f"{('user', 'assistant')[n % 2]}: word {n}" for n in numbers)
+
+
+class TestWindows:
+    """Recent and Old by their budgets, from the end."""
+
+    @pytest.mark.parametrize(
+        ("count", "fields", "place"),
+        [
+            (6, {}, (2, 4)),
+            (4, {}, (0, 2)),
+            (3, {}, (0, 1)),
+            (6, {"recentContextTokens": 1}, (4, 6)),
+            (7, {"lookbackStartTurn": 1}, (2, 4)),
+            (6, {"lookbackStartTurn": 6}, (2, 4)),
+            (6, {"wilmerContextEstimationLevel": "aggressive"}, (0, 3)),
+        ],
+        ids=["three-windows", "old-fits", "one-in-old", "recent-empty", "lookback", "short-chat", "level"],
+    )
+    def test_where_they_begin(self, count, fields, place):
+        windows = windows_of(talk(count), settings(**fields))
+        assert (windows.old, windows.recent) == place
+
+    @pytest.mark.parametrize(
+        ("count", "fields"),
+        [(2, {}), (1, {}), (3, {"lookbackStartTurn": 2}), (4, {"oldContextTokens": 1})],
+        ids=["all-recent", "one-message", "too-few-left", "old-empty"],
+    )
+    def test_there_is_nothing_to_compact(self, count, fields):
+        assert windows_of(talk(count), settings(**fields)) is None
+
+
+class TestWork:
+    """What is asked and stored."""
+
+    def test_the_first_run_without_oldest(self, compacting):
+        """One call; the boundary names the first message of Old."""
+        prompts = compacting.run(talk(4), oldSectionPrompt="[MESSAGES_TO_SUMMARIZE]|[RECENT_MESSAGES]")
+        assert prompts == [f"{lines(0, 1)}|{lines(2, 3)}"]
+        assert compacting.entries("old") == (
+            Entry("reply 1", hash_of(1)),
+            Entry("__boundary__", f"0:{hash_of(0)}"),
+        )
+        assert compacting.entries("oldest") == ()
+
+    def test_the_first_run_with_oldest(self, compacting):
+        """Three calls; the oldest summary has the hash of the first message."""
+        prompts = compacting.run(talk(6))
+        assert prompts == [lines(2, 3), lines(0, 1), "\n\nreply 2"]
+        assert compacting.entries("oldest") == (Entry("reply 3", hash_of(0)),)
+        assert compacting.entries("old")[1] == Entry("__boundary__", f"2:{hash_of(2)}")
+
+    def test_only_what_has_left_old_is_folded_in(self, compacting):
+        compacting.run(talk(6))
+        assert compacting.run(talk(8)) == [lines(4, 5), lines(2, 3), "reply 3\n\nreply 2"]
+
+    def test_unmoved_windows_ask_nothing(self, compacting):
+        compacting.run(talk(6))
+        assert compacting.run(talk(6)) == []
+
+    @pytest.mark.parametrize("place", [2, 3], ids=["first-of-old", "last-of-old"])
+    def test_an_edited_edge_of_old_runs_again(self, compacting, place):
+        compacting.run(talk(6))
+        edited = talk(6)
+        edited[place] = {"role": "user", "content": "word x"}
+        assert compacting.run(edited)[0] != ""
+
+    def test_blank_replies_leave_the_raw_text(self, compacting):
+        """The messages themselves are better than nothing."""
+        compacting.replies = [" ", "", "\n"]
+        compacting.run(talk(6))
+        assert compacting.entries("old")[0].text == lines(2, 3)
+        assert compacting.entries("oldest")[0].text == lines(0, 1)
+
+    def test_a_blank_merge_keeps_the_existing_summary(self, compacting):
+        compacting.run(talk(6))
+        compacting.replies = ["old", "neutral", " "]
+        compacting.run(talk(8))
+        assert compacting.entries("oldest")[0].text == "reply 3"
+
+    def test_texts_are_mere_text(self, compacting):
+        """Neither variables nor placeholders."""
+        trap = "{x} {} [RECENT_MESSAGES]"
+        messages = [{"role": "user", "content": trap}, *talk(2)]
+        compacting.bench.engine.values = {"x": "leak"}
+        assert compacting.run(messages, oldContextTokens=100) == [f"user: {trap}"]
+
+    def test_while_another_one_works_nothing_happens(self, compacting):
+        import threading
+
+        held, done = threading.Event(), threading.Event()
+
+        def holder() -> None:
+            with compacting.store.lease("compactor", None):
+                held.set()
+                done.wait(60)
+
+        thread = threading.Thread(target=holder)
+        thread.start()
+        held.wait(60)
+        assert compacting.run(talk(6)) == []
+        done.set()
+        thread.join()
+
+
+class TestBoundary:
+    """Nothing is folded in twice."""
+
+    def test_after_a_crash_between_the_two_files_nothing_is_folded_twice(self, compacting):
+        """The oldest summary was saved, the old one was not."""
+        compacting.run(talk(6))
+        before = compacting.entries("old")
+        compacting.run(talk(8))
+        compacting.put("old", *[(entry.text, entry.hash) for entry in before])
+        assert compacting.run(talk(8)) == [lines(4, 5)]
+
+    def test_a_failing_model_leaves_both_files_as_they_were(self, compacting):
+        compacting.run(talk(6))
+        compacting.replies = ["old", BackendError("e", "overloaded", "busy")]
+        with pytest.raises(BackendError):
+            compacting.run(talk(8))
+        assert compacting.entries("old")[1].hash == f"2:{hash_of(2)}"
+
+    def test_the_state_of_another_program_is_continued(self, compacting):
+        """It keeps the boundary in the old file only, in older files without an index."""
+        compacting.put("old", ("o", hash_of(3)), ("__boundary__", hash_of(2)))
+        compacting.put("oldest", ("theirs", hash_of(0)))
+        assert compacting.run(talk(8)) == [lines(4, 5), lines(2, 3), "theirs\n\nreply 2"]
+
+    def test_messages_that_moved_are_found_by_their_hash(self, compacting):
+        compacting.put("old", ("o", hash_of(4)), ("__boundary__", f"7:{hash_of(3)}"))
+        compacting.put("oldest", ("theirs", hash_of(0)))
+        assert compacting.run(talk(8))[1] == lines(3)
+
+    def test_a_boundary_that_is_gone_falls_back_to_an_older_one(self, compacting):
+        """Of the last three states."""
+        compacting.run(talk(6))
+        compacting.run(talk(8))
+        messages = talk(10)
+        messages[4] = {"role": "user", "content": "word x"}
+        assert compacting.run(messages)[1] == "\n".join([lines(2, 3), "user: word x", lines(5)])
+
+    def test_without_any_known_boundary_oldest_is_made_anew(self, compacting):
+        """In one pass, without the text that is there."""
+        compacting.put("old", ("o", "gone"), ("__boundary__", "3:gone"))
+        compacting.put("oldest", ("theirs", "gone"))
+        assert compacting.run(talk(6))[1:] == [lines(0, 1), "\n\nreply 2"]
+        assert "made anew" in compacting.bench.engine.warnings[0]
+
+    def test_a_history_that_shrank_folds_nothing(self, compacting):
+        """What is in Oldest stays there."""
+        compacting.run(talk(10))
+        assert len(compacting.run(talk(8))) == 1
+
+
+def test_the_output_leaves_empty_parts_out(compacting):
+    assert shown(compacting.store) == ""
+    compacting.put("oldest", ("text", "h"))
+    compacting.put("old", ("", "h"), ("__boundary__", "0:h"))
+    assert shown(compacting.store) == "<context_compactor_oldest>text</context_compactor_oldest>"

@@ -1,0 +1,104 @@
+"""Old memories become one. Source: spec memory.md 7.7."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Middleware.services.chunk_list import ChunkList, Entry
+from tests.workflows.memory.conftest import hash_of, talk
+
+ON = {
+    "chunkEstimatedTokenSize": 2,
+    "lookbackStartTurn": 0,
+    "prompt": "[TextChunk]",
+    "condenseMemories": True,
+    "memoriesBeforeCondensation": 3,
+    "memoryCondensationBuffer": 1,
+    "condenseMemoriesPrompt": "[Memories_Before_Memories_to_Condense]|[MemoriesToCondense]",
+}
+LINE = "\n--------------\n"
+
+
+@pytest.fixture
+def remember(discussion, model):
+    """One turn that makes memory `new` after `known` ones, then condenses; `reply` is the condensed text."""
+
+    def run(known, reply="joined", tracker=None, **settings):
+        discussion.settings(**{**ON, **settings})
+        discussion.put_memories(*[(f"m{i}", hash_of(i)) for i in range(known)])
+        if tracker is not None:
+            discussion.put("condensation_tracker.json", {"lastCondensationHash": tracker})
+        model.replies = ["new", reply]
+        discussion.turn(talk(known + 1))
+        return discussion.texts
+
+    return run
+
+
+def tracker_of(discussion):
+    return json.loads(discussion.store.path("condensation_tracker.json").read_text())
+
+
+def test_a_full_batch_becomes_one_memory(discussion, remember):
+    """Three of four; the newest is the buffer. The one keeps the hash of the last."""
+    assert remember(3) == ["joined", "new"]
+    assert discussion.hashes[0] == hash_of(2)
+    assert tracker_of(discussion) == {"lastCondensationHash": hash_of(2)}
+
+
+def test_one_memory_less_waits(discussion, remember):
+    assert remember(2) == ["m0", "m1", "new"]
+    assert not discussion.store.path("condensation_tracker.json").exists()
+
+
+def test_it_begins_after_the_last_condensed_memory(discussion, remember):
+    """Up to three before it are shown."""
+    assert remember(7, tracker=hash_of(3)) == ["m0", "m1", "m2", "m3", "joined", "new"]
+    assert discussion.prompts()[1] == f"m1{LINE}m2{LINE}m3|m4{LINE}m5{LINE}m6"
+
+
+def test_a_tracker_that_names_nothing_begins_at_the_first(discussion, remember, caplog):
+    assert remember(3, tracker="gone") == ["joined", "new"]
+    assert "condensing begins at the first memory" in caplog.text
+    assert discussion.prompts()[1].startswith("No preceding memories to show|m0")
+
+
+@pytest.mark.parametrize("tracker", [[], {"other": 1}], ids=str)
+def test_a_tracker_of_another_form_begins_at_the_first(discussion, remember, tracker):
+    discussion.put("condensation_tracker.json", tracker)
+    assert remember(3) == ["joined", "new"]
+
+
+def test_a_blank_reply_keeps_everything(remember, caplog):
+    assert remember(3, reply=" ") == ["m0", "m1", "m2", "new"]
+    assert "the condensed memories came back empty" in caplog.text
+
+
+def test_at_most_one_batch_a_turn(remember):
+    assert remember(9) == ["joined", "m3", "m4", "m5", "m6", "m7", "m8", "new"]
+
+
+def test_off_or_without_a_batch_size_nothing_is_condensed(remember, caplog):
+    assert len(remember(5, condenseMemories=False)) == 6
+    assert len(remember(5, memoriesBeforeCondensation=None)) == 6
+    assert "condenseMemories needs memoriesBeforeCondensation" in caplog.text
+
+
+def test_it_may_have_a_model_of_its_own(discussion, remember, model):
+    """An override that is absent falls back, and ours are the prompts when there are none."""
+    remember(3, condenseMemoriesEndpointName="flat", condenseMemoriesPrompt=None)
+    assert "<notes>\nm0" in model.calls[1].prompt
+
+
+def test_memories_changed_meanwhile_are_not_replaced(discussion, remember, caplog):
+    """Another server condensed them."""
+    chunks = ChunkList(discussion.store, "memories.json")
+
+    def other_writer(_):
+        chunks.update(lambda entries: [Entry("theirs", entries[2].hash), *entries[3:]])
+        return "ours"
+
+    assert remember(3, reply=other_writer) == ["theirs", "new"]
+    assert "what was condensed from them is dropped" in caplog.text

@@ -1,0 +1,113 @@
+"""Memory nodes in whole runs: what they store is clean, what they give is clean once, and they never cost an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import WorkflowError
+from tests.workflows.memory.conftest import hash_of, talk
+
+ONE_EACH = {"chunkEstimatedTokenSize": 2, "lookbackStartTurn": 0, "prompt": "[TextChunk]"}
+THINKS = {
+    "removeThinking": True,
+    "startThinkTag": "<think>",
+    "endThinkTag": "</think>",
+    "expectOnlyClosingThinkTag": True,
+    "whenEndThinkTagMissing": "discard",
+}
+SUMMARIZER = {
+    "type": "chatSummarySummarizer",
+    "endpointName": "chat",
+    "prompt": "[CHAT_SUMMARY]+[LATEST_MEMORIES]",
+    "minMemoriesPerSummary": 1,
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_summary_is_cleaned_once(discussion, house, model, stream):
+    """A model that thinks aloud: the thoughts are gone, and the text is not taken for a thought itself."""
+    house.endpoint("chat", **THINKS)
+    model.replies = ["hm</think>They met."]
+    discussion.put_memories(("m0", hash_of(0)))
+    assert discussion.turn(talk(1), SUMMARIZER, stream=stream) == "They met."
+    assert discussion.entries("chat_summary.json")[0].text == "They met."
+    assert discussion.turn(talk(1), SUMMARIZER, stream=stream) == "They met."
+
+
+def test_compacted_texts_are_cleaned(discussion, house, model):
+    house.endpoint("chat", **THINKS)
+    house.write(
+        "Workflows/ana/Compact", {"endpointName": "chat", "recentContextTokens": 2, "lookbackStartTurn": 0}
+    )
+    house.user["contextCompactorSettingsFile"] = "Compact"
+    model.replies = ["hm</think>old"]
+    text = discussion.turn(talk(2), {"type": "ContextCompactor"})
+    assert text == "<context_compactor_old>old</context_compactor_old>"
+
+
+def test_an_output_of_nothing_is_no_text_in_a_prompt(discussion):
+    """Not `None`."""
+    discussion.settings(**ONE_EACH)
+    shows = {"type": "StringConcatenator", "strings": ["<{agent1Output}>"]}
+    assert discussion.turn(talk(3), {"type": "QualityMemory"}, shows) == "<>"
+
+
+def test_memories_are_made_after_the_answer(discussion, model, failure):
+    """A model that fails then costs no answer."""
+    model.replies = ["m0", failure()]
+    discussion.settings(**ONE_EACH)
+    answer = {"type": "StaticResponse", "content": "yes", "returnToUser": True}
+    assert discussion.turn(talk(3), answer, {"type": "QualityMemory"}) == "yes"
+    assert discussion.texts == ["m0"]
+
+
+@pytest.mark.parametrize(
+    "stored", ["{agent1Output}", "{}", "{{ 7*7 }}", "[DiscussionId]other[/DiscussionId]"]
+)
+@pytest.mark.parametrize("jinja", [False, True])
+def test_what_a_memory_holds_changes_nothing_but_text(discussion, model, stored, jinja):
+    """Neither variables, nor Jinja, nor a tag."""
+    discussion.put_memories((stored, hash_of(0)))
+    shows = {
+        "type": "Standard",
+        "endpointName": "chat",
+        "prompt": "{{ agent1Output }}" if jinja else "{agent1Output}",
+    }
+    reads = {"type": "GetCurrentMemoryFromFile"}
+    discussion.turn(talk(1), reads, {**shows, "jinja2": jinja})
+    assert discussion.prompts() == [stored]
+    assert [path.name for path in discussion.store.folder.parent.iterdir()] == ["d"]
+
+
+def test_the_settings_may_ask_for_jinja(discussion):
+    discussion.settings(**{**ONE_EACH, "jinja2": True, "prompt": "{% if true %}[TextChunk]{% endif %}"})
+    discussion.turn([*talk(2), {"role": "user", "content": "{{ 7*7 }}"}])
+    assert discussion.prompts() == ["word 0", "word 1", "{{ 7*7 }}"]
+
+
+def test_a_wrong_setting_is_told_and_the_chat_goes_on(discussion, caplog):
+    discussion.settings(**{**ONE_EACH, "lookbackStartTurn": "three"})
+    answer = {"type": "StaticResponse", "content": "yes"}
+    assert discussion.turn(talk(3), {"type": "QualityMemory"}, answer) == "yes"
+    assert "lookbackStartTurn: found 'three', allowed: a number >= 0" in caplog.text
+
+
+def test_files_of_another_form_fail_with_their_name(discussion):
+    discussion.put("memories.json", "{}")
+    with pytest.raises(WorkflowError, match=r"memories\.json: found an object, allowed: a list"):
+        discussion.turn(talk(1), {"type": "GetCurrentMemoryFromFile"})
+
+
+def test_numbers_of_nodes_may_be_texts_and_placeholders(discussion):
+    discussion.put_memories(("m0", "a"), ("m1", "b"))
+    node = {"type": "RecentMemorySummarizerTool", "maxTurnsToPull": "3", "maxSummaryChunksFromFile": "{n}"}
+    discussion.house.workflow("Main", node, n=1)
+    assert discussion.house.ask(say=talk(1), discussion_id="d").text == "m1"
+
+
+def test_recent_memory_makes_file_memories_whatever_the_settings_say(discussion, house):
+    """Then runs the user's workflow."""
+    discussion.settings(**ONE_EACH, useVectorForQualityMemory=True)
+    house.workflow("Recent", {"type": "GetCurrentMemoryFromFile", "customDelimiter": "|"})
+    house.user["recentMemoryToolWorkflow"] = "Recent"
+    assert discussion.turn(talk(3), {"type": "RecentMemory"}) == "hello|hello|hello"

@@ -1,0 +1,70 @@
+"""The settings file as a value. Source: spec memory.md 6, 18.2 (14)."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import ConfigError
+from Middleware.workflows.memory.settings import SettingsFile, backfill_size, lock_timeout_s
+
+
+def settings(**values):
+    return SettingsFile("Memory", values)
+
+
+class TestNumbers:
+    """Also in texts; anything else is told with file and key."""
+
+    @pytest.mark.parametrize("value", [7, "7", " 7 ", 7.0], ids=repr)
+    def test_a_whole_number(self, value):
+        assert settings(n=value).whole("n", 3) == 7
+
+    @pytest.mark.parametrize("value", [None])
+    def test_absent_and_null_are_the_default(self, value):
+        assert settings(n=value).whole("n", 3) == settings().whole("n", 3) == 3
+
+    @pytest.mark.parametrize("value", ["seven", True, [7], {}, 7.5, -1, float("inf"), "nan"], ids=repr)
+    def test_anything_else_names_file_and_key(self, value):
+        with pytest.raises(ConfigError, match=r"Memory: n: found .*, allowed: a (whole )?number >= 0"):
+            settings(n=value).whole("n", 3)
+
+    def test_sizes_are_scaled_and_cut(self):
+        level = {"wilmerContextEstimationLevel": "XAggressive "}
+        assert settings(n=3, **level).scaled("n", 1) == 5
+
+    def test_an_unknown_level_is_conservative_with_a_warning(self, caplog):
+        assert settings(n=3, wilmerContextEstimationLevel="wild").scaled("n", 1) == 3
+        assert "'wild' is not known" in caplog.text
+
+
+class TestOthers:
+    """Texts, flags, overrides."""
+
+    def test_a_text_that_is_none_names_file_and_key(self):
+        with pytest.raises(ConfigError, match=r"Memory: t: found 5, allowed: a text"):
+            settings(t=5).text("t")
+
+    @pytest.mark.parametrize(("value", "on"), [(True, True), ("true", True), ("False", False), (0, False)])
+    def test_flags(self, value, on):
+        assert settings(f=value).flag("f") is on
+
+    def test_an_override_that_is_empty_is_used_as_it_is(self):
+        """Only an absent key falls back."""
+        assert settings(a="", b="x").override("a", "b") == ""
+        assert settings(b="x").override("a", "b") == "x"
+        assert settings().override("a", "b") is None
+
+    @pytest.mark.parametrize(
+        ("value", "seconds"),
+        [(5, 5.0), ("5", 5.0), (0, None), (-1, None), ("x", 600.0), (True, 600.0), (None, 600.0)],
+    )
+    def test_the_wait_for_the_turn(self, value, seconds):
+        """No number: the default; nothing or less: for ever."""
+        assert lock_timeout_s(settings(condensationLockTimeoutSeconds=value)) == seconds
+
+    @pytest.mark.parametrize(
+        ("value", "size"), [(5, 5), ("5", 5), (0, 0), (-3, 0), (True, 0), ("x", 0), (2.5, 0)]
+    )
+    def test_how_many_are_backfilled(self, value, size):
+        assert backfill_size(settings(embeddingBackfillBatchSize=value)) == size
+        assert backfill_size(settings()) == 20
