@@ -6,6 +6,7 @@ import gzip
 import logging
 import threading
 import zlib
+from importlib.util import find_spec
 
 import pytest
 
@@ -309,7 +310,12 @@ class TestFailures:
             ("http://[x/", {}, "the URL cannot be used"),
             ("http://a.example/", {"headers": {"a b": "c"}}, "the header 'a b'"),
             ("http://a.example/", {"headers": {"X-Key": "secret\r\nHost: b"}}, "the header 'X-Key'"),
-            ("http://a.example/", {"proxy": "socks5://127.0.0.1:9"}, "pysocks"),
+            pytest.param(
+                "http://a.example/",
+                {"proxy": "socks5://127.0.0.1:9"},
+                "pysocks",
+                marks=pytest.mark.skipif(find_spec("socks") is not None, reason="pysocks is installed"),
+            ),
             ("https://127.0.0.1:9/", {}, "no answer"),
         ],
     )
