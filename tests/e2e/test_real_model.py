@@ -127,7 +127,11 @@ def users(url: str) -> dict[str, Any]:
             long,
             presets={"LlamaCppServer/inline": inline},
         ),
-        "tooler": a_user(llama, node(allowTools=True, maxResponseSizeInTokens=40, systemPrompt="")),
+        # of a call that the conversation has begun, llama.cpp streams only the rest: whole answers are asked for whole
+        "tooler": a_user(
+            {**llama, "backendStream": "asRequested"},
+            node(allowTools=True, maxResponseSizeInTokens=40, systemPrompt=""),
+        ),
         "endless": a_user({**llama, "presetSamplers": FOREVER}, node(maxResponseSizeInTokens=1500)),
         "rescued": {
             "workflows": {"Chat": [node()]},
