@@ -238,7 +238,7 @@ class AnswerStream:
         self._closed = True
         self._job.life.first, self._job.life.tokens = self._framer.pace.first, self._framer.output_tokens
         if self._state == "open":
-            self._job.life.end = "cancelled"
+            self._job.life.end = "cancelled" if self._lead.failure is None else "failed"
         if self._state == "answered":
             _use_up(self._job, self._lead.batches, last=self._last)
             self._job.life.release()

@@ -186,6 +186,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _given(text: str) -> str:
+    """A value that is there: an empty one comes from a shell variable that nobody set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
 def _origin(text: str) -> str:
     """An origin as browsers send it. Raises ArgumentTypeError."""
     origin = text.strip().lower()
@@ -237,10 +244,10 @@ def _parser() -> argparse.ArgumentParser:
 def _add_commands(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--validate", action="store_true", help="check the whole config tree")
-    add("--schemas", metavar="DIR", help="write JSON Schemas for editors")
-    add("--dry-run", metavar="NAME", help="walk a workflow with a stub model")
-    add("--explain", metavar="NAME#N", help="what one node would send")
-    add("--messages", metavar="FILE", help="conversation for --dry-run and --explain")
+    add("--schemas", type=_given, metavar="DIR", help="write JSON Schemas for editors")
+    add("--dry-run", type=_given, metavar="NAME", help="walk a workflow with a stub model")
+    add("--explain", type=_given, metavar="NAME#N", help="what one node would send")
+    add("--messages", type=_given, metavar="FILE", help="conversation for --dry-run and --explain")
     add("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
     add("--doctor", action="store_true", help="call each endpoint once")
     add("--memory", nargs="+", metavar="ACTION", help="list, show, rebuild, backfill, rekey, export, import")

@@ -66,6 +66,10 @@ class HarmonySplitter:
         self._kind = TEXT
         self._said: dict[str, list[str]] = {THINKING: [], TEXT: []}
 
+    @property
+    def in_thought(self) -> bool:
+        return self._header is not None or self._kind == THINKING
+
     def feed(self, text: str) -> tuple[str, str]:
         """What `text` decides."""
         buffer, self._held = self._held + text, ""

@@ -67,6 +67,11 @@ class ReasoningSplitter:
     def __post_init__(self) -> None:
         self._current = self._marks
 
+    @property
+    def in_thought(self) -> bool:
+        """What stands here is thought: of both halves that the next `feed` gives, it comes first."""
+        return self._kind == THINKING if self._harmony is None else self._harmony.in_thought
+
     def feed(self, text: str) -> tuple[str, str]:
         """`(thinking, text)` that `text` decides."""
         if self._harmony is not None:

@@ -209,3 +209,11 @@ def test_what_is_no_origin(given, capsys):
     with pytest.raises(SystemExit):
         parse(["--cors-origin", given])
     assert "e.g. https://llm.example.com" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--schemas", "--dry-run", "--explain", "--messages"])
+def test_an_empty_value_is_none(flag, capsys):
+    """It comes from a shell variable that nobody set, and would be taken for a folder or a name."""
+    with pytest.raises(SystemExit):
+        parse([flag, " "])
+    assert f"argument {flag}: must not be empty" in capsys.readouterr().err

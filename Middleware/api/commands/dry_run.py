@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
     try:
         body = _request_body(arguments.messages)
     except (OSError, ValueError, MiddlewareError) as error:
-        print(f"--messages: {error}", file=sys.stderr)
+        print(f"--messages {arguments.messages}: {error}", file=sys.stderr)
         return 2
     wanted = arguments.explain or arguments.dry_run
     try:

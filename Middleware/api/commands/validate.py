@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections import Counter
 
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.users import user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING
 from Middleware.workflows.managers.config_check import check_tree, check_users, checked_tree
 
@@ -20,6 +21,9 @@ def run(arguments: Namespace) -> int:
         print(f"{root}: error: there is no such folder")
         return 1
     snapshot, users = checked_tree(root).snapshot(), launch_facts().users
+    if not user_names(snapshot):
+        print(f"{root}: error: there is no user file in Users/; is this the folder Public/Configs?")
+        return 1
     snapshot.spelling.notes = []
     findings = check_users(snapshot, users) if users else check_tree(snapshot)
     for finding in findings:

@@ -184,7 +184,7 @@ class Transport:
             let_go(error)  # urllib3's own variables lead back to the request and its body
             handle.detach()
             handle.check()
-            raise _open_error(post, error) from error
+            raise _open_error(post, handle, error) from error
         return response
 
     def _worth_another(self, error: BackendError, handle: AbortHandle, attempt: int, tries: int) -> bool:
@@ -335,7 +335,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
         pending += [one.__cause__, one.__context__]
 
 
-def _open_error(post: Post, error: BaseException) -> BackendError:
+def _open_error(post: Post, handle: AbortHandle, error: BaseException) -> BackendError:
     """A failure before the headers of the answer."""
     causes = list(causes_of(error))
     place = _place(post.url)
@@ -343,6 +343,9 @@ def _open_error(post: Post, error: BaseException) -> BackendError:
         message = f"no connection to {place} within {post.connect_timeout_s:g} s"
         return BackendError(post.endpoint, "timeout", message, retryable=True)
     if any(isinstance(cause, requests.Timeout | ReadTimeoutError | TimeoutError) for cause in causes):
+        if not (handle.connected or handle.reused):  # a TLS handshake that nobody answers
+            message = f"no connection to {place} within {post.connect_timeout_s:g} s"
+            return BackendError(post.endpoint, "timeout", message, retryable=True)
         return BackendError(post.endpoint, "timeout", f"no answer within {post.read_timeout_s:g} s")
     if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
         return BackendError(post.endpoint, "bad_url", f"the URL cannot be used: {place}")

@@ -83,3 +83,13 @@ def test_with_users_only_what_they_reach(root, capsys, users, status, lines):
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == len(lines)
     assert all(part in line for part, line in zip(lines, printed, strict=True))
+
+
+def test_a_folder_that_is_no_config_tree(root, capsys):
+    """One level too high, for example: no all-clear for it."""
+    put(root, "Configs/Users/ana.json", {})
+    assert validate.run(Namespace()) == 1
+    assert (
+        capsys.readouterr().out
+        == f"{root}: error: there is no user file in Users/; is this the folder Public/Configs?\n"
+    )

@@ -404,6 +404,14 @@ class TestFailures:
             body_of(transport, server.url, pooled, tries=1)
         assert (seen, pooled.reach.missing) == ([True, False, True], False)
 
+    def test_a_tls_handshake_that_nobody_answers(self, transport):
+        """It is no connection: said with its own limit, and tried again."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+            with pytest.raises(BackendError, match=r"no connection to 127.0.0.1:.* within 0.2 s") as caught:
+                body_of(transport, url, tries=2, connect_timeout_s=0.2)
+        assert caught.value.kind == "timeout" and len(transport.pauses) == 1
+
     def test_an_unknown_host_is_a_connect_error(self, transport, monkeypatch):
         """DNS has no answer."""
 

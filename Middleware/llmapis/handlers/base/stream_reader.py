@@ -25,6 +25,7 @@ from Middleware.llmapis.handlers.base.backend_json import DECODER, decoded
 from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.handlers.base.handler_face import HandlerFace
 from Middleware.llmapis.handlers.base.repeated_form import RepeatedForm
+from Middleware.llmapis.handlers.base.split_chunks import split_in_order
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
 
@@ -308,15 +309,18 @@ class StreamReader:
                 chunk["tool_calls"] = calls
                 state.saw_tool_calls = True
         if self._splitter is not None and chunk["token"]:
-            _set_split(chunk, *self._splitter.feed(chunk["token"]))
+            for before in split_in_order(self._splitter, chunk):
+                self._give(before, out)
         if chunk["finish_reason"] is not None and self._pending is None:
             self._pending = chunk
             self._form.forget()
             return
         chunk["finish_reason"] = None
         chunk.pop("native_finish_reason", None)
-        if not _is_visible(chunk):
-            return
+        if _is_visible(chunk):
+            self._give(chunk, out)
+
+    def _give(self, chunk: Chunk, out: Batch) -> None:
         if self._pending is not None and _is_visible(self._pending):
             out.append(_content_of(self._pending))
         out.append(chunk)

@@ -28,7 +28,10 @@ class StreamState:
 
 class ReasoningSplitter(Protocol):
     """Takes reasoning that stands inside the text out of it. Both give `(thinking, text)`; what is undecided
-    is held."""
+    is held. `in_thought`: what comes next is thought until a mark says otherwise."""
+
+    @property
+    def in_thought(self) -> bool: ...
 
     def feed(self, text: str) -> tuple[str, str]: ...
 
