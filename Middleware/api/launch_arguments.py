@@ -207,6 +207,16 @@ def _origin(text: str) -> str:
     )
 
 
+def _api_key(text: str) -> str:
+    """A key as `access.api_key_of` reads it from a client. Raises ArgumentTypeError: an empty one would let
+    everybody in who sends none.
+    """
+    key = text.strip()
+    if not key:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return key
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="server.py", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
@@ -234,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=_at_least(1), default=DEFAULT_THREADS, metavar="N")
     add("--max-queue", type=_at_least(0), default=0, metavar="N", help="requests that may wait; 0: no limit")
     add("--cors-origin", action="append", type=_origin, default=[], metavar="ORIGIN")
-    add("--require-api-key", action="append", default=[], metavar="KEY")
+    add("--require-api-key", action="append", type=_api_key, default=[], metavar="KEY")
     add("--log-level", type=str.upper, choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     add("--strict", action="store_true", help="do not start with faulty configuration")
     _add_commands(parser.add_argument_group("instead of serving (at most one)"))

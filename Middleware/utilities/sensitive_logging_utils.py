@@ -122,6 +122,11 @@ def without_quotes(error: BaseException) -> str:
     return f"{place}failed ({type(cause).__name__})"
 
 
+def told(error: BaseException) -> str:
+    """An error as a log line of one text may tell it: the filter sees only errors that are arguments."""
+    return without_quotes(error) if redaction_is_on() else str(error)
+
+
 class SensitiveFilter(logging.Filter):
     """Stands on every handler: writes the request's user into the record and masks what is secret in it.
 

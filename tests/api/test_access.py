@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from Middleware.api import access
 from Middleware.api.access import AccessRules, api_key_of, idempotency_key_of
 
 ORIGINS = [
@@ -68,6 +69,14 @@ def test_required_keys(path, key, allowed):
     assert AccessRules(api_keys=("right", "other")).allows_key(path, key) is allowed
 
 
+def test_keys_are_compared_in_constant_time(monkeypatch):
+    """All of them, whichever fits, and each as a whole."""
+    compared = []
+    monkeypatch.setattr(access.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
+    assert AccessRules(api_keys=("one", "two")).allows_key("/v1/models", "one")
+    assert compared == [(b"one", b"one"), (b"one", b"two")]
+
+
 def test_without_required_keys_everyone_may_ask():
     """The default."""
     assert AccessRules().allows_key("/v1/models", None)
@@ -85,7 +94,12 @@ def test_keys_are_not_in_the_repr():
         ({"HTTP_AUTHORIZATION": "Bearer  abc "}, "abc"),
         ({"HTTP_AUTHORIZATION": "bearer abc"}, "abc"),
         ({"HTTP_AUTHORIZATION": "Bearer "}, None),
+        ({"HTTP_AUTHORIZATION": "BEARER abc"}, "abc"),
         ({"HTTP_AUTHORIZATION": "Bearer None"}, "None"),
+        ({"HTTP_AUTHORIZATION": "Bearer null"}, "null"),
+        ({"HTTP_AUTHORIZATION": "Bearer a", "HTTP_X_API_KEY": "b"}, "a"),
+        ({"HTTP_AUTHORIZATION": "Bearer ", "HTTP_X_API_KEY": "b"}, None),
+        ({"HTTP_AUTHORIZATION": "Bearerabc"}, None),
         ({"HTTP_AUTHORIZATION": "Basic abc"}, None),
         ({"HTTP_AUTHORIZATION": "Basic abc", "HTTP_X_API_KEY": "k"}, "k"),
         ({"HTTP_X_API_KEY": " k "}, "k"),

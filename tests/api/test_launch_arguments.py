@@ -147,6 +147,10 @@ class TestServer:
         assert rules.access.cors_origins == ("http://a", "http://b")
         assert rules.access.api_keys == ("k",) and rules.max_queue == 3
 
+    def test_a_required_key_is_read_as_clients_keys_are(self, launch):
+        """Without white space around it: with it no client could ever send it."""
+        assert launch("--require-api-key", " k \n").rules.access.api_keys == ("k",)
+
     @pytest.mark.parametrize(
         "words",
         [
@@ -159,6 +163,8 @@ class TestServer:
             ("--port", "80808"),
             ("--concurrency-timeout", "inf"),
             ("--log-level", "LOUD"),
+            ("--require-api-key", ""),
+            ("--require-api-key", "k", "--require-api-key", " "),
             ("--conc", "2"),
             ("--validate", "--doctor"),
             ("--dry-run", "A", "--explain", "B"),

@@ -844,6 +844,16 @@ class TestLogs:
         assert ("my words" in caplog.text) is not private
         assert "AAAA" not in caplog.text
 
+    def test_long_texts_of_payloads_are_shortened(self, serve, configs, service, hello, caplog):
+        """100 characters at each end; every other text is whole."""
+        caplog.set_level(logging.DEBUG, outgoing_call.__name__)
+        configs.endpoint("E", serve(saying(hello)).url)
+        long = "a" * 100 + 'b"' * 500 + "c" * 100
+        messages = [{"role": "system", "content": "so " * 333}, {"role": "user", "content": long}]
+        list(service().get_response_from_llm(messages))
+        assert f'"{"a" * 100}...{"c" * 100}"' in caplog.text
+        assert f'"{"so " * 333}"' in caplog.text
+
     def test_a_dropped_stream_still_has_its_line(self, serve, configs, service, hello, caplog):
         """`__del__` cleans up."""
         caplog.set_level(logging.INFO, open_stream.__name__.replace("open_stream", "call_log"))

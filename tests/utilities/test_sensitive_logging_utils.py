@@ -19,6 +19,7 @@ from Middleware.utilities.sensitive_logging_utils import (
     redaction_is_on,
     shortened,
     shown,
+    told,
 )
 
 PRIVATE = RequestContext("r", "mira", "x", api_key="client-key-1", privacy=True)
@@ -71,6 +72,14 @@ class TestContent:
             assert not redaction_is_on() and shown("a prompt") == "a prompt"
         with entered(PRIVATE):
             assert redaction_is_on() and shown("a prompt") == REDACTED
+
+    def test_an_error_is_told_without_what_it_quotes(self):
+        """Inside such a request; in any other as it is."""
+        error = BackendError("big", "bad_request", "bad: the prompt", status=400)
+        with entered(OPEN):
+            assert told(error) == str(error)
+        with entered(PRIVATE):
+            assert told(error) == "endpoint 'big' answered 400 (bad_request)"
 
     def test_long_texts_are_shortened(self):
         """100 characters at each end."""

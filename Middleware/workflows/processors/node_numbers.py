@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from Middleware.common.types import NodeConfig
+from Middleware.utilities.sensitive_logging_utils import shown
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def _parsed(
     except ValueError:
         default = NUMBERS[field]
     if default is None:
-        logger.error("%s: %s: %r is no number", where(), field, text)
+        logger.error("%s: %s: %s is no number", where(), field, shown(repr(text)))
         return text
-    logger.warning("%s: %s: %r is no number; %s is used", where(), field, text, default)
+    logger.warning("%s: %s: %s is no number; %s is used", where(), field, shown(repr(text)), default)
     return default

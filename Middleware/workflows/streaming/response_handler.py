@@ -16,6 +16,7 @@ from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject
 from Middleware.services.answers import AnswerFacts, client_finish_reason
 from Middleware.services.wire_formats import WIRE_FORMATS, Framer
+from Middleware.utilities.sensitive_logging_utils import shortened
 from Middleware.utilities.streaming_utils import endpoint_name, log_findings, routed_node, user_of_request
 from Middleware.workflows.streaming.thought_route import ThoughtRoute
 
@@ -207,7 +208,8 @@ class StreamingResponseHandler:
             thoughts_beside=bool(self.thoughts),
         )
         if self.thoughts and self._may_log_thoughts:
-            logger.debug("endpoint '%s': thoughts of the answer: %s", self._endpoint, self.thoughts)
+            thoughts = [shortened(thought) for thought in self.thoughts]
+            logger.debug("endpoint '%s': thoughts of the answer: %s", self._endpoint, thoughts)
 
     def _fail(self, chunk: Chunk, out: Batch) -> None:
         """An error ends the stream; what is already there is delivered before it."""

@@ -33,10 +33,11 @@ def research(
     reply = _reply(user, question, timeout_s, request_id)
     if reply is None:
         return f"I'm sorry, the offline researcher could not be reached for '{query}'."
+    if isinstance(reply, str):
+        return _failed(query, reply, reply)
     if reply.get("status") == "error":
-        reason = reply.get("reason")
-        logger.warning("the offline researcher failed for %s: %s", shown(query), reason)
-        return f"I'm sorry, the offline researcher returned an error ({reason}) for '{query}'."
+        reason = str(reply.get("reason"))
+        return _failed(query, reason, shown(reason))
     answer = reply.get("answer")
     if reply.get("no_information_found") or not answer:
         return "No pertinent information was found in the search"
@@ -44,12 +45,18 @@ def research(
     return "\n".join([f"{answer}\n", "Sources:", *sources]) if sources else str(answer)
 
 
+def _failed(query: str, reason: str, logged: str) -> str:
+    """`logged`: the reason as the log may show it: the service's own words may quote the query."""
+    logger.warning("the offline researcher failed for %s: %s", shown(query), logged)
+    return f"I'm sorry, the offline researcher returned an error ({reason}) for '{query}'."
+
+
 def _reply(
     user: UserSettings, question: Mapping[str, Any], timeout_s: float, request_id: str
-) -> Mapping[str, Any] | None:
-    """The service's object, one of ours for a failure, None for an answer that is no object."""
+) -> Mapping[str, Any] | str | None:
+    """The service's object, a reason of ours for a failure, None for an answer that is no object."""
     if not user.use_offline_researcher_api:
-        return _error("offline_researcher_disabled")
+        return "offline_researcher_disabled"
     request = WebRequest(
         f"http://{user.offline_researcher_api_host}:{user.offline_researcher_api_port}/search",
         "POST",
@@ -61,18 +68,14 @@ def _reply(
     try:
         answer = exchange(request, request_id)
     except WebError as error:
-        return _error("timeout" if error.is_timeout else "transport_error")
+        return "timeout" if error.is_timeout else "transport_error"
     if answer.status >= 400:
-        return _error(f"http_{answer.status}")
+        return f"http_{answer.status}"
     try:
         reply = json.loads(answer.body)
     except (ValueError, RecursionError):
-        return _error("invalid_json")
+        return "invalid_json"
     return reply if isinstance(reply, Mapping) else None
-
-
-def _error(reason: str) -> Mapping[str, Any]:
-    return {"status": "error", "reason": reason}
 
 
 def _sources(sources: Any) -> list[str]:

@@ -292,7 +292,8 @@ def _read(response: requests.Response, request: WebRequest, call: _Call) -> WebA
     except TooLarge:
         if response.status_code < 400:
             raise
-        del body[request.max_bytes :]
+        if request.max_bytes is not None:
+            del body[request.max_bytes :]
     except WebError:
         raise
     except _FAILURES as error:

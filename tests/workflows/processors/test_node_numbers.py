@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.processors.node_numbers import with_numbers
 
 CASES = [
@@ -45,3 +47,11 @@ def test_a_text_that_is_no_number_is_told(caplog):
     with_numbers({"limit": "x", "maxTurnsToPull": "y"}, str, lambda: "Main.json, node 1")
     assert "Main.json, node 1: limit: 'x' is no number; 5 is used" in caplog.text
     assert "maxTurnsToPull: 'y' is no number" in caplog.text
+
+
+def test_a_private_text_that_is_no_number_is_not_told(caplog):
+    """It may be what a user wrote: only the field and the default are."""
+    with entered(RequestContext("r", "ana", "openaichatcompletion", privacy=True)):
+        with_numbers({"limit": "{x}", "maxTurnsToPull": "{x}"}, lambda text: "SECRET", lambda: "here")
+    assert f"here: limit: {REDACTED} is no number; 5 is used" in caplog.text
+    assert "SECRET" not in caplog.text

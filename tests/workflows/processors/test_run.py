@@ -81,6 +81,24 @@ def test_an_encrypted_discussion_has_a_key(facts):
 
 
 @pytest.mark.parametrize(
+    ("api_key", "folder"),
+    [
+        ("test-key", "/p/DiscussionIds/62af8704764faf8e/d"),
+        ("None", "/p/DiscussionIds/dc937b59892604f5/d"),
+        ("null", "/p/DiscussionIds/74234e98afe7498f/d"),
+        (None, "/p/DiscussionIds/d"),
+        ("", "/p/DiscussionIds/d"),
+    ],
+)
+def test_a_key_selects_the_folder_of_the_data(facts, api_key, folder):
+    """Whatever it says: what looks like no value is a key as any other."""
+    facts()
+    request = RequestContext("r", "ana", "openaichatcompletion", api_key=api_key)
+    state = RequestState(request, UserSettings("ana"), None, ProcessServices())  # type: ignore[arg-type]
+    assert state.stamps("d").store.folder == Path(folder)
+
+
+@pytest.mark.parametrize(
     ("nodes", "index"),
     [([], -1), ([{}], 0), ([{"is_responder": None}, {"returnToUser": 1}, {}], 1)],
 )

@@ -366,6 +366,12 @@ class TestLogging:
 
         assert ("SECRET" in caplog.text) is logged
 
+    def test_long_thoughts_are_shortened_in_the_log(self, caplog):
+        """100 characters at each end."""
+        caplog.set_level(logging.DEBUG)
+        cleaned(StreamingResponseHandler(THINK, self.NODE), [text(f"<think>{'a' * 600}{'b' * 600}</think>c")])
+        assert f"'{'a' * 100}...{'b' * 100}'" in caplog.text
+
 
 class TestFraming:
     @pytest.mark.parametrize(

@@ -27,11 +27,20 @@ class TestCalls:
         """It goes before the blocks."""
         assert json.loads(call(server, "add", a=1, b=2)) == {"sum": 3}
 
-    def test_fifty_at_once_share_one_session(self, door, server):
-        """None waits for another."""
+    def test_fifty_at_once_share_one_session(self, door, server, trace):
+        """None waits for another; a program is started once."""
         request = McpRequest(server, "ana", "slow", {"seconds": 0.5}, 60)
         futures = [door.submit(request) for _ in range(50)]
         assert {future.result(60) for future in futures} == {"waited"}
+        assert len(started(trace)) == 1
+
+    def test_over_http_too(self, door, http_servers):
+        """The server sees one session id in all fifty."""
+        server = McpServer("tests", "streamable_http", url=http_servers("streamable_http").file["url"])
+        request = McpRequest(server, "ana", "header", {"name": "mcp-session-id"}, 60)
+        ids = {future.result(60) for future in [door.submit(request) for _ in range(50)]}
+        assert len(ids) == 1
+        assert ids != {""}
 
     def test_an_error_of_the_tool(self, call, server):
         """It is told, with what of the arguments does not fit the tool's schema."""
@@ -143,6 +152,14 @@ class TestBadServers:
         silent = McpServer("x", "stdio", sys.executable, ("-c", "import sys; sys.stdin.read()"))
         with pytest.raises(MCPToolCallError, match="timed out after 1 seconds"):
             call(silent, "echo", timeout_s=1)
+
+    @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
+    def test_a_web_server_that_never_answers_the_handshake(self, call, site, transport):
+        """The same limit."""
+        site.pages["/mcp"] = lambda handler: site.leaving.wait(60)
+        with pytest.raises(MCPToolCallError, match="timed out after 1 seconds"):
+            call(McpServer("x", transport, url=site.url("/mcp")), "echo", timeout_s=1)
+        assert site.seen
 
     def test_one_that_talks_before_it_speaks_the_protocol(self, call, trace):
         """What is no message is passed over."""

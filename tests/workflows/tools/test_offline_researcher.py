@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 
 import pytest
 
+from Middleware.common.request_context import RequestContext, entered
 from Middleware.config.users import UserSettings
+from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.tools.offline_researcher import research
 
 ON = UserSettings("ana", use_offline_researcher_api=True)
@@ -45,6 +48,7 @@ class TestLiterals:
                 200,
                 "No pertinent information was found in the search",
             ),
+            ({}, 200, "No pertinent information was found in the search"),
             ({"answer": ""}, 200, "No pertinent information was found in the search"),
             ({"status": "ok", "answer": "a"}, 200, "a"),
             ({"answer": "a", "sources": SOURCES}, 200, "a\n\nSources:\n- B :: T\n-  :: U"),
@@ -74,3 +78,25 @@ class TestLiterals:
         user = dataclasses.replace(ON, offline_researcher_api_port=9)
         said = research(user, {"query": "Q"}, timeout_s=5, include_sources=False, request_id="r1")
         assert said == error("transport_error")
+
+
+class TestLog:
+    """A failure tells its reason."""
+
+    REPLY = {"status": "error", "reason": "no book holds SECRET"}  # noqa: RUF012
+
+    def test_of_an_open_request(self, site, caplog):
+        """As the service says it."""
+        caplog.set_level(logging.DEBUG, logger="Middleware")
+        asked(site, self.REPLY)
+        assert "the offline researcher failed for Q: no book holds SECRET" in caplog.text
+
+    def test_of_a_private_one(self, site, caplog):
+        """Neither the query nor what the service says of it; reasons of ours stay."""
+        caplog.set_level(logging.DEBUG, logger="Middleware")
+        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+            asked(site, self.REPLY)
+            asked(site, {}, 500)
+        assert f"failed for {REDACTED}: {REDACTED}" in caplog.text
+        assert f"failed for {REDACTED}: http_500" in caplog.text
+        assert "SECRET" not in caplog.text

@@ -9,8 +9,10 @@ import logging
 import pytest
 
 from Middleware.common.errors import RequestCancelled
+from Middleware.common.request_context import RequestContext, entered
 from Middleware.config.users import UserSettings
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, ask
 
 ON = UserSettings("ana", use_offline_wiki_api=True)
@@ -20,11 +22,11 @@ NOWHERE = "The information may not be available in the offline database."
 ARTICLES = [{"title": "A", "text": "a"}, {"title": "", "text": None}, "plain", {"text": "b"}]
 
 
-def asked(site, kind, status=200, answer=None, body=None, user=ON):
+def asked(site, kind, status=200, answer=None, body=None, user=ON, prompt="Q"):
     content = json.dumps(answer).encode() if body is None else body
     site.pages[KINDS[kind].path] = status, {}, content
     user = dataclasses.replace(user, offline_wiki_api_port=site.port)
-    return ask(KINDS[kind], user, {"prompt": "Q", "percentile": 0.5}, "r1")
+    return ask(KINDS[kind], user, {"prompt": prompt, "percentile": 0.5}, "r1")
 
 
 class TestLiterals:
@@ -122,6 +124,14 @@ class TestRequest:
         caplog.set_level(logging.WARNING, logger="Middleware")
         asked(site, "full", 500)
         assert "the service answered 500" in caplog.text
+
+    def test_a_private_query_is_not_told(self, site, caplog):
+        """Only that there was one."""
+        caplog.set_level(logging.DEBUG, logger="Middleware")
+        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+            asked(site, "full", 500, prompt="SECRET")
+        assert f"failed for {REDACTED}: the service answered 500" in caplog.text
+        assert "SECRET" not in caplog.text
 
     def test_a_cancelled_request_is_no_failure(self, site):
         """It ends the run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import random
 import threading
 import zlib
 from importlib.util import find_spec
@@ -248,6 +249,15 @@ class TestCaps:
         site.pages["/"] = 500, {}, b"x" * 1000
         answer = get(site.url(), max_bytes=10)
         assert (answer.status, answer.body) == (500, b"x" * 10)
+
+    @pytest.mark.parametrize("cap", [1000, None])
+    def test_the_body_of_a_failure_that_is_a_bomb_is_cut(self, site, cap):
+        """What came before it was known is kept, with and without a cap."""
+        bomb = gzip.compress(random.Random(1).randbytes(5000) + b"\0" * 10_000_000, mtime=0)
+        site.pages["/"] = 500, {"Content-Encoding": "gzip"}, bomb
+        answer = get(site.url(), max_bytes=cap)
+        assert answer.status == 500
+        assert answer.body[:1000] == random.Random(1).randbytes(5000)[:1000]
 
     @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "bare"])
     def test_compressed_bodies_are_unpacked(self, site, coding):

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from Middleware.utilities.sensitive_logging_utils import shown
+
 logger = logging.getLogger(__name__)
 
 JsonObject = dict[str, Any]
@@ -84,7 +86,7 @@ def arguments_object(arguments: Any) -> JsonObject:
             value = None
     if isinstance(value, Mapping):
         return dict(value)
-    logger.warning("tool call arguments are not a JSON object, {} is sent: %.100r", arguments)
+    logger.warning("tool call arguments are not a JSON object, {} is sent: %s", shown(repr(arguments)[:100]))
     return {}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from Middleware.common.types import Message, Messages
+from Middleware.utilities.sensitive_logging_utils import shown
 
 logger = logging.getLogger(__name__)
 
@@ -183,4 +184,4 @@ def without_images(message: Message) -> Message:
 
 
 def _warn_skipped(source: str) -> None:
-    logger.warning("image skipped, neither image data nor an http(s) URL: %s", source[:100])
+    logger.warning("image skipped, neither image data nor an http(s) URL: %s", shown(source[:100]))

@@ -28,13 +28,15 @@ from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened
 
 logger = logging.getLogger(__name__)
 
 ABORT_TIMEOUT_S = 2.0
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_LONG = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,}+)"')
+_STRING = re.compile(r'(?<=")(?:[^"\\]++|\\.)++(?=")')
+_DATA = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,}+)"')
 
 
 _Result = TypeVar("_Result")
@@ -190,10 +192,9 @@ class OutgoingCall:
     def _log_payload(self, post: Post) -> None:
         if not logger.isEnabledFor(logging.DEBUG):
             return
-        request = current_request()
-        if request is not None and request.privacy:
+        if redaction_is_on():
             return
-        text = _LONG.sub('"(data)"', post.body.decode("utf-8"))
+        text = _STRING.sub(lambda m: shortened(m[0]), _DATA.sub('"(data)"', post.body.decode("utf-8")))
         logger.debug("POST %s for endpoint '%s': %s", post.url.partition("?")[0], post.endpoint, text)
 
 

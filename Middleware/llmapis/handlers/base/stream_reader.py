@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
-from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import (
     error_chunk,
@@ -28,6 +27,7 @@ from Middleware.llmapis.handlers.base.repeated_form import RepeatedForm
 from Middleware.llmapis.handlers.base.split_chunks import split_in_order
 from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
+from Middleware.utilities.sensitive_logging_utils import shown
 
 logger = logging.getLogger(__name__)
 
@@ -292,9 +292,11 @@ class StreamReader:
         self._bad_in_a_row += 1
         if self._bad > 1:
             return  # one warning a stream
-        request = current_request()
-        shown = "(not shown)" if request is not None and request.privacy else self._shown(text)
-        logger.warning("endpoint '%s': an event that cannot be read is skipped: %s", self._endpoint, shown)
+        logger.warning(
+            "endpoint '%s': an event that cannot be read is skipped: %s",
+            self._endpoint,
+            shown(self._shown(text)),
+        )
 
     def _rich(self, chunk: Chunk, out: Batch) -> None:
         """A dict that is more than a piece of text, or a piece of text that may hold reasoning."""

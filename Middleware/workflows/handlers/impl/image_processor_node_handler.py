@@ -15,6 +15,7 @@ from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import vision_key
+from Middleware.utilities.sensitive_logging_utils import shown, told
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     COUNT,
@@ -173,7 +174,8 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
     config, handler = context.config, context.llm_handler
     if handler is not None and not handler.llm.can_show(image):
         context.warn(
-            f"endpoint '{handler.llm.endpoint.name}' cannot take an image from this source: {image:.100}"
+            f"endpoint '{handler.llm.endpoint.name}' cannot take an image from this source: "
+            f"{shown(image[:100])}"
         )
         return Description(FAILED_NOTICE, good=False)
     conversation = [_without_images(message) for message in context.messages]
@@ -199,7 +201,7 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
                 messages=conversation, llm_takes_images=True, stream=False, must_show=image
             )
     except BackendError as error:
-        context.warn(f"an image could not be described: {error}")
+        context.warn(f"an image could not be described: {told(error)}")
         return Description(FAILED_NOTICE, good=False)
     text = _without_thinking(context, result_text(reply))
     return Description(text, good=bool(text.strip()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from Middleware.api.open_webui import TOOL_SENTENCE
 from Middleware.common.errors import EarlyTermination
+from Middleware.utilities.sensitive_logging_utils import REDACTED, shown
 from tests.api.conftest import chunk
 
 CHAT = {"model": "mira:novel", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a river."}]}  # fmt: skip
@@ -156,6 +158,24 @@ class TestPrivacy:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         client.post("/v1/chat/completions", json=CHAT, headers=headers)
         assert engine.last.request.privacy is expected and engine.last.request.api_key == key
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize(
+        ("user", "line"), [({}, "answers to my words"), ({"redactLogOutput": True}, f"answers to {REDACTED}")]
+    )
+    def test_it_holds_while_the_answer_is_made(self, client, engine, configs, caplog, user, line, stream):
+        """Also in the worker of a stream."""
+        configs("Users/mira.json", {"customWorkflow": "Main", **user})
+        caplog.set_level(logging.INFO)
+
+        def slow(call):
+            yield [{"token": "a", "finish_reason": None}]
+            logging.getLogger("Middleware").info("answers to %s", shown("my words"))
+            yield [{"token": "", "finish_reason": "stop"}]
+
+        engine.answer = slow
+        assert client.post("/v1/chat/completions", json={**CHAT, "stream": stream}, buffered=True).text
+        assert line in caplog.text
 
 
 class TestErrors:

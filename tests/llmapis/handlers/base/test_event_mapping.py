@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from Middleware.common.request_context import RequestContext, entered
 from Middleware.llmapis.handlers.base.event_mapping import (
     ToolCallDeltas,
     arguments_object,
@@ -16,6 +17,7 @@ from Middleware.llmapis.handlers.base.event_mapping import (
     usage_of,
     whole_tool_calls,
 )
+from Middleware.utilities.sensitive_logging_utils import REDACTED
 
 
 class TestFinish:
@@ -110,6 +112,13 @@ class TestArguments:
         """The call is not lost."""
         assert arguments_object(value) == {}
         assert "not a JSON object" in caplog.text
+
+    def test_private_ones_are_not_told(self, caplog):
+        """They are the conversation's."""
+        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+            assert arguments_object("SECRET") == {}
+        assert f"{{}} is sent: {REDACTED}" in caplog.text
+        assert "SECRET" not in caplog.text
 
 
 def call(arguments=None, *, name=None, **more):

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from Middleware.common.request_context import RequestContext, entered
 from Middleware.llmapis.handlers.base.image_injection import (
     UNREADABLE_NOTE,
     bare_base64,
@@ -17,6 +18,7 @@ from Middleware.llmapis.handlers.base.image_injection import (
     openai_image,
     with_images,
 )
+from Middleware.utilities.sensitive_logging_utils import REDACTED
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(91)).decode()
 NOISE = base64.b64encode(bytes(99)).decode()
@@ -101,6 +103,13 @@ class TestClaude:
         """Other data URIs are no images."""
         assert claude_image(source) is None
         assert "image skipped" in caplog.text
+
+    def test_a_private_source_is_not_told(self, caplog):
+        """Only that an image was skipped."""
+        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+            assert claude_image("file:///SECRET.png") is None
+        assert REDACTED in caplog.text
+        assert "SECRET" not in caplog.text
 
 
 class TestBare:

@@ -230,6 +230,7 @@ class TestFaults:
         """Only that something was skipped."""
         with entered(RequestContext("r", "u", "openai", privacy=True)):
             dicts(new_reader(), "data: secret\n\n", rig.DONE)
+        assert "is skipped: [Redacted]" in caplog.text
         assert "secret" not in caplog.text
 
     def test_too_many_in_a_row(self, rig):

@@ -233,6 +233,24 @@ class TestGuard:
         with pytest.raises(ConfigError, match="loopback"):
             curl("{site}/")
 
+    @pytest.mark.parametrize("fields", [{"allowedHosts": ["a.example"]}, {"blockPrivateAddresses": True}])
+    @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/", "{host}:{port}", "{whole}"])
+    def test_written_and_filled_in_addresses_are_judged_alike(self, curl, bench, site, fields, url):
+        """All of it, a part of it, or none of it is filled in."""
+        bench.engine.values |= {"host": "127.0.0.1", "port": str(site.port), "whole": site.url()}
+        with pytest.raises(ConfigError, match="argument 2: address not allowed"):
+            curl(url, **fields)
+        assert site.seen == []
+
+    @pytest.mark.parametrize(("fields", "reads"), [({}, True), ({"allowedHosts": ["127.0.0.1"]}, False)])
+    def test_the_rc_file_of_the_real_curl(self, curl, site, monkeypatch, tmp_path, fields, reads):
+        """It could add any URL: not read beside a guard."""
+        (tmp_path / ".curlrc").write_text('header = "X-Rc: 1"\n')
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("CURL_HOME", str(tmp_path))
+        curl("{site}/", **fields)
+        assert ("X-Rc" in site.seen[0].headers) is reads
+
     @pytest.mark.parametrize("fields", [{"allowedHosts": ["a"]}, {"blockPrivateAddresses": True}])
     def test_validation_is_told_what_nothing_guards(self, fields):
         """Either control is a guard."""
@@ -328,6 +346,20 @@ class TestFields:
         bench.engine.values["v"] = value
         with pytest.raises(ConfigError, match=message):
             curl("{v}", onError="return", **fields)
+
+    @pytest.mark.parametrize("fields", [{}, {"blockOptionInjection": True}])
+    @pytest.mark.parametrize("args", [["-o/tmp/x"], ["-d", "@note"], ["file:///etc/hostname"]], ids=repr)
+    def test_what_the_author_wrote_is_not(self, curl, fake, args, fields):
+        """An option, a file and another scheme, both guards on: curl gets them."""
+        fake("cat >&2")
+        given = json.loads(curl(*args, outputFormat="full", **fields))["stderr"]
+        assert args[-1].removeprefix("-o") in given
+
+    def test_a_file_that_was_inserted(self, curl, bench):
+        """Only with the guard is it refused."""
+        bench.engine.values["v"] = "@/etc/passwd"
+        with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
+            curl("-d", "{v}", blockOptionInjection=True)
 
     def test_a_scheme_can_be_allowed(self, curl, bench, tmp_path):
         """By the author."""

@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError, RequestCancelled
+from Middleware.common.request_context import RequestContext, entered
 from Middleware.services import discussion_store
 from Middleware.utilities.hashing_utils import vision_key
+from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.handlers.impl.image_processor_node_handler import (
     DEFAULT_MESSAGE,
     FAILED_NOTICE,
@@ -41,6 +43,13 @@ def look(bench):
 
     bench.engine.reply = reply
     return bench
+
+
+@pytest.fixture
+def private():
+    """A request whose words no log may show."""
+    with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+        yield
 
 
 @pytest.mark.parametrize("cached", [True, False])
@@ -114,6 +123,30 @@ class TestCalls:
         assert [seen(call) for call in look.engine.calls] == [{0: ["cat"]}]
         assert look.engine.warnings == [
             "endpoint 'eyes' cannot take an image from this source: https://h/a.png"
+        ]
+
+    @pytest.mark.usefixtures("private")
+    def test_a_private_source_is_not_told(self, look):
+        """Only which endpoint does not take it."""
+        look.facts["llm_handler"] = SimpleNamespace(
+            llm=SimpleNamespace(endpoint=SimpleNamespace(name="eyes", raw={}), can_show=lambda image: False)
+        )
+        look.messages = [user("x", "https://h/SECRET.png")]
+        look("ImageProcessor", endpointName="e")
+        assert look.engine.warnings == [f"endpoint 'eyes' cannot take an image from this source: {REDACTED}"]
+
+    @pytest.mark.usefixtures("private")
+    def test_a_private_failure_quotes_nothing(self, look):
+        """Backends repeat what they were asked."""
+
+        def reply(call):
+            raise BackendError("e", "bad_request", "bad: SECRET", status=400)
+
+        look.engine.reply = reply
+        look.messages = [user("x", "dog")]
+        look("ImageProcessor", endpointName="e")
+        assert look.engine.warnings == [
+            "an image could not be described: endpoint 'e' answered 400 (bad_request)"
         ]
 
     def test_empty_replies_are_left_out(self, look):

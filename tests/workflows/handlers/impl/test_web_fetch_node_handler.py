@@ -90,6 +90,42 @@ class TestFormats:
         said = fetch(url="http://127.0.0.1:9/x?q=secret", outputFormat=output, onError="return")
         assert said.startswith("WebFetch: no answer from 127.0.0.1")
 
+    @pytest.mark.parametrize(
+        ("output", "shown"),
+        [
+            ("text", "WebFetch: no answer from 127.0.0.1 in time"),
+            ("json", "WebFetch: no answer from 127.0.0.1 in time"),
+            ("html-stripped", "WebFetch: no answer from 127.0.0.1 in time"),
+            (
+                "full",
+                '{"error": "WebFetch: no answer from 127.0.0.1 in time", '
+                '"status_code": null, "headers": null, "body": null}',
+            ),
+        ],
+    )
+    def test_a_server_that_never_answers(self, fetch, site, output, shown):
+        """The message, in the form of the format."""
+        site.pages["/"] = lambda handler: site.leaving.wait(30)
+        assert fetch(outputFormat=output, onError="return", timeout=0.05) == shown
+
+    def test_a_server_that_never_answers_ends_the_run(self, fetch, site):
+        """By default."""
+        site.pages["/"] = lambda handler: site.leaving.wait(30)
+        with pytest.raises(WebError, match=r"^WebFetch: no answer from 127\.0\.0\.1 in time$"):
+            fetch(timeout=0.05)
+
+    @pytest.mark.parametrize(("output", "shown"), [("text", HTML.decode()), ("html-stripped", "Hi\nyou")])
+    def test_only_json_has_to_be_json(self, fetch, site, output, shown):
+        """Any text is a good answer of the other formats."""
+        site.pages["/"] = 200, {}, HTML
+        assert fetch(outputFormat=output) == shown
+
+    def test_all_of_an_answer_that_is_no_json(self, fetch, site):
+        """The body is a text in it."""
+        site.pages["/"] = 200, {}, HTML
+        facts = json.loads(fetch(outputFormat="full"))
+        assert (facts["status_code"], facts["body"]) == (200, HTML.decode())
+
     def test_all_of_a_failure_with_an_answer(self, fetch, site):
         """Four keys in their order; the body is cut at the cap."""
         site.pages["/"] = 503, {}, b"x" * 100
