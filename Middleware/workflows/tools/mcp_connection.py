@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -44,6 +45,7 @@ CONNECT_S = 30.0
 PING_S = 5.0
 TOOL_PAGES = 100
 LAST_WORDS = 10
+LAST_WORDS_S = 2.0
 """Lines of a server's standard error that the message of a failed start repeats."""
 _NO_SESSION = -32000
 """What servers answer, with status 400, to a session that they do not know."""
@@ -87,6 +89,7 @@ class Connection:
         self._ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._tools: list[types.Tool] | None = None
         self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._silent = threading.Event()
         self._noise_is_told = False
         self.task = asyncio.create_task(self._live(), name=f"MCP server {server.name}")
         self.task.add_done_callback(lambda task: on_end(self, self._stopped))
@@ -145,6 +148,12 @@ class Connection:
                 tools, cursor, pages = [*tools, *page.tools], page.next_cursor, pages + 1
             self._tools = tools
         return tools
+
+    async def all_words(self) -> str:
+        """The same when the server has ended: what it said last is still on its way through the pipe."""
+        if self.server.transport == "stdio":
+            await asyncio.to_thread(self._silent.wait, LAST_WORDS_S)
+        return self.last_words()
 
     def last_words(self) -> str:
         """The end of the server's standard error, for a message."""
@@ -222,7 +231,7 @@ class Connection:
             command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd
         )
         async with AsyncExitStack() as stack:
-            with error_pipe(self._said, f"errors of MCP server {server.name}") as errors:
+            with error_pipe(self._said, f"errors of MCP server {server.name}", self._silent) as errors:
                 streams = await stack.enter_async_context(stdio_client(parameters, errors))
             yield streams
 

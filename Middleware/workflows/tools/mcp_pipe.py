@@ -12,10 +12,12 @@ LONGEST_LINE = 4000
 
 
 @contextmanager
-def error_pipe(take: Callable[[str], None], name: str) -> Iterator[TextIO]:
+def error_pipe(
+    take: Callable[[str], None], name: str, silent: threading.Event | None = None
+) -> Iterator[TextIO]:
     """The end to write to; it is closed here after the block, the process has its own copy.
 
-    The thread ends when the last process that holds the pipe has ended.
+    The thread ends, and `silent` is set, when the last process that holds the pipe has ended.
     """
     reading, writing = os.pipe()
 
@@ -24,6 +26,8 @@ def error_pipe(take: Callable[[str], None], name: str) -> Iterator[TextIO]:
             while line := lines.readline(LONGEST_LINE):
                 if line.strip():
                     take(line.rstrip())
+        if silent is not None:
+            silent.set()
 
     threading.Thread(target=read, name=name, daemon=True).start()
     with os.fdopen(writing, "w") as end:

@@ -96,7 +96,7 @@ class Sessions:
 
     async def _failure(self, connection: Connection, request: McpRequest, reason: str) -> MCPToolCallError:
         if connection.over:
-            faults = connection.last_words()
+            faults = await connection.all_words()
         else:
             faults = await _faults(connection, request)
         return MCPToolCallError(
