@@ -110,7 +110,7 @@ def _arguments(context: ExecutionContext) -> list[str]:
         before = args[-1] if args else ""
         if "\0" in value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
-        if block and guard.inserted_option(template, value):
+        if block and guard.inserted_option(template, value, before):
             raise ConfigError(
                 f"CurlCommand: argument {index + 1}: what was filled in is an option or names a file"
             )

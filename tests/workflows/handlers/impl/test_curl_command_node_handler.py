@@ -329,6 +329,12 @@ class TestFields:
         with pytest.raises(ConfigError, match=message):
             curl("{v}", onError="return", **fields)
 
+    def test_a_file_behind_an_option_is_seen(self, curl, bench):
+        """The option is an argument of its own."""
+        bench.engine.values["v"] = "/etc/passwd"
+        with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
+            curl("-T", "{v}", "{site}/", blockOptionInjection=True)
+
     def test_a_scheme_can_be_allowed(self, curl, bench, tmp_path):
         """By the author."""
         (tmp_path / "x").write_text("local")
