@@ -88,10 +88,8 @@ def _settings(context: ExecutionContext) -> _Settings:
     config = context.config
     timeout = fields.seconds(config, "timeout", 30.0) or 30.0
     proxy, policy = fields.optional_text(context, "proxy"), fields.address_policy(context)
-    if proxy and policy.block_private:
-        if proxy.lower().startswith("socks5h:"):
-            raise fields.wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
-        context.warn("the proxy resolves names itself, so the checked address cannot be held to")
+    if proxy:
+        fields.check_proxy(context, proxy, policy)
     author = fields.as_text(config.get("timeout") or 30)
     return _Settings(timeout, author, fields.byte_cap(config), proxy, policy, context.request_id)
 
