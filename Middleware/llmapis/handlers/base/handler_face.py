@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -11,8 +10,7 @@ from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, StreamState
 from Middleware.llmapis.llm_text import LlmText
-
-_SECRET_HEADER = re.compile("auth|cookie|key|passw|secret|token", re.IGNORECASE)
+from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +35,10 @@ class HandlerSettings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show: the key, and the values of headers that carry one."""
-        values = [value for name, value in self.headers.items() if _SECRET_HEADER.search(name)]
-        return (self.api_key, *(value.split()[-1] for value in values if value.strip()))
+        """What no message may show: the key, the values of headers that carry one, and what the URL holds."""
+        values = [value for name, value in self.headers.items() if SECRET_NAME.search(name)]
+        in_headers = (value.split()[-1] for value in values if value.strip())
+        return (self.api_key, *in_headers, *secrets_of_url(self.url))
 
 
 class HandlerFace(Protocol):
