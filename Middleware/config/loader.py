@@ -237,6 +237,13 @@ class ConfigTree:
         except (OSError, ValueError):
             return b""
 
+    def is_new(self, note: str) -> bool:
+        """As `ConfigSnapshot.is_new`."""
+        with self._lock:
+            is_new = note not in self.said
+            self.said.add(note)
+        return is_new
+
     def is_folder(self, relative: str) -> bool:
         try:
             return os.path.isdir(self._prefix + relative)
@@ -283,6 +290,10 @@ class ConfigSnapshot:
             kept[key] = build(document)
         value: T = kept[key]
         return value
+
+    def is_new(self, note: str) -> bool:
+        """Claims, once a process, that nobody was told of this fault of the files yet."""
+        return self._tree.is_new(note)
 
     def inspect(self, relative: str) -> tuple[Any, ConfigError | None]:
         """(the JSON value, None) however wrong it is, or (None, why it is no JSON): for the checker alone.

@@ -6,9 +6,11 @@ Source: spec memory.md 14 and 18.7, frontend-api.md 6.3.
 
 from __future__ import annotations
 
+import base64
 import logging
 import re
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from Middleware.common.errors import (
     BackendError,
@@ -44,6 +46,8 @@ SECRET_KEYS = frozenset(
         "token",
     }
 )
+SECRET_NAME = re.compile("auth|cookie|key|passw|secret|token", re.IGNORECASE)
+"""In the name of a header or an environment variable: its value is a secret."""
 # Each pattern starts at a literal and never gives back what it took, or the time would grow with the square
 # of a long prompt's length.
 _BEARER = re.compile(r"(?i)\b(bearer\s++)[^\s'\",;]++")
@@ -98,6 +102,21 @@ def masked(text: str, *secrets: str | None) -> str:
     text = _NAMED.sub(rf"\1\2{MASK}", text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
     return _KEY_LIKE.sub(MASK, text)
+
+
+def secrets_of_url(url: str) -> tuple[str, ...]:
+    """The password in a URL, as it is written, as it is meant, and as `Authorization` carries it; and
+    what its query names a secret.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ()
+    queried = [value for name, value in parse_qsl(parts.query) if SECRET_NAME.search(name)]
+    if not parts.password:
+        return tuple(queried)
+    user, password = unquote(parts.username or ""), unquote(parts.password)
+    return (*queried, parts.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())
 
 
 def masked_config(value: Any) -> Any:

@@ -383,6 +383,11 @@ class TestProcess:
         configs.put(FILE, "[")
         assert configs.snapshot().read(FILE) == template("good")
 
+    def test_a_note_is_new_once(self, configs):
+        """For all requests of the process."""
+        first, second = configs.snapshot(), configs.snapshot()
+        assert [first.is_new("a"), second.is_new("a"), second.is_new("b")] == [True, False, True]
+
     def test_there_is_one_tree_for_a_root(self, configs):
         assert tree_of(configs.root) is tree_of(configs.root)
         assert loader.tree_of(configs.root).root == configs.root

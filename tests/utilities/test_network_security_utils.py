@@ -50,6 +50,7 @@ REFUSED_ADDRESSES = {
     "2002:7f00:1::1": "6to4",
     "2002:5db8:d822::1": "6to4",
     "fec0::1": "site-local",
+    "feff::1": "site-local",
     "192.88.99.1": "6to4 relay",
     "2001::1": "reserved",
     "2001:0:4136:e378:8000:63bf:3fff:fdd2": "reserved",

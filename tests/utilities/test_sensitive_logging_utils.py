@@ -17,6 +17,7 @@ from Middleware.utilities.sensitive_logging_utils import (
     masked,
     masked_config,
     redaction_is_on,
+    secrets_of_url,
     shortened,
     shown,
     told,
@@ -156,6 +157,22 @@ class TestFilter:
         record = logging.LogRecord("n", 20, "p", 1, "token=hush %s", ("x",), None)
         assert SensitiveFilter().filter(record) and SensitiveFilter().filter(record)
         assert record.getMessage() == f"token={MASK} x"
+
+
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("http://a.example/v1?api-version=2", ()),
+        ("http://a.example/?api_key=x%2Fy&v=1", ("x/y",)),
+        ("http://me:p%2Fw@a.example/", ("p%2Fw", "p/w", "bWU6cC93")),
+        ("http://:pw@a.example/?token=t", ("t", "pw", "pw", "OnB3")),
+        ("http://me@a.example/", ()),
+        ("http://[a", ()),
+    ],
+)
+def test_a_url_may_hold_secrets(url, secrets):
+    """A password, also as it is sent, and keys of the query."""
+    assert secrets_of_url(url) == secrets
 
 
 CHARACTERS = "aksxyI09-_.+:/@'\"=,;}& \n?#<"

@@ -7,7 +7,6 @@ would write or leave the process is not run. Files are read, never written. Sour
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,7 @@ from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
 from Middleware.llmapis.llm_api import ServiceCall
 from Middleware.llmapis.llm_text import LlmText
-from Middleware.utilities.sensitive_logging_utils import MASK, masked, masked_config
+from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, masked, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
 from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.managers.stub_output import StubOutput
@@ -30,8 +29,6 @@ from Middleware.workflows.processors.node_engine import NodeEngine
 from Middleware.workflows.processors.run import Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.streaming.response_handler import whole_chunk
-
-_SECRET_HEADER = re.compile("auth|cookie|key|passw|secret|token", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +200,7 @@ def _sent(prepared: Prepared) -> Sent:
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
     """Claims that a header may hold a key: by its name, or because it is filled from the environment."""
     written = {name.lower(): str(value) for name, value in (endpoint.raw.get("extraHeaders") or {}).items()}
-    return bool(_SECRET_HEADER.search(header)) or "${" in written.get(header.lower(), "")
+    return bool(SECRET_NAME.search(header)) or "${" in written.get(header.lower(), "")
 
 
 def _filled_fields(context: ExecutionContext) -> JsonObject:

@@ -304,6 +304,25 @@ def _next(name: str, waiting: Iterable[tuple[int, str]]) -> str:
     raise UnknownOption(f"the option --{name} has no value")
 
 
+def option_and_value(arg: str) -> tuple[str, str]:
+    """The option in an argument that takes a value, and what of it is attached; else two empty texts."""
+    if arg.startswith("--"):
+        name, _, attached = arg[2:].partition("=")
+        return (name, attached) if name in _VALUES else ("", "")
+    for place, letter in enumerate(arg[1:], 1):
+        if letter in _WITH_VALUE:
+            return _WITH_VALUE[letter], arg[place + 1 :]
+    return "", ""
+
+
+def option_before(arg: str) -> str:
+    """The option of `arg` whose value is the next argument; empty: there is none."""
+    if not arg.startswith("-") or (arg.startswith("--") and "=" in arg):
+        return ""
+    option, attached = option_and_value(arg)
+    return "" if attached else option
+
+
 def is_harmless(part: Part) -> bool:
     """Claims that the part leads to no address but those of the URLs."""
     if part.value is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, Checked
-from Middleware.workflows.tools.curl_arguments import Part, is_harmless
+from Middleware.workflows.tools.curl_arguments import Part, is_harmless, option_and_value, option_before
 
 GUARDED = (
     Part("proto", "=http,https"),
@@ -21,6 +21,9 @@ GUARDED = (
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/|$)")
+_HEADERS_FILE = re.compile(r";\s*headers\s*=\s*[@<]", re.IGNORECASE)
+_NAME_A_FILE = frozenset(["upload-file", "config"])
+"""Options whose value is the name of a file that is sent or obeyed, without a mark before it."""
 _BODY = frozenset(
     [
         "data",
@@ -39,21 +42,36 @@ _KEYS = frozenset(["user", "oauth2-bearer", "cookie", "cert", "key", "pass"])
 _KEY_HEADER = re.compile(r"[^:;]*(?:key|token|secret|passw|auth|session|cookie|credential)", re.IGNORECASE)
 
 
-def inserted_option(template: str, value: str) -> bool:
-    """Claims that what was filled in became an option, or the name of a file to be read."""
+def inserted_option(template: str, value: str, before: str = "") -> bool:
+    """Claims that what was filled in became an option, or the name of a file to be read.
+
+    `before`: the argument before.
+    """
     if any(value.startswith(mark) and not template.startswith(mark) for mark in "-@"):
         return True
-    same = 0
-    while same < min(len(template), len(value)) and template[same] == value[same]:
-        same += 1
-    authored, inserted = value[:same], value[same:]
+    authored = template.partition("{")[0]
+    inserted = value.removeprefix(authored)
     if not inserted or template == value:
         return False
-    is_option = authored.startswith("-")
-    if authored.endswith("@") or authored in ("-T", "--upload-file=", "-K", "--config="):
+    option, said = (
+        option_and_value(authored) if authored.startswith("-") else (option_before(before), authored)
+    )
+    if authored.endswith("@") or (option in _NAME_A_FILE and not said):
         return True
-    ends_before_value = authored.endswith("=") or (is_option and len(authored) == 2)
-    return ends_before_value and inserted.startswith(("@", "<"))
+    ends_before_value = authored.endswith("=") or (authored.startswith("-") and bool(option) and not said)
+    if ends_before_value and inserted.startswith(("@", "<")):
+        return True
+    return _file_in_a_field(option, said, inserted)
+
+
+def _file_in_a_field(option: str, said: str, inserted: str) -> bool:
+    """The value of --form or --data-urlencode, of which `said` is the author's."""
+    if option == "form":
+        content = inserted if "=" in said else inserted.partition("=")[2]
+        return ("=" not in said and content.startswith(("@", "<"))) or bool(_HEADERS_FILE.search(content))
+    if option == "data-urlencode" and not any(mark in said for mark in "=@"):
+        return "@" in inserted.partition("=")[0]
+    return False
 
 
 def inserted_scheme(template: str, value: str, before: str) -> bool:

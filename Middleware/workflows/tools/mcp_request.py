@@ -17,6 +17,7 @@ from Middleware.config.endpoints import load_mcp_server
 from Middleware.config.environment import ENV_REFERENCE, expand, expand_all, from_environment
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import without_nulls
+from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 
 
 class MCPToolCallError(RuntimeError):
@@ -101,7 +102,12 @@ def _filled(name: str, file: Mapping[str, Any]) -> McpServer:
         max_result_bytes=file.get("maxResultBytes"),
         block_private_addresses=file.get("blockPrivateAddresses", False),
         allowed_hosts=_texts(file.get("allowedHosts")),
-        secrets=(*(from_environment(variable, file=place) for variable in named), *headers.values()),
+        secrets=(
+            *(from_environment(variable, file=place) for variable in named),
+            *(word for value in headers.values() for word in (value, *value.split()[-1:])),
+            *(value for variable, value in env.items() if SECRET_NAME.search(variable)),
+            *secrets_of_url(url),
+        ),
     )
 
 

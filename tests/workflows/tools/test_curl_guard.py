@@ -132,6 +132,45 @@ def test_an_inserted_option(template, value, refused):
 
 
 @pytest.mark.parametrize(
+    ("before", "template", "value", "refused"),
+    [
+        ("-T", "{v}", "/etc/passwd", True),
+        ("-sST", "{v}", "/etc/passwd", True),
+        ("--upload-file", "{v}", "/etc/passwd", True),
+        ("-T", "{v}", "{a,/etc/passwd}", True),
+        ("-K", "{v}", "/tmp/x", True),
+        ("--config", "{v}", "/tmp/x", True),
+        ("-T", "/srv/{v}", "/srv/x", False),
+        ("-T", "{v}", "", False),
+        ("-Tx", "{v}", "/etc/passwd", False),
+        ("--upload-file=x", "{v}", "/etc/passwd", False),
+        ("-s", "{v}", "/etc/passwd", False),
+        ("", "-sT{v}", "-sT/etc/passwd", True),
+        ("", "-sd{v}", "-sd@/etc/passwd", True),
+        ("", "-sd{v}", "-sdx", False),
+        ("", "--config={v}", "--config=/tmp/x", True),
+        ("-F", "{v}", "a=@/etc/passwd", True),
+        ("--form", "{v}", "a=</etc/passwd", True),
+        ("-F", "x{v}", "xa=@/etc/passwd", True),
+        ("-F", "a=b{v}", "a=b;headers=@/etc/passwd", True),
+        ("-F", "a=b{v}", "a=b; c=@d", False),
+        ("-F", "a={v}", "a=b", False),
+        ("--form-string", "{v}", "a=@/etc/passwd", False),
+        ("--data-urlencode", "{v}", "a@/etc/passwd", True),
+        ("--data-urlencode", "a{v}", "ab@/etc/passwd", True),
+        ("--data-urlencode", "{v}", "a=b@c", False),
+        ("--data-urlencode", "a={v}", "a=b@c", False),
+        ("-d", "{v}", "<b>a@c</b>", False),
+        ("--unheard", "{v}", "/etc/passwd", False),
+        ("url", "{v}", "/etc/passwd", False),
+    ],
+)
+def test_an_inserted_file_behind_an_option(before, template, value, refused):
+    """The option may be an argument of its own, or the last of joined letters."""
+    assert curl_guard.inserted_option(template, value, before) is refused
+
+
+@pytest.mark.parametrize(
     ("template", "value", "before", "refused"),
     [
         ("{v}", "file:///etc/passwd", "", True),

@@ -13,6 +13,7 @@ from Middleware.config.loader import ConfigTree
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.tools import mcp_doors
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
+from Middleware.workflows.tools.mcp_request import read_server
 from tests.workflows.tools.conftest import seen, started, stdio_file
 
 
@@ -143,3 +144,13 @@ def test_no_log_line_shows_a_secret(registry, trace, monkeypatch, caplog):
     MCPClient().call_tool("tests", "echo", {"text": "private words"})
     assert caplog.records
     assert "sesame" not in caplog.text and "private words" not in caplog.text
+
+
+def test_plain_keys_of_a_file_are_secrets_too(registry, tmp_path):
+    """The word behind `Bearer`, variables that are named so, and what the URL holds."""
+    url, headers = "http://me:pass-word@a.example/?api_key=in-query", {"Authorization": "Bearer in-header"}
+    registry("web", {"transport": "sse", "url": url, "headers": headers})
+    registry("here", {"transport": "stdio", "command": "x", "env": {"API_KEY": "in-env", "MODE": "fast"}})
+    snapshot = ConfigTree(tmp_path / "Configs").snapshot()
+    assert {"in-header", "in-query", "pass-word"} <= set(read_server(snapshot, "web").secrets)
+    assert read_server(snapshot, "here").secrets == ("in-env",)

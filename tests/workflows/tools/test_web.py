@@ -16,6 +16,7 @@ from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.tools import web
 from Middleware.workflows.tools.web import TooLarge, WebError, WebRequest, exchange
+from tests.utilities.test_network_security_utils import REFUSED_ADDRESSES, in_url
 
 PUBLIC, OTHER = "93.184.216.34", "93.184.216.35"
 REFUSED = [
@@ -49,7 +50,7 @@ KEYS = {
 
 
 def resolver(host, port):
-    return {"inner.example": ["10.0.0.7"], "b.example": [OTHER]}.get(host, [PUBLIC])
+    return {"inner.example": ["10.0.0.7"], "b.example": [OTHER], "nonsense": []}.get(host, [PUBLIC])
 
 
 GUARD = AddressPolicy(block_private=True, resolver=resolver)
@@ -95,6 +96,24 @@ class TestPins:
         site.pages["/"] = redirect(location)
         with pytest.raises(AddressRefused):
             get("http://a.example/", policy=GUARD)
+        assert dialled == [(PUBLIC, 80)]
+
+    @pytest.mark.parametrize("address", REFUSED_ADDRESSES)
+    def test_so_is_one_to_each_row_of_the_table(self, site, dialled, address):
+        """Written in the Location itself."""
+        site.pages["/"] = redirect(in_url(address))
+        with pytest.raises(AddressRefused):
+            get("http://a.example/", policy=GUARD)
+        assert dialled == [(PUBLIC, 80)]
+
+    @pytest.mark.parametrize("address", REFUSED_ADDRESSES)
+    def test_so_is_one_to_a_name_with_such_an_address(self, site, dialled, address):
+        """Beside a public one, in the resolver's answer for the second hop."""
+        site.pages["/"] = redirect("http://next.example/")
+        answers = {"next.example": [PUBLIC, address]}
+        policy = AddressPolicy(block_private=True, resolver=lambda host, port: answers.get(host, [PUBLIC]))
+        with pytest.raises(AddressRefused):
+            get("http://a.example/", policy=policy)
         assert dialled == [(PUBLIC, 80)]
 
     @pytest.mark.parametrize("url", REFUSED)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
-from urllib.parse import unquote
 
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, StreamState
 from Middleware.llmapis.llm_text import LlmText
-
-_SECRET_HEADER = re.compile("auth|cookie|key|passw|secret|token", re.IGNORECASE)
+from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +35,10 @@ class HandlerSettings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show: the key, the values of headers that carry one, and what stands before the
-        host in the URL, also as it is sent.
-        """
-        values = [value for name, value in self.headers.items() if _SECRET_HEADER.search(name)]
-        return (self.api_key, *(value.split()[-1] for value in values if value.strip()), *_in_url(self.url))
-
-
-def _in_url(url: str) -> tuple[str, ...]:
-    userinfo, at, _ = url.partition("//")[2].partition("/")[0].rpartition("@")
-    if not at:
-        return ()
-    name, _, password = map(unquote, userinfo.partition(":"))
-    return (password, b64encode(f"{name}:{password}".encode("latin-1", "replace")).decode())
+        """What no message may show: the key, the values of headers that carry one, and what the URL holds."""
+        values = [value for name, value in self.headers.items() if SECRET_NAME.search(name)]
+        in_headers = (value.split()[-1] for value in values if value.strip())
+        return (self.api_key, *in_headers, *secrets_of_url(self.url))
 
 
 class HandlerFace(Protocol):

@@ -113,6 +113,17 @@ def address_policy(context: ExecutionContext) -> AddressPolicy:
     return AddressPolicy(block or strict, _allowed_hosts(context))
 
 
+def check_proxy(context: ExecutionContext, proxy: str, policy: AddressPolicy) -> None:
+    """Under `blockPrivateAddresses`: refuses socks5h, and tells once of any other proxy."""
+    if not policy.block_private:
+        return
+    if proxy.lower().startswith("socks5h:"):
+        raise wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
+    place = f"{context.workflow_file.file}, node {context.node_number}: a proxy beside a guard"
+    if context.snapshot.is_new(place):
+        context.warn("the proxy resolves names itself, so the checked address cannot be held to")
+
+
 def _allowed_hosts(context: ExecutionContext) -> tuple[str, ...] | None:
     value = context.config.get("allowedHosts")
     if value is None:

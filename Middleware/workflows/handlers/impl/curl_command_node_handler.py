@@ -88,10 +88,8 @@ def _settings(context: ExecutionContext) -> _Settings:
     config = context.config
     timeout = fields.seconds(config, "timeout", 30.0) or 30.0
     proxy, policy = fields.optional_text(context, "proxy"), fields.address_policy(context)
-    if proxy and policy.block_private:
-        if proxy.lower().startswith("socks5h:"):
-            raise fields.wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
-        context.warn("the proxy resolves names itself, so the checked address cannot be held to")
+    if proxy:
+        fields.check_proxy(context, proxy, policy)
     author = fields.as_text(config.get("timeout") or 30)
     return _Settings(timeout, author, fields.byte_cap(config), proxy, policy, context.request_id)
 
@@ -110,7 +108,7 @@ def _arguments(context: ExecutionContext) -> list[str]:
         before = args[-1] if args else ""
         if "\0" in value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
-        if block and guard.inserted_option(template, value):
+        if block and guard.inserted_option(template, value, before):
             raise ConfigError(
                 f"CurlCommand: argument {index + 1}: what was filled in is an option or names a file"
             )

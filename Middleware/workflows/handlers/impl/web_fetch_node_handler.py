@@ -161,10 +161,7 @@ def _proxy(context: ExecutionContext, policy: AddressPolicy) -> str | None:
     scheme = urlsplit(proxy).scheme.lower() if "://" in proxy else ""
     if scheme not in PROXY_SCHEMES:
         raise fields.wrong("proxy", f"a URL that begins with one of {', '.join(PROXY_SCHEMES)}")
-    if policy.block_private:
-        if scheme == "socks5h":
-            raise fields.wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
-        context.warn("the proxy resolves names itself, so the checked address cannot be held to")
+    fields.check_proxy(context, proxy, policy)
     return proxy
 
 

@@ -17,8 +17,8 @@ def settings(url, **more):
     [
         ("http://h:1", {"api_key": "key-1"}, {"key-1"}),
         ("http://h:1", {"headers": {"Authorization": "Basic abcd", "X-A": "shown"}}, {"abcd"}),
-        ("http://me:pa%20ss@h:1/v1", {}, {"pa ss", "bWU6cGEgc3M="}),
-        ("http://token@h", {}, {"dG9rZW46"}),
+        ("http://me:pa%20ss@h:1/v1", {}, {"pa%20ss", "pa ss", "bWU6cGEgc3M="}),
+        ("http://name@h", {}, set()),
         ("http://h/a@b", {}, set()),
     ],
     ids=["key", "header", "url", "url-without-password", "no-userinfo"],
