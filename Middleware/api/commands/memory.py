@@ -184,6 +184,10 @@ def _rekey(desk: Desk) -> int:
 
 
 def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: str | None) -> int:
+    target = folder if new_name is None else folder.with_name(new_name)
+    if target != folder and target.exists():
+        print(f"{folder}: nothing is changed: {new_name} exists already; move it away first")
+        return 1
     with progress("files") as told:
         result = rekey(folder, old, new, preview=desk.preview, told=told)
     for path in result.unreadable:
@@ -193,7 +197,6 @@ def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: 
     print(f"{folder}: {len(result.changed)} files {verb} {kind}, {len(result.kept)} are so already")
     if desk.preview or new_name is None:
         return 1 if result.unreadable else 0
-    target = folder.with_name(new_name)
     if result.unreadable or not moved(folder, target):
         print(
             f"{folder}: not renamed to {new_name}: {'files are left' if result.unreadable else 'it exists'}"

@@ -69,6 +69,8 @@ class Rebuild:
             left = self._left(context, beside, settings)
             if not left:
                 break
+        if not left and _is_vector(settings):
+            left = _given_up_all(VectorDatabase(beside))
         if not left:
             self._put_in_place(beside, vectors=_is_vector(settings))
         return left
@@ -113,6 +115,14 @@ class Rebuild:
 
 def _is_vector(settings: SettingsFile) -> bool:
     return settings.flag("useVectorForQualityMemory")
+
+
+def _given_up_all(database: VectorDatabase) -> int:
+    """How many chunks gave no memory, when none gave one: nothing takes the place of old memories."""
+    with database.reading() as log:
+        failed = sum(1 for failure in log.failures() if failure.error)
+        given = sum(1 for _ in log.chunk_hashes())
+    return failed if failed and failed >= given else 0
 
 
 def _swap_database(new: Path, place: Path) -> None:

@@ -201,8 +201,11 @@ class TestRekey:
 
         monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")
         (house.root / api_key_hash("new-key")).mkdir()
-        status, text = memory_of("rekey")
-        assert (status, "it exists" in text) == (1, True)
+        before = {path: path.read_bytes() for path in keyed.rglob("*") if path.is_file()}
+        for preview in (True, False):
+            status, text = memory_of("rekey", preview=preview)
+            assert (status, "nothing is changed" in text) == (1, True)
+        assert {path: path.read_bytes() for path in keyed.rglob("*") if path.is_file()} == before
 
     def test_a_user_without_encryption_is_told(self, memory_of, house, keyed, monkeypatch):
         monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")

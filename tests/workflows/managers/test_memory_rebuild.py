@@ -121,6 +121,14 @@ class TestVectors:
         assert summaries(store.folder / "vector_memory.db.bak") == ["old"]
         assert store.read_text("state_document.md") is None
 
+    def test_nothing_takes_the_place_of_memories(self, rebuild, store, model):
+        """A model that gives no facts at all: the old ones stay, and the status says so."""
+        VectorDatabase(store).save(ChunkRecord("h", ("h",)), [{"title": "t", "summary": "old"}], after=None)
+        model.replies = ["I am sorry, I cannot do that."] * 40
+        assert rebuild(VECTORS).run(nothing) > 0
+        assert rebuild(VECTORS).run(nothing) > 0
+        assert summaries(VectorDatabase(store).path) == ["old"]
+
     def test_a_chunk_without_memory_is_tried_again(self, rebuild, store, model):
         fact = json.dumps({"summary": "s"})
         model.replies = ["none", fact, fact, fact]
