@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 @cache
 def get_application(*words: str) -> Flask:
     """The WSGI application of a command line. Raises SystemExit when it cannot serve."""
-    startup = importlib.import_module("Middleware.api.startup")
+    startup = importlib.import_module("Middleware.api.serving.startup")
     server = startup.prepare(parse(words))
     startup.warm_up()
-    importlib.import_module("Middleware.api.foreign_stop").stop_in_order(server.door)
+    importlib.import_module("Middleware.api.serving.foreign_stop").stop_in_order(server.door)
     application: Flask = server.app
     return application
 
@@ -48,8 +48,8 @@ def main(words: Sequence[str] | None = None) -> int:
     launch = parse(sys.argv[1:] if words is None else words)
     if launch.command is not None:
         return _run_command(launch)
-    startup = importlib.import_module("Middleware.api.startup")
-    serving = importlib.import_module("Middleware.api.serving")
+    startup = importlib.import_module("Middleware.api.serving.startup")
+    serving = importlib.import_module("Middleware.api.serving.waitress_server")
     status: int = serving.serve(launch, startup.prepare(launch))
     return status
 

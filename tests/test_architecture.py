@@ -9,7 +9,16 @@ import pytest
 
 HOUSE = Path(__file__).resolve().parents[1]
 ROOT = HOUSE / "Middleware"
-FLOORS = ("common", "config", "utilities", "services", "llmapis", "workflows", "api")  # low to high
+FLOORS = (
+    "common",
+    "config",
+    "utilities",
+    "services",
+    "llmapis",
+    "protocols",
+    "workflows",
+    "api",
+)  # low to high
 ROOMS = (
     "models",
     "variables",
@@ -56,7 +65,8 @@ def may_use(package: str) -> set[str]:
     if package in ("common", "cleaning"):
         return {package}
     floor = FLOORS.index(package)
-    return set(FLOORS[: floor + 1]) | ({"cleaning"} if floor >= FLOORS.index("utilities") else set())
+    below = set(FLOORS[: floor + 1]) - ({"llmapis"} if package == "protocols" else set())
+    return below | ({"cleaning"} if floor >= FLOORS.index("utilities") else set())
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)

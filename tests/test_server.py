@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 
 import server
-from Middleware.api import serving, startup
+from Middleware.api.serving import startup, waitress_server
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 
 HOUSE = Path(__file__).resolve().parents[1]
@@ -63,7 +63,7 @@ def test_a_command_runs_instead_of_serving(tmp_path, capsys):
 
 def test_without_a_command_it_serves(monkeypatch):
     """With the words of the command line."""
-    monkeypatch.setattr(serving, "serve", lambda launch, made: launch.port)
+    monkeypatch.setattr(waitress_server, "serve", lambda launch, made: launch.port)
     monkeypatch.setattr(sys, "argv", ["server.py", "--User", "demo", "--port", "7"])
     assert server.main() == 7
 

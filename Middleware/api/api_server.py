@@ -11,16 +11,16 @@ import importlib
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
-from Middleware.api.answering import log_failure
 from Middleware.api.api_helpers import current_life, current_request_id, json_response
-from Middleware.api.api_rules import ServerRules
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
-from Middleware.api.error_replies import UNSUPPORTED_PATHS, ErrorReply, is_under, reply_to
-from Middleware.api.front_door import FrontDoor
 from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.wsgi_replies import log_refusal
+from Middleware.api.requests.answering import log_failure
+from Middleware.api.requests.error_replies import UNSUPPORTED_PATHS, ErrorReply, is_under, reply_to
+from Middleware.api.serving.api_rules import ServerRules
+from Middleware.api.serving.front_door import FrontDoor
+from Middleware.api.serving.wsgi_replies import log_refusal
 from Middleware.common.errors import ClientRequestError, RequestCancelled, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.fair_gate import FairGate

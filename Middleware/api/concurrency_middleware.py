@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from Middleware.api.error_replies import reply_to
-from Middleware.api.open_webui import TASK_HEADER, TASK_START, task_of
-from Middleware.api.request_body import peeked
-from Middleware.api.request_fields import json_body, wants_stream
-from Middleware.api.request_life import LIFE, HeldBody, RequestLife
-from Middleware.api.wsgi_replies import StartResponse, WsgiApp, send_error
+from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.open_webui import TASK_HEADER, TASK_START, task_of
+from Middleware.api.requests.request_body import peeked
+from Middleware.api.requests.request_fields import json_body, wants_stream
+from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife
+from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, send_error
 from Middleware.common.errors import ClientRequestError, MiddlewareError, ServerBusy
 from Middleware.services.fair_gate import FairGate
 

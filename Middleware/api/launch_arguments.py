@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from Middleware.api.access import LOOPBACK_NAMES, AccessRules
-from Middleware.api.api_rules import ServerRules
+from Middleware.api.requests.access import LOOPBACK_NAMES, AccessRules
+from Middleware.api.serving.api_rules import ServerRules
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, LaunchFacts
 from Middleware.config.loader import ConfigSnapshot, tree_of

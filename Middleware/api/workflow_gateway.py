@@ -13,14 +13,14 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from Middleware.api.model_names import single_user
+from Middleware.api.requests.model_names import single_user
 from Middleware.common.errors import EarlyTermination
 from Middleware.common.request_context import RequestContext, current_request, entered
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_flat_name
 from Middleware.config.users import UserSettings, load_user
-from Middleware.services.wire_formats import WIRE_FORMATS, AnswerCollector, AnswerFacts
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.utilities.tool_traffic import collapsed, without_machinery
 

@@ -17,10 +17,10 @@ from Middleware.common.types import Batches, JsonObject
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.open_stream import close_batches
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.open_stream import close_batches
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire.abort import AbortHandle

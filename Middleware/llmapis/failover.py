@@ -13,10 +13,10 @@ from typing import Any, Protocol
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.types import Batch, Batches, JsonObject
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.open_stream import close_batches
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.open_stream import close_batches
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.slots import Slots, take_slots

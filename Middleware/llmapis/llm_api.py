@@ -18,10 +18,10 @@ from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig, ensure_generates, load_endpoint, load_samplers
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.failover import ServiceStream, whole_answer
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.registry import backend
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.sampler_translation import deep_merge, translate

@@ -9,7 +9,7 @@ from io import BytesIO
 import pytest
 
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background, is_generation
-from Middleware.api.request_life import LIFE, RequestLife
+from Middleware.api.requests.request_life import LIFE, RequestLife
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate
 

@@ -14,7 +14,7 @@ from Middleware.common.errors import BackendError, ConfigError, SlotTimeout
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.llmapis import egress
-from Middleware.llmapis.handlers.base import open_stream, outgoing_call
+from Middleware.llmapis.call import open_stream, outgoing_call
 from Middleware.llmapis.llm_api import LlmApiService, LlmText
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.wire import http

@@ -8,7 +8,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 
-from Middleware.api.endpoint_advice import is_well, line
+from Middleware.api.commands.endpoint_advice import is_well, line
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.endpoints import load_endpoint

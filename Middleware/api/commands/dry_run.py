@@ -11,8 +11,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.chat_messages import check_messages, internal_messages
-from Middleware.api.model_names import parse_model_field
+from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.model_names import parse_model_field
 from Middleware.common.errors import MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, entered

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.errors import MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, entered

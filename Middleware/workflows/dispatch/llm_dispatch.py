@@ -16,7 +16,7 @@ from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.endpoints import load_prompt_template, load_structured_schema
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.handlers.base.message_building import structured_output_block
+from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler

@@ -14,7 +14,7 @@ from typing import Any
 
 from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.config.users import means_true
-from Middleware.llmapis.handlers.base.message_building import InjectedTexts
+from Middleware.llmapis.dialects.message_building import InjectedTexts
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
     leading_system_count,

@@ -19,8 +19,8 @@ from Middleware.config.endpoints import (
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
+from Middleware.llmapis.dialects.base_url import ends_in_openai_route
 from Middleware.llmapis.handlers import impl
-from Middleware.llmapis.handlers.base.base_url import ends_in_openai_route
 from Middleware.llmapis.handlers.registry import BACKENDS
 
 BACKEND_HANDLERS = impl.__name__

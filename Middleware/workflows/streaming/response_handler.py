@@ -14,8 +14,8 @@ from typing import Any
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject
+from Middleware.protocols.registry import WIRE_FORMATS, Framer
 from Middleware.services.answers import AnswerFacts, client_finish_reason
-from Middleware.services.wire_formats import WIRE_FORMATS, Framer
 from Middleware.utilities.sensitive_logging_utils import shortened
 from Middleware.utilities.streaming_utils import endpoint_name, log_findings, routed_node, user_of_request
 from Middleware.workflows.streaming.thought_route import ThoughtRoute

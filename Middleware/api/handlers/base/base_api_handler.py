@@ -19,8 +19,8 @@ from flask import Flask, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
-from Middleware.api.request_body import read_body
-from Middleware.api.request_fields import json_body
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_fields import json_body
 from Middleware.common.errors import ClientRequestError
 from Middleware.services.cancellation_service import cancellation_service
 

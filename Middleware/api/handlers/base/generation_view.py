@@ -14,24 +14,24 @@ from typing import Any, ClassVar
 from flask import Response, g, request
 from flask.views import MethodView
 
-from Middleware.api.answering import AnswerStream, Job, whole_answer
 from Middleware.api.api_helpers import (
     current_life,
     current_request_id,
     extract_api_key,
     json_response,
 )
-from Middleware.api.model_names import choose
-from Middleware.api.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
-from Middleware.api.request_body import read_body
-from Middleware.api.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
-from Middleware.api.setup_phase import SetupPhase
+from Middleware.api.requests.answering import AnswerStream, Job, whole_answer
+from Middleware.api.requests.model_names import choose
+from Middleware.api.requests.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
+from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.common.types import Batches, JsonObject, Messages
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
-from Middleware.services.wire_formats import WIRE_FORMATS, AnswerFacts
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts
 
 logger = logging.getLogger(__name__)
 

@@ -13,22 +13,22 @@ from flask import Flask, Response, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
-from Middleware.api.chat_messages import check_messages, internal_messages, text_of, texts_of
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, cancel
 from Middleware.api.handlers.base.generation_view import GenerationView, Question
 from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.model_names import advertised_ids, choose
-from Middleware.api.request_body import read_body
-from Middleware.api.request_fields import json_body, tools_of
-from Middleware.api.tagged_prompts import generate_messages
+from Middleware.api.requests.chat_messages import check_messages, internal_messages, text_of, texts_of
+from Middleware.api.requests.model_names import advertised_ids, choose
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_fields import json_body, tools_of
+from Middleware.api.requests.tagged_prompts import generate_messages
 from Middleware.api.workflow_gateway import capabilities_of
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
+from Middleware.protocols.registry import AnswerFacts
 from Middleware.services.response_builder_service import ResponseBuilderService
-from Middleware.services.wire_formats import AnswerFacts
 
 _UNLOAD = ("0", "0s")
 

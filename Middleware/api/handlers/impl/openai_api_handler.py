@@ -13,19 +13,19 @@ from flask import Flask, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
-from Middleware.api.chat_messages import check_messages, internal_messages
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, cancel
 from Middleware.api.handlers.base.generation_view import GenerationView, Question
 from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.model_names import LATEST, advertised_ids
-from Middleware.api.request_fields import tools_of
-from Middleware.api.tagged_prompts import completion_messages
+from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.model_names import LATEST, advertised_ids
+from Middleware.api.requests.request_fields import tools_of
+from Middleware.api.requests.tagged_prompts import completion_messages
 from Middleware.common.errors import NotFound
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings
+from Middleware.protocols.registry import AnswerFacts
 from Middleware.services.response_builder_service import ResponseBuilderService
-from Middleware.services.wire_formats import AnswerFacts
 
 _builder = ResponseBuilderService()
 

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from Middleware.common.types import JsonObject, Messages
+from Middleware.llmapis.dialects.message_building import InjectedTexts, attach_schema, build_messages
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.message_building import InjectedTexts, attach_schema, build_messages
 
 
 class BaseChatCompletionsHandler(LlmApiHandler):

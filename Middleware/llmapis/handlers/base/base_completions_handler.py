@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.types import Messages
+from Middleware.llmapis.dialects.image_injection import bare_images, image_sources
+from Middleware.llmapis.dialects.message_building import InjectedTexts
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.image_injection import bare_images, image_sources
-from Middleware.llmapis.handlers.base.message_building import InjectedTexts
 
 logger = logging.getLogger(__name__)
 

@@ -31,13 +31,13 @@ from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.llmapis.backend_errors import error_chunk, told_failure, unrecognised
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
-from Middleware.llmapis.handlers.base.model_lists import ModelList
-from Middleware.llmapis.handlers.base.open_stream import OpenStream, close_batches
-from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
-from Middleware.llmapis.handlers.base.stream_reader import StreamReader
-from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, StreamState
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.handler_face import HandlerSettings
+from Middleware.llmapis.call.open_stream import OpenStream, close_batches
+from Middleware.llmapis.call.outgoing_call import OutgoingCall
+from Middleware.llmapis.call.stream_reader import StreamReader
+from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
+from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import apply_structural_fields, normalize_gen_input

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.base.base_url import joined_url
-from Middleware.llmapis.handlers.base.claude_events import (
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.dialects.claude_events import (
     EVENT_TYPES,
     THOUGHT_BLOCKS,
     ClaudeEvents,
     claude_usage,
 )
-from Middleware.llmapis.handlers.base.claude_messages import (
+from Middleware.llmapis.dialects.claude_messages import (
     claude_messages,
     claude_tool_choice,
     claude_tools,
@@ -24,12 +24,12 @@ from Middleware.llmapis.handlers.base.claude_messages import (
     split_system,
     without_prefill,
 )
-from Middleware.llmapis.handlers.base.event_mapping import arguments_text, text_of
-from Middleware.llmapis.handlers.base.image_injection import claude_image
-from Middleware.llmapis.handlers.base.message_building import structured_output_block
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.thinking_replay import thinking_replay
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.dialects.event_mapping import arguments_text, text_of
+from Middleware.llmapis.dialects.image_injection import claude_image
+from Middleware.llmapis.dialects.message_building import structured_output_block
+from Middleware.llmapis.dialects.thinking_replay import thinking_replay
+from Middleware.llmapis.dialects.whole_answer import whole_answer
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 

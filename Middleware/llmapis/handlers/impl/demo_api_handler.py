@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, JsonObject
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.model_lists import ModelList
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAiApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText

@@ -8,17 +8,17 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.base_url import koboldcpp_url
+from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, usage_of
+from Middleware.llmapis.dialects.image_injection import bare_base64
+from Middleware.llmapis.dialects.model_lists import ModelList, koboldcpp_model
+from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_completions_handler import (
     BaseCompletionsHandler,
     flat_images,
     without_begin_token,
 )
-from Middleware.llmapis.handlers.base.base_url import koboldcpp_url
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of, usage_of
-from Middleware.llmapis.handlers.base.image_injection import bare_base64
-from Middleware.llmapis.handlers.base.model_lists import ModelList, koboldcpp_model
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.base_url import ollama_url
+from Middleware.llmapis.dialects.event_mapping import text_of
+from Middleware.llmapis.dialects.image_injection import bare_base64
+from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models
+from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
-from Middleware.llmapis.handlers.base.base_url import ollama_url
-from Middleware.llmapis.handlers.base.event_mapping import text_of
-from Middleware.llmapis.handlers.base.image_injection import bare_base64
-from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, split_options
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.base.base_url import joined_url
-from Middleware.llmapis.handlers.base.event_mapping import (
+from Middleware.llmapis.call.handler_face import HandlerSettings
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.dialects.event_mapping import (
     MILLISECOND_NS,
     count_of,
     durations,
@@ -19,14 +20,13 @@ from Middleware.llmapis.handlers.base.event_mapping import (
     text_of,
     usage_of,
 )
-from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
-from Middleware.llmapis.handlers.base.image_injection import content_parts, openai_image, with_images
-from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
-from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
-from Middleware.llmapis.handlers.base.openai_messages import read_message, tool_calls_of
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.tool_turns import openai_calls
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
+from Middleware.llmapis.dialects.message_building import without_empty_tool_calls
+from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
+from Middleware.llmapis.dialects.openai_messages import read_message, tool_calls_of
+from Middleware.llmapis.dialects.tool_turns import openai_calls
+from Middleware.llmapis.dialects.whole_answer import whole_answer
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of
+from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
+from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
-from Middleware.llmapis.handlers.base.base_url import joined_url
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of
-from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.impl.openai_api_handler import (
     ask_for_usage,
     first_choice,
