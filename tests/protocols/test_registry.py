@@ -9,7 +9,6 @@ import pytest
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.protocols.registry import (
     WIRE_FORMATS,
-    WireFormats,
     build_response_json,
     ndjson_format,
     sse_format,
@@ -22,23 +21,11 @@ def in_request(api_type):
     return entered(RequestContext("R", "mira", api_type))
 
 
-def test_the_four_protocols_are_there():
-    """Those that the two front ends need."""
-    assert set(WIRE_FORMATS) == {
-        "openaichatcompletion",
-        "openaicompletion",
-        "ollamaapichat",
-        "ollamagenerate",
-    }
-
-
-def test_a_name_is_taken_once():
-    """A second front end cannot replace the first unseen."""
-    table = WireFormats(WIRE_FORMATS)
-    with pytest.raises(ValueError, match="registered twice"):
-        table.add("ollamaapichat", WIRE_FORMATS["ollamaapichat"])
-    table.add("new", WIRE_FORMATS["ollamaapichat"])
-    assert "new" in table
+def test_the_types_of_the_seed_are_there():
+    """Users' scripts and front ends name them."""
+    assert {"openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"} <= set(
+        WIRE_FORMATS
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,9 +86,3 @@ def test_build_response_json_needs_a_protocol(context):
     else:
         with in_request(context), pytest.raises(ValueError, match="has no chunks"):
             build_response_json("x")
-
-
-def test_errors_have_the_shape_of_the_protocol():
-    """An object for OpenAI, a text for Ollama."""
-    assert WIRE_FORMATS["openaicompletion"].error("M", "T", None, None)["error"]["message"] == "M"
-    assert WIRE_FORMATS["ollamagenerate"].error("M", "T", None, None) == {"error": "M"}
