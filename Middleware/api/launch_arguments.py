@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import Middleware.utilities.cleaning_fields  # noqa: F401  (user files may hold the keys of cleaning rules)
 from Middleware.api.requests.access import LOOPBACK_NAMES, AccessRules
 from Middleware.api.serving.api_rules import ServerRules
 from Middleware.common.errors import ConfigError
