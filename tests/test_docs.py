@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.api import commands
+from Middleware.api.commands.registry import COMMANDS
 from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.launch_arguments import COMMANDS
 from Middleware.cleaning.stage import RULES, StatedRule
+from Middleware.common.registry import load_all
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.workflows.handlers.registry import NODES
 
+load_all(commands)
 HOUSE = Path(__file__).resolve().parents[1]
 DOCS = HOUSE / "docs"
 PAGES = sorted([*(page for page in DOCS.glob("**/*.md") if page.parent.name != "spec"), HOUSE / "README.md"])
@@ -49,8 +52,9 @@ def test_a_rule_has_a_file_of_its_own(rule: StatedRule) -> None:
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_is_told(command: str) -> None:
-    """What prints instead of serving."""
-    assert f"`--{command.replace('_', '-')}" in (DOCS / "commands.md").read_text("utf-8")
+    """What prints instead of serving: in the table, and under a heading of its own."""
+    page, words = (DOCS / "commands.md").read_text("utf-8"), command.replace("_", "-")
+    assert f"[`--{words}" in page and f"\n## {words.replace('-', ' ').capitalize()}\n" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())

@@ -39,7 +39,7 @@ FOLDERS = {
 def ask(tmp_path_factory):
     """`ask((file, text), ...)`: what the service says of each text; a `|` in it is the cursor."""
     folder = tmp_path_factory.mktemp("schemas")
-    assert schemas.run(Namespace(schemas=str(folder))) == 0
+    assert schemas.Schemas().run(Namespace(schemas=str(folder))) == 0
     node = shutil.which("node")
     assert node, "the editor tests need Node.js; .ci/run installs it"
 
