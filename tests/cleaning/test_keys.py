@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pytest
 
+from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.keys import COUNT, FLAG, TEXT, Key, one_of
 from Middleware.cleaning.stage import RULES, Findings, Inputs, keys_of
 
@@ -65,6 +66,12 @@ def test_a_rule_states_the_keys_that_it_reads_and_no_others(rule):
 def test_every_key_is_described(place, name):
     """In a sentence."""
     assert keys_of(place)[name].description.endswith(".")
+
+
+@pytest.mark.parametrize("order", sorted(RULES))
+def test_a_rule_runs_in_a_stage(order):
+    """An order that no stage has would never be reached."""
+    assert order in ResponseCleaner.ORDERS and order >= 100
 
 
 def test_a_key_is_made_of_another():

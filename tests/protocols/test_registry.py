@@ -9,6 +9,8 @@ import pytest
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.protocols.registry import (
     WIRE_FORMATS,
+    AnswerFacts,
+    WholeAnswer,
     WireFormats,
     build_response_json,
     ndjson_format,
@@ -18,18 +20,26 @@ from Middleware.protocols.registry import (
 CALL = {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}
 
 
+def chunk(token, finish=None):
+    return {"token": token, "finish_reason": finish}
+
+
 def in_request(api_type):
     return entered(RequestContext("R", "mira", api_type))
 
 
-def test_the_four_protocols_are_there():
-    """Those that the two front ends need."""
-    assert set(WIRE_FORMATS) == {
-        "openaichatcompletion",
-        "openaicompletion",
-        "ollamaapichat",
-        "ollamagenerate",
-    }
+@pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
+def test_every_protocol_is_complete(api_type):
+    """It frames a stream and its end, a whole answer, one chunk and an error; each holds what it is told."""
+    wire, facts = WIRE_FORMATS[api_type], AnswerFacts("R", "mira", created=1760000000)
+    framer = wire.framer(facts)
+    units = [*framer.units([chunk("hello")]), *framer.units([chunk("", "stop")]), *framer.end()]
+    assert "hello" in "".join(units) and all(unit.endswith("\n") for unit in units)
+    assert wire.frame("{}").endswith("\n") and "{}" in wire.frame("{}")
+    assert "hello" in json.dumps(wire.whole(WholeAnswer("hello"), facts))
+    assert "hello" in json.dumps(wire.chunk("hello", None, facts, None))
+    assert "broken" in json.dumps(wire.error("broken", "server_error", None, None))
+    assert "/" in wire.mimetype and wire.pause_s >= 0
 
 
 def test_a_name_is_taken_once():
@@ -73,10 +83,10 @@ def test_ndjson_format():
 def test_build_response_json_follows_the_request(api_type, read):
     """The chunk is in the current request's protocol and carries its id."""
     with in_request(api_type):
-        chunk = json.loads(build_response_json("hé", additional_fields={"extra": 1}))
+        first = json.loads(build_response_json("hé", additional_fields={"extra": 1}))
         last = json.loads(build_response_json("", "stop", request_id="Q"))
-    assert read(chunk) == "hé" and chunk["extra"] == 1 and chunk["model"] == "mira"
-    assert "R" in (chunk.get("id") or chunk["request_id"])
+    assert read(first) == "hé" and first["extra"] == 1 and first["model"] == "mira"
+    assert "R" in (first.get("id") or first["request_id"])
     reason = last["done_reason"] if "done" in last else last["choices"][0]["finish_reason"]
     assert reason == "stop" and "Q" in (last.get("id") or last["request_id"])
 
@@ -85,8 +95,8 @@ def test_build_response_json_follows_the_request(api_type, read):
 def test_build_response_json_carries_tool_calls(api_type):
     """In the shape of the protocol."""
     with in_request(api_type):
-        chunk = json.loads(build_response_json("", tool_calls=[CALL]))
-    place = chunk["message"] if "message" in chunk else chunk["choices"][0]["delta"]
+        made = json.loads(build_response_json("", tool_calls=[CALL]))
+    place = made["message"] if "message" in made else made["choices"][0]["delta"]
     assert place["tool_calls"][0]["function"]["name"] == "t"
 
 
