@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from Middleware.api.launch_arguments import Launch, check_config_folder, parse
+from Middleware.api.launch_arguments import Launch, parse
 from Middleware.common.instance_global_variables import set_launch_facts
 
 if TYPE_CHECKING:
     from flask import Flask
+
+    from Middleware.api.commands.registry import Command
 
 
 @cache
@@ -47,20 +49,17 @@ def main(words: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     launch = parse(sys.argv[1:] if words is None else words)
     if launch.command is not None:
-        return _run_command(launch)
+        return _run(launch.command, launch)
     startup = importlib.import_module("Middleware.api.serving.startup")
     serving = importlib.import_module("Middleware.api.serving.waitress_server")
     status: int = serving.serve(launch, startup.prepare(launch))
     return status
 
 
-def _run_command(launch: Launch) -> int:
+def _run(command: Command, launch: Launch) -> int:
     set_launch_facts(launch.facts)
-    if launch.command in ("dry_run", "doctor"):
-        check_config_folder(launch.facts)
-    command = importlib.import_module(f"Middleware.api.commands.{launch.command}")
     try:
-        status: int = command.run(launch.arguments)
+        status = command.run(launch.arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -118,7 +118,9 @@ def test_init_files_are_empty(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for folder in PLUG_INS for p in sorted((ROOT / folder).glob("[!_]*.py"))], ids=relative
+    "path",
+    [p for folder in (*PLUG_INS, "api/commands") for p in sorted((ROOT / folder).glob("[!_]*.py"))],
+    ids=relative,
 )
 def test_a_plug_in_brings_its_test(path: Path) -> None:
     """`Middleware/a/x.py` -> `tests/a/test_x.py`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -166,8 +165,6 @@ class TestServer:
             ("--require-api-key", ""),
             ("--require-api-key", "k", "--require-api-key", " "),
             ("--conc", "2"),
-            ("--validate", "--doctor"),
-            ("--dry-run", "A", "--explain", "B"),
         ],
         ids=" ".join,
     )
@@ -176,22 +173,6 @@ class TestServer:
         with pytest.raises(SystemExit) as caught:
             launch(*words)
         assert caught.value.code == 2 and "error:" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "command"),
-    [
-        (("--validate",), "validate"),
-        (("--schemas", "d"), "schemas"),
-        (("--dry-run", "Main", "--messages", "f", "--stub-output", "x"), "dry_run"),
-        (("--explain", "Main#2"), "dry_run"),
-        (("--doctor",), "doctor"),
-    ],
-)
-def test_commands(launch, words, command):
-    """Each is a module of `api/commands`."""
-    assert launch(*words).command == command
-    assert importlib.util.find_spec(f"Middleware.api.commands.{command}") is not None
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,21 @@ import pytest
 
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.protocols.registry import (
+    PROTOCOLS,
     WIRE_FORMATS,
+    AnswerFacts,
+    ErrorReply,
+    WholeAnswer,
     build_response_json,
     ndjson_format,
     sse_format,
 )
 
 CALL = {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+
+
+def chunk(token, finish=None):
+    return {"token": token, "finish_reason": finish}
 
 
 def in_request(api_type):
@@ -26,6 +34,28 @@ def test_the_types_of_the_seed_are_there():
     assert {"openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"} <= set(
         WIRE_FORMATS
     )
+
+
+@pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
+def test_every_protocol_is_complete(api_type):
+    """It frames a stream and its end, a whole answer, one chunk and an error; each holds what it is told."""
+    wire, facts = WIRE_FORMATS[api_type], AnswerFacts("R", "mira", created=1760000000)
+    framer = wire.framer(facts)
+    units = [*framer.units([chunk("hello")]), *framer.units([chunk("", "stop")]), *framer.end()]
+    assert "hello" in "".join(units) and all(unit.endswith("\n") for unit in units)
+    assert wire.frame("{}").endswith("\n") and "{}" in wire.frame("{}")
+    assert "hello" in json.dumps(wire.whole(WholeAnswer("hello"), facts))
+    assert wire.chunk is None or "hello" in json.dumps(wire.chunk("hello", None, facts, None))
+    assert "/" in wire.mimetype and wire.pause_s >= 0
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS), ids=lambda protocol: protocol.name)
+def test_every_protocol_tells_errors(protocol):
+    """As a body, and in the middle of each of its streams."""
+    reply = ErrorReply(502, "broken", request_id="R")
+    assert "broken" in json.dumps(protocol.error_body(reply))
+    for wire in protocol.formats.values():
+        assert "broken" in "".join(wire.framer(AnswerFacts("R", "mira")).error(reply))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +90,10 @@ def test_ndjson_format():
 def test_build_response_json_follows_the_request(api_type, read):
     """The chunk is in the current request's protocol and carries its id."""
     with in_request(api_type):
-        chunk = json.loads(build_response_json("hé", additional_fields={"extra": 1}))
+        first = json.loads(build_response_json("hé", additional_fields={"extra": 1}))
         last = json.loads(build_response_json("", "stop", request_id="Q"))
-    assert read(chunk) == "hé" and chunk["extra"] == 1 and chunk["model"] == "mira"
-    assert "R" in (chunk.get("id") or chunk["request_id"])
+    assert read(first) == "hé" and first["extra"] == 1 and first["model"] == "mira"
+    assert "R" in (first.get("id") or first["request_id"])
     reason = last["done_reason"] if "done" in last else last["choices"][0]["finish_reason"]
     assert reason == "stop" and "Q" in (last.get("id") or last["request_id"])
 
@@ -72,8 +102,8 @@ def test_build_response_json_follows_the_request(api_type, read):
 def test_build_response_json_carries_tool_calls(api_type):
     """In the shape of the protocol."""
     with in_request(api_type):
-        chunk = json.loads(build_response_json("", tool_calls=[CALL]))
-    place = chunk["message"] if "message" in chunk else chunk["choices"][0]["delta"]
+        made = json.loads(build_response_json("", tool_calls=[CALL]))
+    place = made["message"] if "message" in made else made["choices"][0]["delta"]
     assert place["tool_calls"][0]["function"]["name"] == "t"
 
 

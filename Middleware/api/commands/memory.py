@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.errors import MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
@@ -49,23 +50,31 @@ class Desk:
     preview: bool
 
 
-def run(arguments: Namespace) -> int:
-    """Exit status 0; 1 if anything remains undone; 2 for a usage error."""
-    action, *words = arguments.memory
-    known = ACTIONS.get(action)
-    if known is None:
-        return _usage(f"found {action!r}, allowed: {', '.join(ACTIONS)}")
-    if not known.least <= len(words) <= known.most:
-        return _usage(f"{action}: give {known.wants}")
-    if len(launch_facts().users) > 1:
-        return _usage("one --User is needed")
-    try:
-        desk = _desk(arguments.preview)
-        with entered(desk.request):
-            return known.work(desk, *words)
-    except (MiddlewareError, Refused, OSError, ValueError, sqlite3.Error) as error:
-        print(f"error: {error}")
-        return 1
+@COMMANDS.register("memory")
+class Memory(Command):
+    """Looks after discussions."""
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument("--memory", nargs="+", metavar="ACTION", help=", ".join(ACTIONS))
+        parser.add_argument("--preview", action="store_true", help="what --memory would do, without doing it")
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0; 1 if anything remains undone; 2 for a usage error."""
+        action, *words = arguments.memory
+        known = ACTIONS.get(action)
+        if known is None:
+            return _usage(f"found {action!r}, allowed: {', '.join(ACTIONS)}")
+        if not known.least <= len(words) <= known.most:
+            return _usage(f"{action}: give {known.wants}")
+        if len(launch_facts().users) > 1:
+            return _usage("one --User is needed")
+        try:
+            desk = _desk(arguments.preview)
+            with entered(desk.request):
+                return known.work(desk, *words)
+        except (MiddlewareError, Refused, OSError, ValueError, sqlite3.Error) as error:
+            print(f"error: {error}")
+            return 1
 
 
 def _usage(what: str) -> int:

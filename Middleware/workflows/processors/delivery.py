@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
+from Middleware.cleaning.stage import keys_of
 from Middleware.common.errors import KIND_STATUS, BackendError
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig
@@ -35,11 +36,6 @@ from Middleware.workflows.streaming.response_handler import StreamingResponseHan
 STATIC_DELAY_LIMIT_S = 5.0
 TICK_S = 0.5
 _FACTS = ("model", "native_finish_reason", "truncated")
-_ASKS_FOR_CLEANING = (
-    "removeCustomTextFromResponseStart",
-    "addDiscussionIdTimestampsForLLM",
-    "useGroupChatTimestampLogic",
-)
 
 
 def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
@@ -47,9 +43,15 @@ def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
     if context.llm_handler is not None:
         raw: Mapping[str, Any] = context.llm_handler.llm.endpoint.raw
         return raw
-    if context.is_responder and any(context.config.get(field) for field in _ASKS_FOR_CLEANING):
+    if context.is_responder and _asks_for_cleaning(context.config):
         return {}
     return None
+
+
+def _asks_for_cleaning(config: NodeConfig) -> bool:
+    """Claims that the node switches a rule on (workflows.md 6.2, step 8)."""
+    switches = (name for name, key in keys_of("node").items() if key.is_switch)
+    return bool(config.get("useGroupChatTimestampLogic")) or any(config.get(name) for name in switches)
 
 
 def opening_of(context: ExecutionContext) -> str | None:

@@ -73,7 +73,7 @@ def memory_of(house, capsys):
     """Run an action; its exit status and what it printed."""
 
     def run(*words, preview=False):
-        status = memory.run(Namespace(memory=list(words), preview=preview))
+        status = memory.Memory().run(Namespace(memory=list(words), preview=preview))
         printed = capsys.readouterr()
         return status, printed.out + printed.err
 
@@ -106,8 +106,8 @@ class TestUsage:
         launch = parse(
             ["--ConfigDirectory", str(house.folder / "Configs"), "--memory", "show", "trip", "--preview"]
         )
-        assert (launch.command, launch.arguments.memory, launch.arguments.preview) == (
-            "memory",
+        assert (type(launch.command), launch.arguments.memory, launch.arguments.preview) == (
+            memory.Memory,
             ["show", "trip"],
             True,
         )

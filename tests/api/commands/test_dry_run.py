@@ -43,7 +43,7 @@ def tree(tmp_path: Path) -> Iterator[Path]:
 
 def run(**arguments: Any) -> int:
     defaults = {"dry_run": None, "explain": None, "messages": None, "stub_output": None}
-    return dry_run.run(Namespace(**{**defaults, **arguments}))
+    return dry_run.WalkAWorkflow().run(Namespace(**{**defaults, **arguments}))
 
 
 class TestDryRun:
