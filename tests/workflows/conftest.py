@@ -161,7 +161,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
         def _get_api_endpoint_url(self) -> str:
             return self.base_url
 
-        def _prepare_payload(self, *_: Any, **__: Any) -> dict[str, Any]:
+        def _payload(self, call: Any) -> dict[str, Any]:
             return {}
 
         def _map_event(self, *_: Any) -> None:

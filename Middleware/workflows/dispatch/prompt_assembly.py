@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.config.users import means_true
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import InjectedTexts
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
@@ -72,13 +73,11 @@ class Prompt:
     warnings: list[str] = field(default_factory=list)
     dropped: int = 0
 
-    def arguments(self) -> dict[str, Any]:
-        """As keyword arguments of `LlmApiService`."""
-        return {
-            "conversation": self.conversation,
-            "system_prompt": self.system_prompt,
-            "prompt": self.prompt,
-        }
+    def put_into(self, call: CallArguments) -> CallArguments:
+        """A call that asks this."""
+        return replace(
+            call, conversation=self.conversation, system_prompt=self.system_prompt, prompt=self.prompt
+        )
 
     def tokens(self) -> int:
         """Estimate of the prompt."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.types import Messages
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.image_injection import bare_images, image_sources
 from Middleware.llmapis.dialects.message_building import InjectedTexts
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
@@ -52,5 +53,5 @@ class BaseCompletionsHandler(LlmApiHandler):
 
     takes_messages: ClassVar[bool] = False
 
-    def _flat_prompt(self, system_prompt: str | None, prompt: str | None) -> str:
-        return flat_prompt(system_prompt, prompt, self.settings.endpoint.raw)
+    def _flat_prompt(self, call: CallArguments) -> str:
+        return flat_prompt(call.system_prompt, call.prompt, self.settings.endpoint.raw)

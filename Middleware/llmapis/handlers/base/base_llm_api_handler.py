@@ -8,8 +8,8 @@ body:
         def _get_api_endpoint_url(self):
             return f"{self.base_url}/chat"
 
-        def _prepare_payload(self, conversation, system_prompt, prompt, **tools):
-            return {"messages": conversation, **self._generation_fields()}
+        def _payload(self, call):
+            return {"messages": call.conversation, **self._generation_fields()}
 
         def _map_event(self, event, data, state):
             return {"token": data.get("text") or "", "finish_reason": None}
@@ -73,16 +73,7 @@ class LlmApiHandler(ABC):
         """The URL of a generation call; may look at `self.settings.stream`."""
 
     @abstractmethod
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
+    def _payload(self, call: CallArguments) -> JsonObject:
         """The body. The messages are the handler's own copies (changing them is allowed); `images` keys have
         been taken out already when the node does not want images."""
 
@@ -151,6 +142,19 @@ class LlmApiHandler(ABC):
         return not fields or any(isinstance(data.get(name), kind) for name, kind in fields.items())
 
     # The faces
+
+    def _prepare_payload(
+        self,
+        conversation: Messages | None,
+        system_prompt: str | None = None,
+        prompt: str | None = None,
+        *,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        schema: JsonObject | None = None,
+    ) -> JsonObject:
+        """The body of a call whose arguments are told one by one."""
+        return self._payload(CallArguments(conversation, system_prompt, prompt, tools, tool_choice, schema))
 
     def _process_stream_data(self, data: str) -> Chunk | None:
         """One event's data text -> one standard dict, without memory of other events. None: nothing to

@@ -105,6 +105,18 @@ class TestOneEvent:
         assert chunk["error"]["message"] == "no ***"
 
 
+class TestPayload:
+    @pytest.mark.parametrize("kind", ["openAIChatCompletion", "claudeMessages", "koboldCppGenerate"])
+    def test_the_arguments_one_by_one(self, kind):
+        """`_prepare_payload` says the same as a call that is one value."""
+        said, tools = [{"role": "user", "content": "x"}], [{"type": "function", "function": {"name": "f"}}]
+        call = CallArguments(said, "S", "P", tools, "auto", {"type": "object"})
+        told = handler(kind)._prepare_payload(
+            said, "S", "P", tools=tools, tool_choice="auto", schema={"type": "object"}
+        )
+        assert told == handler(kind)._payload(call)
+
+
 class TestWholeBodies:
     @pytest.mark.parametrize("suppress_retries", [True, False])
     def test_not_understood(self, suppress_retries):
