@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from Middleware.api.requests.model_names import single_user
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import EarlyTermination
 from Middleware.common.request_context import RequestContext, current_request, entered
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
@@ -46,16 +47,18 @@ def open_answer(
     user = load_user(request.snapshot, request.user)
     if user.liveness_tool_call is not None:
         messages = collapsed(without_machinery(messages, user.liveness_tool_call))
-    call: dict[str, Any] = {"stream": stream, "tools": tools, "tool_choice": tool_choice}
+    found = None
     if request.task is not None:
         messages = [
             {**message, "content": without_discussion_tags(message["content"])} for message in messages
         ]
         if user.open_web_ui_task_workflow:
-            return _manager(user, request).open_run(user.open_web_ui_task_workflow, messages, **call)
+            question = ClientQuestion(messages, stream, tools, tool_choice)
+            return _manager(user, request).open_run(user.open_web_ui_task_workflow, question)
     else:
-        call["discussion_id"] = header_discussion_id(messages, user, headers or {})
-    batches: Batches = _engine().open_answer_run(_manager(user, request), messages, **call)
+        found = header_discussion_id(messages, user, headers or {})
+    question = ClientQuestion(messages, stream, tools, tool_choice, found)
+    batches: Batches = _engine().open_answer_run(_manager(user, request), question)
     return batches
 
 

@@ -70,7 +70,7 @@ class TestOpenAnswer:
         configs("Users/mira.json", {"discussionIdFromHeader": "X-Chat"})
         call = ask(user("a [DiscussionId]d[/DiscussionId]b"), task="unknown", headers={"x-chat": "c"})
         assert call.messages == user("a b")
-        assert not hasattr(call, "discussion_id") and not hasattr(call, "name")
+        assert call.discussion_id is None and not hasattr(call, "name")
 
     def test_a_background_task_may_have_a_workflow_of_its_own(self, ask, configs):
         """Instead of the normal routing."""

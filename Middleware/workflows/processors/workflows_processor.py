@@ -89,7 +89,7 @@ class WorkflowProcessor:
                 elif index == self._responder and not self.run.internal:
                     yield from self._answer(index)
                 else:
-                    self._keep(index, self._worked(index, self.run.messages))
+                    self._keep(index, self._worked(index, self.run.question.messages))
                 index = end
             if not self._nodes and not self.run.internal:
                 yield finish_chunks(self.run.state.request, self.run.state.user)
@@ -131,7 +131,7 @@ class WorkflowProcessor:
         record, begun = self._record(index), time.perf_counter()
         begun_to_answer = answered = False
         try:
-            context = engine.prepared(node, self.run.messages, is_responder=True)
+            context = engine.prepared(node, self.run.question.messages, is_responder=True)
             context = self._with_stamps(context)
             self._note_model(record, context)
             result = self._handled(context)
@@ -217,7 +217,7 @@ class WorkflowProcessor:
         finish = finish_chunks(state.request, state.user, node=self._nodes[index], text=text)
         self._say_whether_last(index, finish[-1], of_child=False)
         batches.append(finish)
-        if self.run.stream:
+        if self.run.question.stream:
             yield from batches
         else:
             yield [merged(chunk for batch in batches for chunk in batch)]
@@ -255,7 +255,7 @@ class WorkflowProcessor:
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
         try:
-            return engine.error_text(node, self.run.messages)
+            return engine.error_text(node, self.run.question.messages)
         except ConfigError as wrong_text:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
@@ -292,7 +292,7 @@ class WorkflowProcessor:
     def _run_group(self, start: int, end: int) -> None:
         def work(position: int) -> tuple[NodeResult, NodeEngine]:
             self._stop_if_cancelled()
-            return self._worked(start + position, list(self.run.messages))
+            return self._worked(start + position, list(self.run.question.messages))
 
         results = run_together(end - start, work, self.run.state.extra_threads)
         for result in results:
@@ -308,12 +308,12 @@ class WorkflowProcessor:
             raise RequestCancelled
 
     def _stamps(self) -> RequestStamps | None:
-        return self.run.state.stamps(self.run.discussion_id)
+        return self.run.state.stamps(self.run.question.discussion_id)
 
     def _track_times(self) -> None:
         stamps = self._stamps()
         if stamps and any(node.get("addDiscussionIdTimestampsForLLM") for node in self._nodes):
-            stamps.track(self.run.messages)
+            stamps.track(self.run.question.messages)
 
     def _with_stamps(self, context: ExecutionContext) -> ExecutionContext:
         """With timestamps, if a node of an answering run wants them; a responder begins its answer here."""

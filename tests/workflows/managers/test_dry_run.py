@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.utilities.sensitive_logging_utils import MASK
 from Middleware.workflows.managers.dry_run import DryRun
 
@@ -24,7 +25,7 @@ def walked(house):
         house.workflow("Main", *nodes)
         manager = house.manager()
         dry = DryRun(manager.user, manager.request, stub)
-        batches = list(dry.open_run("Main", [{"role": "user", "content": say}], stream=stream))
+        batches = list(dry.open_run("Main", ClientQuestion([{"role": "user", "content": say}], stream)))
         return dry, "".join(chunk["token"] for batch in batches for chunk in batch)
 
     return walk
