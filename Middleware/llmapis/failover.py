@@ -76,7 +76,7 @@ def _guarded(service: Service, error: Exception) -> Service:
     place = place_of(backup.endpoint.url)
     name = backup.endpoint.name
     if place.where == "remote":
-        if backup.endpoint.raw.get("allowRemoteBackup") is not True:
+        if not backup.endpoint.allow_remote_backup:
             message = f"the backup '{name}' is on a public host and its file does not set allowRemoteBackup"
             raise BackendError(service.endpoint.name, "config_error", message) from error
         logger.warning("the backup '%s' is on a public host, which its file allows", name)

@@ -72,7 +72,7 @@ class LlmApiService:
     @property
     def backup_name(self) -> str:
         """The endpoint to fail over to; "" for none."""
-        return str(self.endpoint.raw.get("backupEndpointName") or "").strip()
+        return self.endpoint.backup_endpoint_name
 
     def can_show(self, image: str) -> bool:
         """Whether the endpoint's model gets to see an image from this source. Addresses are not fetched for
@@ -81,7 +81,7 @@ class LlmApiService:
 
     def create_api_handler(self) -> LlmApiHandler:
         """The handler of the endpoint's type for the way in which the backend is called."""
-        return self.handler_for(self.stream or self.endpoint.setting("backendStream") == "always")
+        return self.handler_for(self.stream or self.endpoint.backend_stream == "always")
 
     def handler_for(self, stream: bool) -> LlmApiHandler:
         """The handler that asks the backend to stream, or not to."""
@@ -148,7 +148,7 @@ class LlmApiService:
 
     def backup(self, pinned: tuple[str, ...]) -> LlmApiService:
         """The service of the backup endpoint, with its own configs, the same limit and way of answering."""
-        preset = self.endpoint.raw.get("backupPresetName") or self.presetname
+        preset = self.endpoint.backup_preset_name or self.presetname
         return LlmApiService(
             self.backup_name,
             preset,
@@ -201,10 +201,8 @@ class LlmApiService:
 def timeouts(endpoint: EndpointConfig, user: UserSettings, read_s: float) -> tuple[float, float]:
     """`(connect, read)` in seconds: the endpoint's, else the user's for the first and `read_s` for the
     second."""
-    connect = endpoint.raw.get("connectTimeoutInSeconds") or user.connect_timeout_in_seconds
-    return max(float(connect), MIN_CONNECT_TIMEOUT_S), float(
-        endpoint.raw.get("readTimeoutInSeconds") or read_s
-    )
+    connect = endpoint.connect_timeout_in_seconds or user.connect_timeout_in_seconds
+    return max(float(connect), MIN_CONNECT_TIMEOUT_S), float(endpoint.read_timeout_in_seconds or read_s)
 
 
 def current_id() -> str | None:

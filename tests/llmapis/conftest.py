@@ -208,4 +208,5 @@ class Rig:
 def rig() -> type[Rig]:
     return Rig
 
+
 from tests.llmapis.handler_fixtures import *  # noqa: E402, F403

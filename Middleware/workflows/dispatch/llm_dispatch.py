@@ -13,7 +13,7 @@ from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.types import JsonObject, Message, Messages
-from Middleware.config.endpoints import load_prompt_template, load_structured_schema
+from Middleware.config.endpoints import EndpointConfig, load_prompt_template, load_structured_schema
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -154,22 +154,15 @@ def wants_generation_prompt(context: ExecutionContext) -> bool:
 
 def target_of(model: LlmHandler) -> Target:
     """The shape that a node's model takes."""
-    return Target(
-        model.llm.endpoint.raw,
-        model.takes_message_collection,
-        model.prompt_template,
-        model.add_generation_prompt,
-    )
+    return Target(model.llm.endpoint, model.takes_message_collection, model.prompt_template)
 
 
-def template_of(
-    snapshot: ConfigSnapshot, user: UserSettings, endpoint: Mapping[str, Any]
-) -> Mapping[str, str]:
+def template_of(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig) -> Mapping[str, str]:
     """The prompt template of an endpoint, else the user's, else nothing.
 
     Raises ConfigMissing for an unknown name.
     """
-    return load_prompt_template(snapshot, endpoint.get("promptTemplate") or user.chat_prompt_template_name)
+    return load_prompt_template(snapshot, endpoint.prompt_template or user.chat_prompt_template_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +179,9 @@ class _Again:
         if self.must_show and not service.can_show(self.must_show):
             message = f"cannot take an image from this source: {self.must_show:.100}"
             raise BackendError(service.endpoint.name, "config_error", message)
-        raw, context = service.endpoint.raw, self.context
-        template = {} if service.takes_messages else template_of(context.snapshot, context.user, raw)
-        target = Target(raw, service.takes_messages, template, raw.get("addGenerationPrompt") is True)
+        endpoint, context = service.endpoint, self.context
+        template = {} if service.takes_messages else template_of(context.snapshot, context.user, endpoint)
+        target = Target(endpoint, service.takes_messages, template)
         return assemble(self.parts, target).put_into(self.asked)
 
 
@@ -196,7 +189,7 @@ def _split_exchange(messages: Messages, model: LlmHandler) -> tuple[Messages, Me
     """The conversation before the trailing tool exchange, and the exchange (empty: there is none)."""
     if not model.takes_message_collection:
         return messages, []
-    if model.llm.endpoint.raw.get("backendSupportsToolTurns") is False:
+    if not model.llm.endpoint.backend_supports_tool_turns:
         return messages, []
     end = len(messages)
     while end and _is_filler(messages[end - 1]):

@@ -180,7 +180,7 @@ def _sent(prepared: Prepared) -> Sent:
     """The request that the node's backend would get."""
     service = prepared.model.llm
     call = prepared.call.arguments(service, is_backup=False)
-    handler = service.handler_for(prepared.stream or service.endpoint.raw.get("backendStream") == "always")
+    handler = service.handler_for(prepared.stream or service.endpoint.backend_stream == "always")
     body = handler._payload(call)
     headers = {
         name: MASK if _is_secret(name, service.endpoint) else value
@@ -191,7 +191,7 @@ def _sent(prepared: Prepared) -> Sent:
 
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
     """Claims that a header may hold a key: by its name, or because it is filled from the environment."""
-    written = {name.lower(): str(value) for name, value in (endpoint.raw.get("extraHeaders") or {}).items()}
+    written = {name.lower(): str(value) for name, value in endpoint.written_headers.items()}
     return bool(SECRET_NAME.search(header)) or "${" in written.get(header.lower(), "")
 
 

@@ -118,12 +118,11 @@ class NodeEngine:
             user=user,
             snapshot=snapshot,
         )
-        raw = llm.endpoint.raw
         template: Mapping[str, str] = {}
         if not llm.takes_messages:
-            template = template_of(snapshot, user, raw)
+            template = template_of(snapshot, user, llm.endpoint)
         return LlmHandler(
-            llm, template, raw.get("addGenerationPrompt") is True, llm.endpoint.type, llm.takes_messages
+            llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
         )
 
     def _source(

@@ -57,6 +57,13 @@ class TestWalk:
         assert sent.headers["Authorization"] == MASK
         assert "secret" not in sent.text() and "X-Title: shown" in sent.text()
 
+    def test_a_backend_that_always_streams_is_shown_so(self, walked, house):
+        """Also where its API type says it, as in earnest."""
+        chat = {"type": "openAIChatCompletion", "streamPropertyName": "stream", "backendStream": "always"}
+        house.write("ApiTypes/Streams", chat)
+        house.endpoint("chat", apiTypeConfigFileName="Streams")
+        assert walked(ask())[0].nodes[0].sent[0].body["stream"] is True
+
     def test_keys_in_fields_are_masked(self, walked):
         """A node may carry headers of its own."""
         node = {"type": "StaticResponse", "content": "x", "headers": {"Authorization": "Bearer secret"}}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.types import JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.dialects.message_building import InjectedTexts, attach_schema, build_messages
+from Middleware.llmapis.dialects.message_building import attach_schema, build_messages
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 
 
@@ -17,7 +17,7 @@ class BaseChatCompletionsHandler(LlmApiHandler):
     takes_messages: ClassVar[bool] = True
 
     def _payload(self, call: CallArguments) -> JsonObject:
-        texts = InjectedTexts.of(self.settings.endpoint.raw)
+        texts = self.settings.endpoint.injected_texts
         messages = build_messages(call.conversation, call.system_prompt, call.prompt, texts)
         payload = self._payload_head(self._convert_messages(messages))
         self._add_tools(payload, call.tools, call.tool_choice)
@@ -27,7 +27,7 @@ class BaseChatCompletionsHandler(LlmApiHandler):
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         payload: JsonObject = {}
-        if not self.settings.endpoint.raw.get("dontIncludeModel", False):
+        if not self.settings.endpoint.dont_include_model:
             payload["model"] = self.settings.model
         payload["messages"] = messages
         payload.update(self._generation_fields())

@@ -119,14 +119,14 @@ class LlmApiHandler(ABC):
     def _reasoning_splitter(self) -> ReasoningSplitter | None:
         """What splits reasoning out of the text (`reasoningParser`), made new for each stream; None = nothing
         does."""
-        return reasoning_splitter(self.settings.endpoint.raw.get("reasoningParser"))
+        return reasoning_splitter(self.settings.endpoint.reasoning_parser)
 
     # What a backend may use
 
     def _generation_fields(self) -> JsonObject:
         """`gen` with the structural fields set and nulls normalised (spec backends.md 4), a new dict."""
         settings = self.settings
-        size = settings.endpoint.raw.get("maxContextTokenSize")
+        size = settings.endpoint.max_context_token_size
         fields = apply_structural_fields(
             settings.samplers,
             settings.endpoint.api_type,

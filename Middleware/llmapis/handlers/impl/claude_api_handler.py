@@ -64,7 +64,7 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
     def _payload_head(self, messages: Messages) -> JsonObject:
         system, rest = split_system(messages)
         turns = claude_messages(rest, self._thoughts_of)
-        if has_prefill(turns) and self.settings.endpoint.raw.get("claudePrefill") is False:
+        if has_prefill(turns) and not self.settings.endpoint.claude_prefill:
             turns = without_prefill(turns)
         payload = super()._payload_head(turns)
         dropped = [key for key in payload if key not in ALLOWED_KEYS]

@@ -51,9 +51,8 @@ class EmbeddingApiHandler(LlmApiHandler):
         return self.vectors(body, len(texts))
 
     def payload(self, texts: list[str]) -> JsonObject:
-        endpoint = self.settings.endpoint.raw
         body: JsonObject = {"input": texts}
-        if endpoint.get("dontIncludeModel") is not True:
+        if not self.settings.endpoint.dont_include_model:
             body["model"] = self.settings.model
         return body
 

@@ -52,7 +52,7 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
     def _payload(self, call: CallArguments) -> JsonObject:
         text = self._flat_prompt(call)
         bare = without_begin_token(text)
-        if self.settings.endpoint.raw.get("strictPromptTemplate") is True:
+        if self.settings.endpoint.strict_prompt_template:
             text = bare
         elif bare != text:
             _tell_of_begin_token(self.settings.endpoint.name)

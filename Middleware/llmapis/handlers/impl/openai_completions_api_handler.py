@@ -44,7 +44,7 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
             "prompt": self._flat_prompt(call),
             **self._generation_fields(),
         }
-        if not self.settings.endpoint.raw.get("dontIncludeModel", False):
+        if not self.settings.endpoint.dont_include_model:
             payload["model"] = self.settings.model
         ask_for_usage(payload, self.settings)
         return payload
