@@ -20,11 +20,12 @@ from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.service_call import Service, ServiceCall
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.demanded_call import Demand, call_of, demand_of
 from Middleware.workflows.dispatch.prompt_assembly import Parts, Prompt, Target, assemble
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
-from Middleware.workflows.models.node_result import NodeResult, NodeStream, is_tool_call_answer
+from Middleware.workflows.models.node_result import NodeResult, NodeStream, is_tool_call_answer, result_text
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
 logger = logging.getLogger(__name__)
@@ -252,14 +253,14 @@ def _report(context: ExecutionContext, prompt: Prompt) -> None:
 # --- the call ---
 
 
-def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> NodeResult:
+def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> LlmText | JsonObject:
     """At most two tries. A reply that is no such call is given as it is, with an error in the log."""
-    result: NodeResult = ""
+    result: LlmText | JsonObject = LlmText("")
     for _ in range(2):
         result = prepared.model.llm.whole(prepared.call)
         if is_tool_call_answer(result) or context.is_cancelled():
             return result
-        text = remove_thinking_from_text(result, prepared.model.llm.endpoint.raw)
+        text = remove_thinking_from_text(result_text(result), prepared.model.llm.endpoint.raw)
         if (answer := call_of(text, demand)) is not None:
             thinking, usage = getattr(result, "thinking", ""), getattr(result, "usage", None)
             extras = {"thinking": thinking, "usage": usage}
@@ -272,5 +273,5 @@ def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> 
     return result
 
 
-def _as_stream(result: NodeResult, tokens: Callable[[], int]) -> NodeStream:
+def _as_stream(result: LlmText | JsonObject, tokens: Callable[[], int]) -> NodeStream:
     return NodeStream(iter([[whole_chunk(result)]]), prompt_tokens=tokens)

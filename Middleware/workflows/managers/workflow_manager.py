@@ -26,7 +26,7 @@ from Middleware.config.workflows import WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult, NodeStream
+from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
 from Middleware.workflows.processors.delivery import finish_chunks, merged
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
@@ -87,7 +87,7 @@ class WorkflowManager:
 
     def run_internal(
         self, file: WorkflowFile, question: ClientQuestion, *, categories: Mapping[str, str]
-    ) -> NodeResult:
+    ) -> NodeValue:
         """The value of a run that does not answer the user and calls no tool. Raises what the run raises."""
         bare = question.without_tools()
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
@@ -193,7 +193,7 @@ def _filled(override: str | None, source: VariableSource) -> str | None:
     return variables.fill_override(override, source) if override else None
 
 
-def _value_of(processor: WorkflowProcessor) -> NodeResult:
+def _value_of(processor: WorkflowProcessor) -> NodeValue:
     for _ in processor.execute():
         continue
     return processor.value

@@ -26,6 +26,7 @@ from Middleware.workflows.models.node_result import (
     CleanText,
     NodeResult,
     NodeStream,
+    NodeValue,
     is_tool_call_answer,
     result_text,
 )
@@ -59,15 +60,32 @@ def opening_of(context: ExecutionContext) -> str | None:
     return None
 
 
-def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeResult, list[str]]:
+def cleaned_result(result: NodeValue, context: ExecutionContext) -> tuple[NodeValue, list[str]]:
     """The result of a node that does not answer the user, its text cleaned; the thoughts that were in it."""
     endpoint = None if isinstance(result, CleanText) else cleaning_endpoint(context)
-    is_call = is_tool_call_answer(result)
-    if is_call and context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
+    if is_tool_call_answer(result):
+        return _cleaned_call(result, endpoint, context)
+    if endpoint is None or not isinstance(result, str):
+        return result, []
+    return _cleaned_text(result, endpoint, context, beside=bool(getattr(result, "thinking", "")))
+
+
+def _cleaned_call(
+    result: JsonObject, endpoint: Mapping[str, Any] | None, context: ExecutionContext
+) -> tuple[JsonObject, list[str]]:
+    if context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
         result = {**result, "tool_calls": [lowered(call) for call in result["tool_calls"]]}
-    text = result.get("content") if is_call else result
-    if endpoint is None or not isinstance(text, str) or (is_call and not text):
-        return _kept(result, text) if is_call else result, []
+    text = result.get("content")
+    if endpoint is None or not isinstance(text, str) or not text:
+        return _kept(result, text), []
+    text, thoughts = _cleaned_text(text, endpoint, context, beside=False)
+    return _kept(result, text), thoughts
+
+
+def _cleaned_text(
+    text: str, endpoint: Mapping[str, Any], context: ExecutionContext, *, beside: bool
+) -> tuple[str, list[str]]:
+    """`beside`: thoughts came beside the text."""
     cleaner = ResponseCleaner(
         endpoint,
         {**context.config, "reasoningOutput": "drop"},
@@ -75,8 +93,8 @@ def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeR
         generation_prompt=opening_of(context),
     )
     text = cleaner.feed(text) + cleaner.finish()
-    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=bool(getattr(result, "thinking", "")))
-    return _kept(result, text) if is_call else text, list(cleaner.completed_thoughts)
+    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=beside)
+    return text, list(cleaner.completed_thoughts)
 
 
 def _kept(result: JsonObject, text: Any) -> JsonObject:
@@ -109,7 +127,7 @@ class Delivery:
         self._context, self._result = context, result
         self._prompt_tokens = prompt_tokens
         self._answered = answered
-        self.value: NodeResult = None
+        self.value: NodeValue = None
         self.thoughts: list[str] = []
         self._sent = _Sent(usage)
 
@@ -153,7 +171,7 @@ class Delivery:
         result = self._result
         if isinstance(result, NodeStream):
             return result.batches
-        if is_tool_call_answer(result) or isinstance(result, LlmText):
+        if isinstance(result, LlmText) or is_tool_call_answer(result):
             return iter([[whole_chunk(result)]])
         text = result_text(result)
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
@@ -172,14 +190,12 @@ class Delivery:
             endpoint, node, opening_of(context), context.request_id, user_config=context.user.raw
         )
 
-    def _output(self, text: str) -> NodeResult:
+    def _output(self, text: str) -> NodeValue:
         """What is recorded: the cleaned text; a value that was no text stays what it is."""
         result = self._result
-        if is_tool_call_answer(result):
-            return _kept(result, text)
-        if isinstance(result, (str, NodeStream)):
+        if isinstance(result, str | NodeStream):
             return text
-        return result
+        return _kept(result, text) if is_tool_call_answer(result) else result
 
 
 class _Sent:

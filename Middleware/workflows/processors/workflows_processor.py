@@ -32,6 +32,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     NodeResult,
     NodeStream,
+    NodeValue,
     is_tool_call_answer,
     result_text,
 )
@@ -59,7 +60,7 @@ class WorkflowProcessor:
 
     def __init__(self, run: Run, run_child: RunChild) -> None:
         self.run = run
-        self.value: NodeResult = None
+        self.value: NodeValue = None
         self._run_child = run_child
         self._nodes = run.file.nodes
         self._responder = responder_index(self._nodes)
@@ -99,7 +100,7 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _worked(self, index: int, messages: Messages) -> tuple[NodeResult, NodeEngine]:
+    def _worked(self, index: int, messages: Messages) -> tuple[NodeValue, NodeEngine]:
         """A node that does not answer the user: its cleaned result."""
         engine = self._engine(index)
         node = self._node(index)
@@ -108,10 +109,9 @@ class WorkflowProcessor:
             context = engine.prepared(node, messages, is_responder=index == self._responder)
             context = self._with_stamps(context)
             self._note_model(record, context)
-            result = self._handled(context)
-            if isinstance(result, NodeStream):
-                result = joined(record.endpoint, result.batches)
-            result, thoughts = cleaned_result(result, context)
+            given = self._handled(context)
+            value = joined(record.endpoint, given.batches) if isinstance(given, NodeStream) else given
+            result, thoughts = cleaned_result(value, context)
             engine.thinking.extend(thoughts)
         except NEVER_A_FAILURE as stop:
             record.ended = _how_stopped(stop)
@@ -136,9 +136,9 @@ class WorkflowProcessor:
             self._note_model(record, context)
             result = self._handled(context)
             self._stop_if_cancelled()
-            passed_on = isinstance(result, NodeStream) and result.cleaned
-            if passed_on:
-                batches = self._passed_on(index, context, result)
+            child = result if isinstance(result, NodeStream) and result.cleaned else None
+            if child is not None:
+                batches = self._passed_on(index, context, child)
             else:
                 batches = self._delivered(index, context, result, engine)
             with closing(batches):
@@ -146,7 +146,7 @@ class WorkflowProcessor:
                     begun_to_answer = begun_to_answer or bool(batch)
                     if batch and batch[-1]["finish_reason"] is not None:
                         answered = True
-                        self._say_whether_last(index, batch[-1], of_child=passed_on)
+                        self._say_whether_last(index, batch[-1], of_child=child is not None)
                     yield batch
         except (*NEVER_A_FAILURE, GeneratorExit) as stop:
             record.ended = "" if answered else _how_stopped(stop)
@@ -260,14 +260,14 @@ class WorkflowProcessor:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
 
-    def _keep(self, index: int, worked: tuple[NodeResult, NodeEngine]) -> None:
+    def _keep(self, index: int, worked: tuple[NodeValue, NodeEngine]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
         result, engine = worked
         self._record_output(index, result, "\n".join(engine.thinking))
         if index == self._responder:
             self.value = result
 
-    def _record_output(self, index: int, output: NodeResult, thinking: str = "") -> None:
+    def _record_output(self, index: int, output: NodeValue, thinking: str = "") -> None:
         self._outputs[f"agent{index + 1}Output"] = output
         self._thoughts[f"agent{index + 1}Thinking"] = thinking
 
@@ -290,7 +290,7 @@ class WorkflowProcessor:
         return end
 
     def _run_group(self, start: int, end: int) -> None:
-        def work(position: int) -> tuple[NodeResult, NodeEngine]:
+        def work(position: int) -> tuple[NodeValue, NodeEngine]:
             self._stop_if_cancelled()
             return self._worked(start + position, list(self.run.question.messages))
 
