@@ -12,13 +12,13 @@ import ssl
 import time
 from dataclasses import dataclass, replace
 
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import BackendError
 from Middleware.common.types import Batches
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.open_stream import close_batches
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.types import Batch, Batches, JsonObject
-from Middleware.llmapis.call.open_stream import close_batches
 from Middleware.llmapis.call.service_call import Service, ServiceCall
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.joined import joined

@@ -12,10 +12,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
-from Middleware.common.errors import KIND_STATUS, BackendError
+from Middleware.common.closing import close_batches
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.backend_errors import told_error
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import compact_json
 from Middleware.services.timestamp_service import generation_prompt
@@ -34,7 +35,7 @@ from Middleware.workflows.streaming.response_handler import StreamingResponseHan
 
 CHAT_API_TYPES = ("openaichatcompletion", "ollamaapichat")
 STATIC_DELAY_LIMIT_S = 5.0
-TICK_S = 0.5
+DELAY_STEP_S = 0.5
 _FACTS = ("model", "native_finish_reason", "truncated")
 _ASKS_FOR_CLEANING = (
     "removeCustomTextFromResponseStart",
@@ -227,7 +228,7 @@ class _Sent:
             for chunk in batch:
                 if "error" in chunk:
                     yield out
-                    raise _error_of(chunk, endpoint)
+                    raise told_error(endpoint, chunk["error"])
                 if len(chunk) > 2 or chunk["finish_reason"] is not None:
                     kept = self._without_end(chunk, lowering)
                     if kept is None:
@@ -253,18 +254,6 @@ class _Sent:
         if chunk.get("refusal"):
             kept["refusal"] = True
         return kept if kept["token"] or len(kept) > 2 else None
-
-
-def _error_of(chunk: Chunk, endpoint: str) -> BackendError:
-    error = chunk["error"]
-    kind = error.get("kind")
-    return BackendError(
-        endpoint,
-        kind if kind in KIND_STATUS else "stream_error",
-        str(error.get("message") or "the stream failed"),
-        status=error.get("status"),
-        native=error.get("native"),
-    )
 
 
 def finish_chunks(
@@ -369,15 +358,8 @@ def _word_by_word(text: str, delay_s: float, sleep: Callable[[float], None]) -> 
         left = 0.0 if piece.isspace() or spent >= STATIC_DELAY_LIMIT_S else delay_s
         spent += left
         while left > 0:
-            sleep(min(left, TICK_S))
-            left -= TICK_S
+            sleep(min(left, DELAY_STEP_S))
+            left -= DELAY_STEP_S
             if left > 0:
                 yield []
         yield [{"token": piece, "finish_reason": None}]
-
-
-def close_batches(batches: Batches) -> None:
-    """Close an iterator of batches, if it can be closed: its backend stream ends."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
 from Middleware.common.types import Batch, Chunk, Messages, NodeConfig
 from Middleware.llmapis.joined import joined
@@ -39,7 +40,6 @@ from Middleware.workflows.models.node_result import (
 from Middleware.workflows.processors.delivery import (
     Delivery,
     cleaned_result,
-    close_batches,
     finish_chunks,
     merged,
     static_batches,

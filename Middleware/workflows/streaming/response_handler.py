@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
+from Middleware.common.closing import close_batches
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject
 from Middleware.protocols.registry import WIRE_FORMATS, Framer
@@ -89,9 +90,7 @@ class StreamingResponseHandler:
                 self._finish(out)
                 yield out
         finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+            close_batches(batches)
 
     def process_stream(self, chunks: Iterable[Chunk]) -> Iterator[str]:
         """Clean, then frame for the protocol of the request being served: the units of the stream, one
@@ -109,9 +108,13 @@ class StreamingResponseHandler:
     def _framed(self, batches: Batches, framer: Framer) -> Iterator[str]:
         for batch in self.clean(batches):
             ended = framer.finished
-            yield from framer.units(batch)
-            if framer.finished and not ended:
-                yield from _end_units(framer)
+            failure = batch[-1].get("error") if batch else None
+            yield from framer.units(batch if failure is None else batch[:-1])
+            if failure is not None:
+                message = str(failure.get("message") or "the answer broke off")
+                yield from framer.error(message, "server_error", None, "backend_error")
+            elif framer.finished and not ended:
+                yield from framer.end()
 
     def _clean_batch(self, batch: Batch) -> Batch:
         out: Batch = []
@@ -254,17 +257,7 @@ def _singly(chunks: Iterable[Chunk]) -> Batches:
         for chunk in chunks:
             yield [chunk]
     finally:
-        close = getattr(chunks, "close", None)
-        if close is not None:
-            close()
-
-
-def _end_units(framer: Framer) -> list[str]:
-    """The end mark, or the error unit of a stream that failed."""
-    if framer.failed is None:
-        return framer.end()
-    message = str(framer.failed.get("message") or "the answer broke off")
-    return framer.error(message, "server_error", None, "backend_error")
+        close_batches(chunks)
 
 
 def lowered(call: JsonObject) -> JsonObject:

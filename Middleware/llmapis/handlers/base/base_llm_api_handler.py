@@ -27,13 +27,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from Middleware.common.closing import close_batches
 from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.llmapis.backend_errors import error_chunk, told_failure, unrecognised
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.handler_face import HandlerSettings
-from Middleware.llmapis.call.open_stream import OpenStream, close_batches
+from Middleware.llmapis.call.open_stream import OpenStream
 from Middleware.llmapis.call.outgoing_call import OutgoingCall
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
