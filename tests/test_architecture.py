@@ -36,6 +36,9 @@ ONLY_IN = {
     "requests": {"llmapis/wire/http.py", "workflows/tools/web.py"},
     "jsonschema": {"config/validation.py"},
 }
+INNER_IMPORTS = {  # file that imports a module of the house inside a function -> why
+    "workflows/tools/mcp_doors.py": "the module needs the optional package `mcp`",
+}
 PLUG_INS = {  # package of plug-ins -> docs folder
     "cleaning/rules": "rules",
     "llmapis/handlers/impl": "backends",
@@ -51,14 +54,16 @@ def relative(path: Path) -> str:
 
 def imported_names(path: Path) -> set[str]:
     """Every module that a file imports, also inside functions."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"relative import in {path}"
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return {name for node in ast.walk(ast.parse(path.read_text("utf-8"))) for name in _imported(node)}
+
+
+def _imported(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.module:
+        assert node.level == 0, f"relative import of {node.module}"
+        return {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return set()
 
 
 def may_use(package: str) -> set[str]:
@@ -87,6 +92,30 @@ def test_rooms_of_workflows_run_one_way(path: Path) -> None:
         assert used <= {room}
     else:
         assert used <= set(ROOMS[: ROOMS.index(room) + 1]) | set(SIDE_ROOMS)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.relative_to(ROOT).parts[0] != "api"], ids=relative
+)
+def test_imports_stand_at_the_top(path: Path) -> None:
+    """Those inside functions are listed with their reason, and none hides in a string."""
+    tree = ast.parse(path.read_text("utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inner = [
+        name
+        for function in functions
+        for node in ast.walk(function)
+        for name in _imported(node)
+        if name.startswith("Middleware")
+    ]
+    hidden = [
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+        if ast.unparse(node.func).rpartition(".")[2] == "import_module"
+    ]
+    assert bool(inner) is (relative(path) in INNER_IMPORTS)
+    assert not hidden
 
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))

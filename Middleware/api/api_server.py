@@ -6,8 +6,6 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 
 from __future__ import annotations
 
-import importlib
-
 from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException
 
@@ -70,7 +68,7 @@ def load_front_ends() -> None:
     """
     package = "Middleware.api.handlers.impl"
     try:
-        importlib.import_module(package)
+        import Middleware.api.handlers.impl  # noqa: F401
     except Exception as error:
         raise RuntimeError(f"a front end of {package} cannot be loaded: {error!r}") from error
     if not len(FRONT_ENDS):

@@ -7,50 +7,149 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import environment, paths
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.users import UserSettings
+from Middleware.config.users import UserSettings, means_true
 from Middleware.config.validation import nearest_file
 
 EMBEDDING_TYPES = ("openAIEmbeddings", "ollamaEmbeddings")
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointConfig:
-    """An endpoint and its API type. `raw` and `api_type` are the files' objects, read-only.
+class InjectedTexts:
+    """The texts that an endpoint adds to what is sent; `""` = none."""
 
-    `file`: the endpoint's path below the config root. `url`: base address without slashes at its end.
+    system: str = ""
+    prompt: str = ""
+    completion: str = ""
+    own_assistant_turn: bool = False
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> InjectedTexts:
+        """Read from the endpoint file: a text counts when its flag is true."""
+
+        def text(place: str) -> str:
+            value = raw.get(f"textToAddToStartOf{place}")
+            return value if raw.get(f"addTextToStartOf{place}") is True and isinstance(value, str) else ""
+
+        own_turn = raw.get("ensureTextAddedToAssistantWhenChatCompletion") is True
+        return cls(text("System"), text("Prompt"), text("Completion"), own_turn)
+
+
+def _is_true(value: Any) -> bool:
+    return value is True
+
+
+def _is_not_false(value: Any) -> bool:
+    return value is not False
+
+
+def _text(value: Any) -> str:
+    return str(value or "")
+
+
+def _name(value: Any) -> str:
+    return _text(value).strip()
+
+
+def _given(value: Any) -> Any:
+    """0, an empty text and an empty object say as little as null."""
+    return value or None
+
+
+def _size(value: Any) -> int | float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number and value > 0 else None
+
+
+def _of(key: str, read: Callable[[Any], Any], *, else_of_api_type: bool = False) -> dict[str, Any]:
+    """Where a field comes from. `else_of_api_type`: the API type may give a default for it."""
+    return {"key": key, "read": read, "else_of_api_type": else_of_api_type}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EndpointConfig:
+    """An endpoint and its API type. `raw` and `api_type` are the files' objects, read-only; what cleaning
+    rules want to know of an endpoint they read from `raw` themselves, every other key is a field here.
+
+    `file`: the endpoint's path below the config root. Source: backends.md 2; a key `camelCase` is
+    `snake_case` here, empty texts mean "not set".
     """
 
     name: str
-    raw: Mapping[str, Any] = field(repr=False)
+    raw: Mapping[str, Any]
     api_type_name: str
-    api_type: Mapping[str, Any] = field(repr=False)
+    api_type: Mapping[str, Any]
     file: str = ""
+
+    url: str = field(init=False, metadata=_of("endpoint", lambda value: _name(value).rstrip("/")))
+    """Base address without slashes at its end."""
+    model: str = field(init=False, metadata=_of("modelNameToSendToAPI", _text))
+    dont_include_model: bool = field(init=False, metadata=_of("dontIncludeModel", _is_true))
+    written_headers: Mapping[str, str] = field(
+        init=False, metadata=_of("extraHeaders", lambda value: value or {})
+    )
+    """`extraHeaders` as they stand in the file."""
+    max_context_token_size: int | float | None = field(init=False, metadata=_of("maxContextTokenSize", _size))
+    wilmer_context_estimation_level: str | None = field(
+        init=False, metadata=_of("wilmerContextEstimationLevel", _given)
+    )
+    clamp_prompt_to_context_window: bool | None = field(
+        init=False,
+        metadata=_of(
+            "clampPromptToContextWindow", lambda value: None if value is None else means_true(value)
+        ),
+    )
+    prompt_template: str = field(init=False, metadata=_of("promptTemplate", _text))
+    strict_prompt_template: bool = field(init=False, metadata=_of("strictPromptTemplate", _is_true))
+    add_generation_prompt: bool = field(init=False, metadata=_of("addGenerationPrompt", _is_true))
+    injected_texts: InjectedTexts = field(init=False)
+    """`addTextToStartOf...`, `textToAddToStartOf...`, `ensureTextAddedToAssistantWhenChatCompletion`."""
+    backend_supports_tool_turns: bool = field(
+        init=False, metadata=_of("backendSupportsToolTurns", _is_not_false)
+    )
+    claude_prefill: bool = field(init=False, metadata=_of("claudePrefill", _is_not_false))
+    reasoning_parser: str | None = field(init=False, metadata=_of("reasoningParser", _given))
+    preset_samplers: Mapping[str, Any] | None = field(init=False, metadata=_of("presetSamplers", _given))
+    append_preset_name: str = field(init=False, metadata=_of("appendPresetName", _text))
+    backup_endpoint_name: str = field(init=False, metadata=_of("backupEndpointName", _name))
+    """The endpoint to fail over to."""
+    backup_preset_name: str = field(init=False, metadata=_of("backupPresetName", _text))
+    allow_remote_backup: bool = field(init=False, metadata=_of("allowRemoteBackup", _is_true))
+    max_concurrent_requests: int | None = field(init=False, metadata=_of("maxConcurrentRequests", _given))
+    connect_timeout_in_seconds: float | None = field(
+        init=False, metadata=_of("connectTimeoutInSeconds", _given)
+    )
+    read_timeout_in_seconds: float | None = field(init=False, metadata=_of("readTimeoutInSeconds", _given))
+    backend_stream: str = field(
+        init=False, metadata=_of("backendStream", lambda value: value or "asRequested", else_of_api_type=True)
+    )
+    """`always`: the backend is asked to stream also where a whole answer is wanted."""
+    request_stream_usage: bool | None = field(
+        init=False, metadata=_of("requestStreamUsage", lambda value: value, else_of_api_type=True)
+    )
+
+    def __post_init__(self) -> None:
+        for place, key, read, else_of_api_type in _READ:
+            value = self.raw.get(key)
+            if value is None and else_of_api_type:
+                value = self.api_type.get(key)
+            object.__setattr__(self, place, read(value))
+        object.__setattr__(self, "injected_texts", InjectedTexts.of(self.raw))
+
+    def __repr__(self) -> str:
+        return f"EndpointConfig({self.name!r}, {self.api_type_name!r}, {self.file!r})"  # never a key or a URL
 
     @property
     def type(self) -> str:
         """The API type's `type`, which picks the backend."""
         return str(self.api_type.get("type") or "")
-
-    @property
-    def url(self) -> str:
-        return str(self.raw.get("endpoint") or "").strip().rstrip("/")
-
-    @property
-    def model(self) -> str:
-        """`modelNameToSendToAPI`."""
-        return str(self.raw.get("modelNameToSendToAPI") or "")
-
-    def setting(self, name: str) -> Any:
-        """A field that the API type may give a default for: the endpoint's own, else the API type's."""
-        return self.raw[name] if self.raw.get(name) is not None else self.api_type.get(name)
 
     @property
     def preset_type(self) -> str:
@@ -68,8 +167,15 @@ class EndpointConfig:
     @property
     def extra_headers(self) -> dict[str, str]:
         """`extraHeaders` with each `${ENV:NAME}` replaced (read now). Raises ConfigError."""
-        headers = self.raw.get("extraHeaders") or {}
-        return environment.expand_all(headers, file=self.file, pointer="/extraHeaders")
+        return environment.expand_all(self.written_headers, file=self.file, pointer="/extraHeaders")
+
+
+_READ = tuple(
+    (each.name, each.metadata["key"], each.metadata["read"], each.metadata["else_of_api_type"])
+    for each in fields(EndpointConfig)
+    if each.metadata
+)
+"""Field, its key, how the value is read, whether the API type may give a default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +248,12 @@ def load_samplers(
     An endpoint of that name with `presetSamplers` comes first, then the preset files. Without a name: the
     endpoint's own `presetSamplers`, else none.
     """
-    append = endpoint.raw.get("appendPresetName")
     extra = None
-    if append:
+    if endpoint.append_preset_name:
         with snapshot.spelling.named_at(endpoint.file, "/appendPresetName"):
-            extra = snapshot.read(_preset_file(snapshot, user, endpoint, str(append)))
+            extra = snapshot.read(_preset_file(snapshot, user, endpoint, endpoint.append_preset_name))
     if not preset_name:
-        own = endpoint.raw.get("presetSamplers") or {}
-        return Samplers(own, canonical=True, append=extra)
+        return Samplers(endpoint.preset_samplers or {}, canonical=True, append=extra)
     embedded = _embedded(snapshot, user, preset_name)
     if embedded:
         return Samplers(embedded, canonical=True, append=extra)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from Middleware.common.errors import BackendError
+from Middleware.common.errors import KIND_STATUS, BackendError
 from Middleware.config.endpoints import EndpointConfig
 
 RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504, 529))
@@ -157,6 +157,20 @@ def _reports_failure(body: Mapping[str, Any]) -> bool:
 def error_chunk(error: BackendError) -> dict[str, Any]:
     """The `error` value of the last dict of a stream that fails after output."""
     return {"kind": error.kind, "message": error.message, "status": error.status, "native": error.native}
+
+
+def told_error(endpoint: str, told: Mapping[str, Any]) -> BackendError:
+    """The error that such a value stands for: `error_chunk` the other way round. An unknown kind is
+    `stream_error`."""
+    kind = told.get("kind")
+    message = str(told.get("message") or "the backend reported an error")
+    return BackendError(
+        endpoint,
+        kind if kind in KIND_STATUS else "stream_error",
+        message,
+        status=told.get("status"),
+        native=told.get("native"),
+    )
 
 
 def retry_after(value: str | None, now: float | None = None) -> float | None:

@@ -14,9 +14,10 @@ from Middleware.api.api_server import ApiServer
 from Middleware.api.app import _App
 from Middleware.api.handlers import impl  # noqa: F401
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView, Question
+from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.serving.doors import generation_routes
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, ClientRequestError
 from Middleware.protocols.base import PROTOCOLS, ClientProtocol, Framer, WireFormat
 from Middleware.services.cancellation_service import cancellation_service
@@ -71,7 +72,7 @@ class TypeAPI(GenerationView):
     def read(self, body, user):
         if not isinstance(body.get("key"), str):
             raise ClientRequestError("'key' must be a text", param="key")
-        return Question([{"role": "user", "content": body["key"]}])
+        return ClientQuestion([{"role": "user", "content": body["key"]}])
 
 
 @pytest.fixture

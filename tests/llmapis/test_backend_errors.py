@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from Middleware.llmapis.backend_errors import (
+    error_chunk,
     error_message,
     in_band_error,
     native_body,
     retry_after,
     status_error,
+    told_error,
 )
 
 MESSAGES = [
@@ -125,6 +127,29 @@ RETRY = [
 def test_retry_after(value, seconds):
     """Seconds, or a date."""
     assert retry_after(value, now=60.0) == seconds
+
+
+TOLD = [
+    (
+        {"kind": "overloaded", "message": "m", "status": 200, "native": {"a": 1}},
+        ("overloaded", "m", 200, {"a": 1}),
+    ),
+    ({"kind": "odd", "message": "m"}, ("stream_error", "m", None, None)),
+    ({}, ("stream_error", "the backend reported an error", None, None)),
+]
+
+
+@pytest.mark.parametrize(("told", "error"), TOLD, ids=["whole", "unknown-kind", "empty"])
+def test_an_error_dict_is_an_error_again(told, error):
+    """Whatever a backend's handler put into it."""
+    found = told_error("E", told)
+    assert (found.kind, found.message, found.status, found.native) == error
+
+
+def test_nothing_is_lost_on_the_way():
+    """From an error to a dict of the stream and back."""
+    error = in_band_error("E", {"error": {"type": "overloaded_error", "message": "m"}})
+    assert str(told_error("E", error_chunk(error))) == str(error)
 
 
 def test_errors_in_band():

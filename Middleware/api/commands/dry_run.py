@@ -15,6 +15,7 @@ from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, fi
 from Middleware.api.launch_arguments import check_config_folder
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import parse_model_field
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, entered
@@ -87,14 +88,13 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
         return 2
     walk = DryRun(user, request, arguments.stub_output)
     workflow, folder = _workflow(snapshot, user, name)
-    batches = walk.open_run(
-        workflow,
+    question = ClientQuestion(
         internal_messages(body["messages"], user),
         stream=body.get("stream") is True,
-        folder=folder,
         tools=body.get("tools") or None,
         tool_choice=body.get("tool_choice"),
     )
+    batches = walk.open_run(workflow, question, folder=folder)
     failure: MiddlewareError | None = None
     with entered(request):
         try:

@@ -8,7 +8,6 @@ Source: spec frontend-api.md 2.3 and workflows.md 16.12.
 from __future__ import annotations
 
 import gc
-import importlib
 import logging
 import sys
 from contextlib import suppress
@@ -94,7 +93,8 @@ def served_users() -> list[str]:
 
 def check_reachable() -> bool:
     """Check all that the served users can reach and log the findings. True: no errors."""
-    check = importlib.import_module("Middleware.workflows.managers.config_check")
+    from Middleware.workflows.managers import config_check as check
+
     snapshot = check.checked_tree(launch_facts().config_directory).snapshot()
     levels = {"error": logging.ERROR, "warning": logging.WARNING}
     findings = [f for f in check.check_users(snapshot, served_users()) if f.level in levels]
@@ -131,7 +131,8 @@ def warm_up() -> None:
     The edge of a start: what fails here must not stop a server that can answer.
     """
     try:
-        importlib.import_module("Middleware.workflows.managers.categorization")
+        from Middleware.workflows.managers import categorization  # noqa: F401
+
         for user in _readable_users():
             _tell_of_scripts(default_snapshot(), user)
             tell_of_memories(user, discussions_root(user))
@@ -146,7 +147,9 @@ def _tell_of_scripts(snapshot: ConfigSnapshot, user: UserSettings) -> None:
     """Scripts run with the server's rights; without `pythonModuleRoots` they may lie anywhere. Source:
     tools.md 11.7.
     """
-    walk = importlib.import_module("Middleware.workflows.managers.user_walk").UserWalk(snapshot, user)
+    from Middleware.workflows.managers.user_walk import UserWalk
+
+    walk = UserWalk(snapshot, user)
     if user.python_module_roots is None and "PythonModule" in walk.node_types():
         logger.info(
             "user %s: PythonModule nodes may run scripts from any folder; pythonModuleRoots limits them",

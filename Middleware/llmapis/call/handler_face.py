@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
@@ -51,16 +52,7 @@ class HandlerFace(Protocol):
 
     def _get_api_endpoint_url(self) -> str: ...
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject: ...
+    def _payload(self, call: CallArguments) -> JsonObject: ...
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None: ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.common.types import Batch, Batches
+from Middleware.common.types import Batch
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.wire.abort import AbortHandle
@@ -113,10 +113,3 @@ def _pull(
         yield reader.broken(error)
     finally:
         ending.end(outcome, DRAIN_S)
-
-
-def close_batches(batches: Batches) -> None:
-    """Close a stream that can be closed; a plain iterator (a demo model's, an empty one) needs nothing."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()

@@ -71,7 +71,7 @@ class OutgoingCall:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
         self.handle.check()
         if payload is None:
-            payload = self._payload()
+            payload = self._handler._payload(self._call)
         request = current_request()
         if request is not None:
             request.setup_done()
@@ -160,17 +160,6 @@ class OutgoingCall:
         page = "a web page" if answer.content_type == "text/html" else "no JSON object"
         shown = redacted(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
         return BackendError(settings.endpoint.name, "protocol_error", f"the answer is {page}: {shown}")
-
-    def _payload(self) -> JsonObject:
-        call = self._call
-        return self._handler._prepare_payload(
-            call.conversation,
-            call.system_prompt,
-            call.prompt,
-            tools=call.tools,
-            tool_choice=call.tool_choice,
-            schema=call.schema,
-        )
 
     def _send(self, payload: JsonObject) -> Answer:
         settings = self._handler.settings

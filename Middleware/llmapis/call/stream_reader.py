@@ -17,6 +17,7 @@ from Middleware.llmapis.backend_errors import (
     error_chunk,
     redacted,
     says_something,
+    told_error,
     told_failure,
     unrecognised,
 )
@@ -246,7 +247,7 @@ class StreamReader:
         if chunk is None:
             return False
         if "error" in chunk:
-            self._failed(out, self._chunk_error(chunk))
+            self._failed(out, told_error(self._endpoint, chunk["error"]))
             return True
         plain = len(chunk) == 2 and chunk["finish_reason"] is None
         if not plain or self._splitter is not None or self._pending is not None:
@@ -388,16 +389,6 @@ class StreamReader:
     def _unrecognised(self, data: JsonObject) -> BackendError:
         settings = self._handler.settings
         return unrecognised(settings.endpoint, data, secrets=settings.secrets)
-
-    def _chunk_error(self, chunk: Chunk) -> BackendError:
-        told = chunk["error"]
-        return BackendError(
-            self._endpoint,
-            str(told.get("kind") or "stream_error"),
-            str(told.get("message") or "the backend reported an error"),
-            status=told.get("status"),
-            native=told.get("native"),
-        )
 
     def _fault(self, message: str) -> BackendError:
         return BackendError(self._endpoint, "protocol_error", message)

@@ -7,9 +7,6 @@ from typing import Any, Protocol
 
 from Middleware.common.types import JsonObject
 
-NULL_WORDS = frozenset(("", "null", "none"))
-"""Texts that mean "no finish reason yet" on every backend. Source: spec backends.md 9.5."""
-
 
 @dataclass(slots=True)
 class StreamState:

@@ -158,11 +158,6 @@ class ToolCallDeltas:
         self._has_arguments: set[int] = set()
         self._last = -1
 
-    @property
-    def seen(self) -> bool:
-        """Whether any call has come."""
-        return bool(self._ids)
-
     def add(self, calls: Any) -> list[JsonObject]:
         """The deltas of one chunk, as new objects; `[]` when `calls` holds none."""
         if not isinstance(calls, list):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from Middleware.common.types import Message, Messages
+from Middleware.config.endpoints import InjectedTexts
 
 logger = logging.getLogger(__name__)
 
@@ -18,31 +18,6 @@ WIRE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "images")
 """What of a message may leave the process (`images` only in the form that a backend makes of it)."""
 
 SCHEMA_NAME = "wilmer_structured_output"
-
-
-@dataclass(frozen=True, slots=True)
-class InjectedTexts:
-    """The texts that an endpoint adds to what is sent; `""` = none."""
-
-    system: str = ""
-    prompt: str = ""
-    completion: str = ""
-    own_assistant_turn: bool = False
-
-    @classmethod
-    def of(cls, endpoint: Mapping[str, Any]) -> InjectedTexts:
-        """Read from the endpoint file: a text counts when its flag is true."""
-
-        def text(flag: str, key: str) -> str:
-            value = endpoint.get(key)
-            return value if endpoint.get(flag) is True and isinstance(value, str) else ""
-
-        return cls(
-            system=text("addTextToStartOfSystem", "textToAddToStartOfSystem"),
-            prompt=text("addTextToStartOfPrompt", "textToAddToStartOfPrompt"),
-            completion=text("addTextToStartOfCompletion", "textToAddToStartOfCompletion"),
-            own_assistant_turn=endpoint.get("ensureTextAddedToAssistantWhenChatCompletion") is True,
-        )
 
 
 def build_messages(

@@ -16,7 +16,6 @@ from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
-from Middleware.llmapis.llm_api import ServiceCall
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, masked, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
@@ -179,17 +178,10 @@ class _DryEngine(NodeEngine):
 
 def _sent(prepared: Prepared) -> Sent:
     """The request that the node's backend would get."""
-    service = prepared.handler.llm
-    call = ServiceCall(**prepared.arguments).arguments(service, is_backup=False)
-    handler = service.handler_for(prepared.stream or service.endpoint.raw.get("backendStream") == "always")
-    body = handler._prepare_payload(
-        call.conversation,
-        call.system_prompt,
-        call.prompt,
-        tools=call.tools,
-        tool_choice=call.tool_choice,
-        schema=call.schema,
-    )
+    service = prepared.model.llm
+    call = prepared.call.arguments(service, is_backup=False)
+    handler = service.handler_for(prepared.stream or service.endpoint.backend_stream == "always")
+    body = handler._payload(call)
     headers = {
         name: MASK if _is_secret(name, service.endpoint) else value
         for name, value in handler.request_headers().items()
@@ -199,7 +191,7 @@ def _sent(prepared: Prepared) -> Sent:
 
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
     """Claims that a header may hold a key: by its name, or because it is filled from the environment."""
-    written = {name.lower(): str(value) for name, value in (endpoint.raw.get("extraHeaders") or {}).items()}
+    written = {name.lower(): str(value) for name, value in endpoint.written_headers.items()}
     return bool(SECRET_NAME.search(header)) or "${" in written.get(header.lower(), "")
 
 

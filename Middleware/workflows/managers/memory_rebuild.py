@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.types import Messages
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.chunk_list import MEMORIES, ChunkList
@@ -81,8 +82,7 @@ class Rebuild:
         run = Run(
             self.manager.state,
             file,
-            self.messages,
-            discussion_id=self.discussion_id,
+            ClientQuestion(self.messages, discussion_id=self.discussion_id),
             internal=True,
             chain=(file.name,),
         )

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.request_context import RequestContext
-from Middleware.common.types import Messages, NodeConfig
+from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -83,11 +84,11 @@ class Engine(Protocol):
 class ExecutionContext:
     """One node of one run.
 
-    `config`: the node object; overrides and numbers are done. `messages`: the list that all runs of the
-    request share (a stamped copy when the node has timestamps). `stream`: true only for the responder of a
-    streaming run. `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`:
-    the object form's object. `store`: files of the discussion, None without a discussion id. `llm_handler`:
-    None without `endpointName`.
+    `question`: what the client asked. `config`: the node object; overrides and numbers are done. `messages`:
+    the question's, which all runs of the request share (a stamped copy when the node has timestamps).
+    `stream`: true only for the responder of a streaming run. `agent_outputs`: inputs and earlier outputs, by
+    name (`agent1Output`). `workflow_config`: the object form's object. `store`: files of the discussion, None
+    without a discussion id. `llm_handler`: None without `endpointName`.
     """
 
     engine: Engine = field(repr=False)
@@ -96,7 +97,7 @@ class ExecutionContext:
     snapshot: ConfigSnapshot = field(repr=False)
     workflow_file: WorkflowFile = field(repr=False)
     workflow_id: str
-    discussion_id: str | None
+    question: ClientQuestion = field(repr=False)
     node_number: int
     config: NodeConfig = field(repr=False)
     messages: Messages = field(repr=False)
@@ -109,8 +110,6 @@ class ExecutionContext:
     store: DiscussionStore | None = field(default=None, repr=False)
     encryption_key: bytes | None = field(default=None, repr=False)
     api_key_hash: str | None = field(default=None, repr=False)
-    tools: list[dict[str, Any]] | None = field(default=None, repr=False)
-    tool_choice: Any = field(default=None, repr=False)
 
     @property
     def request_id(self) -> str:
@@ -119,6 +118,18 @@ class ExecutionContext:
     @property
     def api_key(self) -> str | None:
         return self.request.api_key
+
+    @property
+    def discussion_id(self) -> str | None:
+        return self.question.discussion_id
+
+    @property
+    def tools(self) -> list[JsonObject] | None:
+        return self.question.tools
+
+    @property
+    def tool_choice(self) -> Any:
+        return self.question.tool_choice
 
     @property
     def workflow_config(self) -> Mapping[str, Any]:

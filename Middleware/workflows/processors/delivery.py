@@ -13,10 +13,11 @@ from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.stage import keys_of
-from Middleware.common.errors import KIND_STATUS, BackendError
+from Middleware.common.closing import close_batches
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.backend_errors import told_error
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.services.answers import compact_json
@@ -28,13 +29,14 @@ from Middleware.workflows.models.node_result import (
     CleanText,
     NodeResult,
     NodeStream,
+    NodeValue,
     is_tool_call_answer,
     result_text,
 )
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
 
 STATIC_DELAY_LIMIT_S = 5.0
-TICK_S = 0.5
+DELAY_STEP_S = 0.5
 _FACTS = ("model", "native_finish_reason", "truncated")
 
 
@@ -61,15 +63,32 @@ def opening_of(context: ExecutionContext) -> str | None:
     return None
 
 
-def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeResult, list[str]]:
+def cleaned_result(result: NodeValue, context: ExecutionContext) -> tuple[NodeValue, list[str]]:
     """The result of a node that does not answer the user, its text cleaned; the thoughts that were in it."""
     endpoint = None if isinstance(result, CleanText) else cleaning_endpoint(context)
-    is_call = is_tool_call_answer(result)
-    if is_call and context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
+    if is_tool_call_answer(result):
+        return _cleaned_call(result, endpoint, context)
+    if endpoint is None or not isinstance(result, str):
+        return result, []
+    return _cleaned_text(result, endpoint, context, beside=bool(getattr(result, "thinking", "")))
+
+
+def _cleaned_call(
+    result: JsonObject, endpoint: Mapping[str, Any] | None, context: ExecutionContext
+) -> tuple[JsonObject, list[str]]:
+    if context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
         result = {**result, "tool_calls": [lowered(call) for call in result["tool_calls"]]}
-    text = result.get("content") if is_call else result
-    if endpoint is None or not isinstance(text, str) or (is_call and not text):
-        return _kept(result, text) if is_call else result, []
+    text = result.get("content")
+    if endpoint is None or not isinstance(text, str) or not text:
+        return _kept(result, text), []
+    text, thoughts = _cleaned_text(text, endpoint, context, beside=False)
+    return _kept(result, text), thoughts
+
+
+def _cleaned_text(
+    text: str, endpoint: Mapping[str, Any], context: ExecutionContext, *, beside: bool
+) -> tuple[str, list[str]]:
+    """`beside`: thoughts came beside the text."""
     cleaner = ResponseCleaner(
         endpoint,
         {**context.config, "reasoningOutput": "drop"},
@@ -77,8 +96,8 @@ def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeR
         generation_prompt=opening_of(context),
     )
     text = cleaner.feed(text) + cleaner.finish()
-    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=bool(getattr(result, "thinking", "")))
-    return _kept(result, text) if is_call else text, list(cleaner.completed_thoughts)
+    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=beside)
+    return text, list(cleaner.completed_thoughts)
 
 
 def _kept(result: JsonObject, text: Any) -> JsonObject:
@@ -111,7 +130,7 @@ class Delivery:
         self._context, self._result = context, result
         self._prompt_tokens = prompt_tokens
         self._answered = answered
-        self.value: NodeResult = None
+        self.value: NodeValue = None
         self.thoughts: list[str] = []
         self._sent = _Sent(usage)
 
@@ -155,7 +174,7 @@ class Delivery:
         result = self._result
         if isinstance(result, NodeStream):
             return result.batches
-        if is_tool_call_answer(result) or isinstance(result, LlmText):
+        if isinstance(result, LlmText) or is_tool_call_answer(result):
             return iter([[whole_chunk(result)]])
         text = result_text(result)
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
@@ -174,14 +193,12 @@ class Delivery:
             endpoint, node, opening_of(context), context.request_id, user_config=context.user.raw
         )
 
-    def _output(self, text: str) -> NodeResult:
+    def _output(self, text: str) -> NodeValue:
         """What is recorded: the cleaned text; a value that was no text stays what it is."""
         result = self._result
-        if is_tool_call_answer(result):
-            return _kept(result, text)
-        if isinstance(result, (str, NodeStream)):
+        if isinstance(result, str | NodeStream):
             return text
-        return result
+        return _kept(result, text) if is_tool_call_answer(result) else result
 
 
 class _Sent:
@@ -213,7 +230,7 @@ class _Sent:
             for chunk in batch:
                 if "error" in chunk:
                     yield out
-                    raise _error_of(chunk, endpoint)
+                    raise told_error(endpoint, chunk["error"])
                 if len(chunk) > 2 or chunk["finish_reason"] is not None:
                     kept = self._without_end(chunk, lowering)
                     if kept is None:
@@ -239,18 +256,6 @@ class _Sent:
         if chunk.get("refusal"):
             kept["refusal"] = True
         return kept if kept["token"] or len(kept) > 2 else None
-
-
-def _error_of(chunk: Chunk, endpoint: str) -> BackendError:
-    error = chunk["error"]
-    kind = error.get("kind")
-    return BackendError(
-        endpoint,
-        kind if kind in KIND_STATUS else "stream_error",
-        str(error.get("message") or "the stream failed"),
-        status=error.get("status"),
-        native=error.get("native"),
-    )
 
 
 def finish_chunks(
@@ -356,15 +361,8 @@ def _word_by_word(text: str, delay_s: float, sleep: Callable[[float], None]) -> 
         left = 0.0 if piece.isspace() or spent >= STATIC_DELAY_LIMIT_S else delay_s
         spent += left
         while left > 0:
-            sleep(min(left, TICK_S))
-            left -= TICK_S
+            sleep(min(left, DELAY_STEP_S))
+            left -= DELAY_STEP_S
             if left > 0:
                 yield []
         yield [{"token": piece, "finish_reason": None}]
-
-
-def close_batches(batches: Batches) -> None:
-    """Close an iterator of batches, if it can be closed: its backend stream ends."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()

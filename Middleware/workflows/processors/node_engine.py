@@ -61,9 +61,9 @@ class NodeEngine:
     def prepared(self, node: NodeConfig, messages: Messages, *, is_responder: bool) -> ExecutionContext:
         """The node's context: numbers made numbers, the model loaded. Raises ConfigError."""
         run, state = self.run, self.run.state
-        stream = run.stream and is_responder and not run.internal
+        stream = run.question.stream and is_responder and not run.internal
         node, llm_handler = self._loaded(node, messages, stream)
-        stamps = state.stamps(run.discussion_id)
+        stamps = state.stamps(run.question.discussion_id)
         return ExecutionContext(
             engine=self,
             request=state.request,
@@ -71,7 +71,7 @@ class NodeEngine:
             snapshot=state.snapshot,
             workflow_file=run.file,
             workflow_id=run.workflow_id,
-            discussion_id=run.discussion_id,
+            question=run.question,
             node_number=self.index + 1,
             config=node,
             messages=messages,
@@ -84,8 +84,6 @@ class NodeEngine:
             store=stamps.store if stamps else None,
             encryption_key=state.encryption_key,
             api_key_hash=state.api_key_hash,
-            tools=run.tools,
-            tool_choice=run.tool_choice,
         )
 
     def _loaded(
@@ -120,12 +118,11 @@ class NodeEngine:
             user=user,
             snapshot=snapshot,
         )
-        raw = llm.endpoint.raw
         template: Mapping[str, str] = {}
         if not llm.takes_messages:
-            template = template_of(snapshot, user, raw)
+            template = template_of(snapshot, user, llm.endpoint)
         return LlmHandler(
-            llm, template, raw.get("addGenerationPrompt") is True, llm.endpoint.type, llm.takes_messages
+            llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
         )
 
     def _source(
@@ -145,7 +142,7 @@ class NodeEngine:
             agent_outputs=self._outputs,
             thoughts=self._thoughts,
             messages=messages,
-            discussion_id=run.discussion_id,
+            discussion_id=run.question.discussion_id,
             time_context=self._time_context,
             llm_handler=llm_handler,
             categories=run.categories,
@@ -155,7 +152,7 @@ class NodeEngine:
         )
 
     def _time_context(self) -> str:
-        stamps = self.run.state.stamps(self.run.discussion_id)
+        stamps = self.run.state.stamps(self.run.question.discussion_id)
         return stamps.time_context_summary() if stamps else ""
 
     def error_text(self, node: NodeConfig, messages: Messages) -> str:

@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigError, MiddlewareError, WorkflowError, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext
-from Middleware.common.types import Messages
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -148,7 +148,7 @@ SPEAK_FOR_THEMSELVES = (MiddlewareError, OSError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of one workflow file.
+    """One execution of one workflow file. `question`: what the client asked, as far as this run may see it.
 
     `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by
     the parent (`fill_override`). `chain`: names of the workflows from the first to this one.
@@ -156,15 +156,11 @@ class Run:
 
     state: RequestState
     file: WorkflowFile
-    messages: Messages
-    discussion_id: str | None = None
-    stream: bool = False
+    question: ClientQuestion
     internal: bool = False
     inputs: tuple[Any, ...] = ()
     system_prompt_override: str | None = None
     prompt_override: str | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: Any = None
     chain: tuple[str, ...] = ()
     categories: Mapping[str, str] = field(default_factory=dict)
     workflow_id: str = field(default_factory=new_workflow_id)

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
 from Middleware.common.types import Batch, Chunk, Messages, NodeConfig
 from Middleware.llmapis.joined import joined
@@ -32,13 +33,13 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     NodeResult,
     NodeStream,
+    NodeValue,
     is_tool_call_answer,
     result_text,
 )
 from Middleware.workflows.processors.delivery import (
     Delivery,
     cleaned_result,
-    close_batches,
     finish_chunks,
     merged,
     static_batches,
@@ -59,7 +60,7 @@ class WorkflowProcessor:
 
     def __init__(self, run: Run, run_child: RunChild) -> None:
         self.run = run
-        self.value: NodeResult = None
+        self.value: NodeValue = None
         self._run_child = run_child
         self._nodes = run.file.nodes
         self._responder = responder_index(self._nodes)
@@ -89,7 +90,7 @@ class WorkflowProcessor:
                 elif index == self._responder and not self.run.internal:
                     yield from self._answer(index)
                 else:
-                    self._keep(index, self._worked(index, self.run.messages))
+                    self._keep(index, self._worked(index, self.run.question.messages))
                 index = end
             if not self._nodes and not self.run.internal:
                 yield finish_chunks(self.run.state.request, self.run.state.user)
@@ -99,7 +100,7 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _worked(self, index: int, messages: Messages) -> tuple[NodeResult, NodeEngine]:
+    def _worked(self, index: int, messages: Messages) -> tuple[NodeValue, NodeEngine]:
         """A node that does not answer the user: its cleaned result."""
         engine = self._engine(index)
         node = self._node(index)
@@ -108,10 +109,9 @@ class WorkflowProcessor:
             context = engine.prepared(node, messages, is_responder=index == self._responder)
             context = self._with_stamps(context)
             self._note_model(record, context)
-            result = self._handled(context)
-            if isinstance(result, NodeStream):
-                result = joined(record.endpoint, result.batches)
-            result, thoughts = cleaned_result(result, context)
+            given = self._handled(context)
+            value = joined(record.endpoint, given.batches) if isinstance(given, NodeStream) else given
+            result, thoughts = cleaned_result(value, context)
             engine.thinking.extend(thoughts)
         except NEVER_A_FAILURE as stop:
             record.ended = _how_stopped(stop)
@@ -131,14 +131,14 @@ class WorkflowProcessor:
         record, begun = self._record(index), time.perf_counter()
         begun_to_answer = answered = False
         try:
-            context = engine.prepared(node, self.run.messages, is_responder=True)
+            context = engine.prepared(node, self.run.question.messages, is_responder=True)
             context = self._with_stamps(context)
             self._note_model(record, context)
             result = self._handled(context)
             self._stop_if_cancelled()
-            passed_on = isinstance(result, NodeStream) and result.cleaned
-            if passed_on:
-                batches = self._passed_on(index, context, result)
+            child = result if isinstance(result, NodeStream) and result.cleaned else None
+            if child is not None:
+                batches = self._passed_on(index, context, child)
             else:
                 batches = self._delivered(index, context, result, engine)
             with closing(batches):
@@ -146,7 +146,7 @@ class WorkflowProcessor:
                     begun_to_answer = begun_to_answer or bool(batch)
                     if batch and batch[-1]["finish_reason"] is not None:
                         answered = True
-                        self._say_whether_last(index, batch[-1], of_child=passed_on)
+                        self._say_whether_last(index, batch[-1], of_child=child is not None)
                     yield batch
         except (*NEVER_A_FAILURE, GeneratorExit) as stop:
             record.ended = "" if answered else _how_stopped(stop)
@@ -217,7 +217,7 @@ class WorkflowProcessor:
         finish = finish_chunks(state.request, state.user, node=self._nodes[index], text=text)
         self._say_whether_last(index, finish[-1], of_child=False)
         batches.append(finish)
-        if self.run.stream:
+        if self.run.question.stream:
             yield from batches
         else:
             yield [merged(chunk for batch in batches for chunk in batch)]
@@ -255,19 +255,19 @@ class WorkflowProcessor:
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
         try:
-            return engine.error_text(node, self.run.messages)
+            return engine.error_text(node, self.run.question.messages)
         except ConfigError as wrong_text:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
 
-    def _keep(self, index: int, worked: tuple[NodeResult, NodeEngine]) -> None:
+    def _keep(self, index: int, worked: tuple[NodeValue, NodeEngine]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
         result, engine = worked
         self._record_output(index, result, "\n".join(engine.thinking))
         if index == self._responder:
             self.value = result
 
-    def _record_output(self, index: int, output: NodeResult, thinking: str = "") -> None:
+    def _record_output(self, index: int, output: NodeValue, thinking: str = "") -> None:
         self._outputs[f"agent{index + 1}Output"] = output
         self._thoughts[f"agent{index + 1}Thinking"] = thinking
 
@@ -290,9 +290,9 @@ class WorkflowProcessor:
         return end
 
     def _run_group(self, start: int, end: int) -> None:
-        def work(position: int) -> tuple[NodeResult, NodeEngine]:
+        def work(position: int) -> tuple[NodeValue, NodeEngine]:
             self._stop_if_cancelled()
-            return self._worked(start + position, list(self.run.messages))
+            return self._worked(start + position, list(self.run.question.messages))
 
         results = run_together(end - start, work, self.run.state.extra_threads)
         for result in results:
@@ -308,12 +308,12 @@ class WorkflowProcessor:
             raise RequestCancelled
 
     def _stamps(self) -> RequestStamps | None:
-        return self.run.state.stamps(self.run.discussion_id)
+        return self.run.state.stamps(self.run.question.discussion_id)
 
     def _track_times(self) -> None:
         stamps = self._stamps()
         if stamps and any(node.get("addDiscussionIdTimestampsForLLM") for node in self._nodes):
-            stamps.track(self.run.messages)
+            stamps.track(self.run.question.messages)
 
     def _with_stamps(self, context: ExecutionContext) -> ExecutionContext:
         """With timestamps, if a node of an answering run wants them; a responder begins its answer here."""

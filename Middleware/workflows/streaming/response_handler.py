@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
+from Middleware.common.closing import close_batches
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject
 from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply, Framer
@@ -89,9 +90,7 @@ class StreamingResponseHandler:
                 self._finish(out)
                 yield out
         finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+            close_batches(batches)
 
     def process_stream(self, chunks: Iterable[Chunk]) -> Iterator[str]:
         """Clean, then frame for the protocol of the request being served: the units of the stream, one
@@ -261,9 +260,7 @@ def _singly(chunks: Iterable[Chunk]) -> Batches:
         for chunk in chunks:
             yield [chunk]
     finally:
-        close = getattr(chunks, "close", None)
-        if close is not None:
-            close()
+        close_batches(chunks)
 
 
 def lowered(call: JsonObject) -> JsonObject:

@@ -239,13 +239,6 @@ class TestDeltas:
         first = call("", name="f", index=0, id="a")
         assert self.added([first], [{"index": 0}])[1] == {"index": 0, "function": {}}
 
-    def test_seen(self):
-        """Whether any came."""
-        deltas = ToolCallDeltas()
-        assert not deltas.seen
-        deltas.add([call("", id="a")])
-        assert deltas.seen
-
 
 def test_whole_calls_have_no_index_but_id_type_and_name():
     """As in `message.tool_calls`."""

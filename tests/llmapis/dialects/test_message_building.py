@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
+from Middleware.config.endpoints import InjectedTexts
 from Middleware.llmapis.dialects.message_building import (
-    InjectedTexts,
     attach_schema,
     build_messages,
     structured_output_block,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from Middleware.cleaning.stage import keys_of
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, RequestCancelled, WorkflowError
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
@@ -287,8 +288,8 @@ class TestShape:
         """Numbers and overrides go into a copy."""
         house.workflow("Main", ask(maxResponseSizeInTokens="33"))
         manager = house.manager()
-        first = [*manager.open_run("Main", [{"role": "user", "content": "x"}], stream=False)]
-        again = [*manager.open_run("Main", [{"role": "user", "content": "x"}], stream=False)]
+        first = [*manager.open_run("Main", ClientQuestion([{"role": "user", "content": "x"}]))]
+        again = [*manager.open_run("Main", ClientQuestion([{"role": "user", "content": "x"}]))]
         assert first == again
 
 

@@ -5,9 +5,9 @@
         protocol = PROTOCOL                                        # from Middleware/protocols/x.py
         routes = generation_routes(XChatAPI, "/x/chat")
 
-A generation route is a `GenerationView` (`generation_view.py`): it turns a body into a `Question` and names
-its wire format; everything else (context, gate, cancellation, framing, errors) is done for it. A POST route
-of any other view is gated, watched and cancelled too, unless it says `free=True`.
+A generation route is a `GenerationView` (`generation_view.py`): it turns a body into a `ClientQuestion` and
+names its wire format; everything else (context, gate, cancellation, framing, errors) is done for it. A POST
+route of any other view is gated, watched and cancelled too, unless it says `free=True`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from flask import Response, g, request
@@ -29,8 +29,9 @@ from Middleware.api.requests.request_fields import json_body, suppresses_reasoni
 from Middleware.api.serving.doors import Generation
 from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.request_context import RequestContext, entered
-from Middleware.common.types import Batches, JsonObject, Messages
+from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
@@ -40,15 +41,6 @@ logger = logging.getLogger(__name__)
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 _setup_phase = SetupPhase()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a body asks."""
-
-    messages: Messages
-    tools: list[JsonObject] | None = None
-    tool_choice: Any = None
 
 
 class GenerationView(MethodView, Generation):
@@ -75,8 +67,8 @@ class GenerationView(MethodView, Generation):
         return body.get("messages") if self.wire.is_chat else None
 
     @abstractmethod
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
-        """The question of a body. Raises ClientRequestError."""
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        """The question of a body; whether it is streamed is filled in. Raises ClientRequestError."""
 
     def check(self, body: JsonObject) -> None:
         """Raise ClientRequestError for what is wrong before the user is known."""
@@ -152,7 +144,7 @@ class GenerationView(MethodView, Generation):
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
             return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question, headers = self.read(body, user), _named_headers(user)
+        question, headers = replace(self.read(body, user), stream=stream), _named_headers(user)
         task = f" task={context.task}" if context.task else ""
         logger.info(
             "request %s: %s, model %s, %d messages, stream=%s%s",
@@ -165,14 +157,7 @@ class GenerationView(MethodView, Generation):
         )
 
         def run() -> Batches:
-            return open_answer(
-                context,
-                question.messages,
-                stream=stream,
-                tools=question.tools,
-                tool_choice=question.tool_choice,
-                headers=headers,
-            )
+            return open_answer(context, question, headers)
 
         return Job(context, facts, wire, life, run)
 

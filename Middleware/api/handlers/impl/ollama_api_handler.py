@@ -14,7 +14,7 @@ from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, cancel
-from Middleware.api.handlers.base.generation_view import GenerationView, Question
+from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, internal_messages, text_of, texts_of
 from Middleware.api.requests.model_names import advertised_ids, choose
@@ -23,6 +23,7 @@ from Middleware.api.requests.request_fields import json_body, tools_of
 from Middleware.api.requests.tagged_prompts import generate_messages
 from Middleware.api.serving.doors import Route
 from Middleware.api.workflow_gateway import capabilities_of
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
@@ -72,9 +73,9 @@ class ApiChatAPI(_OllamaView):
     def is_empty(self, body: JsonObject) -> bool:
         return body.get("messages") == []
 
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         messages = internal_messages(check_messages(body.get("messages")), user)
-        return Question(messages, tools_of(body)[0])
+        return ClientQuestion(messages, tools=tools_of(body)[0])
 
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
         return replace(facts, model=text_of(body.get("model")), unmeasured=True)
@@ -94,9 +95,11 @@ class GenerateAPI(_OllamaView):
             text_of(body.get("prompt")) or text_of(body.get("system")) or texts_of(body.get("images"))
         )
 
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         images = [image for image in texts_of(body.get("images")) if image]
-        return Question(generate_messages(text_of(body.get("system")), text_of(body.get("prompt")), images))
+        return ClientQuestion(
+            generate_messages(text_of(body.get("system")), text_of(body.get("prompt")), images)
+        )
 
 
 class CancelChatAPI(MethodView):

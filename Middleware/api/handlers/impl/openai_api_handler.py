@@ -14,13 +14,14 @@ from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView, Question
+from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import LATEST, advertised_ids
 from Middleware.api.requests.request_fields import tools_of, wants_stream
 from Middleware.api.requests.tagged_prompts import completion_messages
 from Middleware.api.serving.doors import generation_routes, routes_to
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import NotFound
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
@@ -37,10 +38,10 @@ class ChatCompletionsAPI(GenerationView):
 
     api_type = "openaichatcompletion"
 
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         messages = internal_messages(check_messages(body.get("messages")), user)
         tools, choice = tools_of(body)
-        return Question(messages, tools, choice)
+        return ClientQuestion(messages, tools=tools, tool_choice=choice)
 
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
         return replace(facts, request_id=f"opnwui-tool-{int(time.time())}", unmeasured=True)
@@ -58,8 +59,8 @@ class CompletionsAPI(GenerationView):
         )
         return wants_stream(body, not is_sdk)
 
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
-        return Question(completion_messages(body.get("prompt", "")))
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        return ClientQuestion(completion_messages(body.get("prompt", "")))
 
 
 class ModelsAPI(MethodView):

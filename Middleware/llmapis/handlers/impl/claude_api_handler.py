@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import StreamState
 from Middleware.llmapis.dialects.base_url import joined_url
 from Middleware.llmapis.dialects.claude_events import (
@@ -54,26 +56,15 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
         key = {"x-api-key": self.settings.api_key} if self.settings.api_key else {}
         return {**key, "anthropic-version": ANTHROPIC_VERSION}
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
-        if schema and structured_output_block(self.settings.endpoint.api_type) is None:
-            schema = None
-        return super()._prepare_payload(
-            conversation, system_prompt, prompt, tools=tools, tool_choice=tool_choice, schema=schema
-        )
+    def _payload(self, call: CallArguments) -> JsonObject:
+        if call.schema and structured_output_block(self.settings.endpoint.api_type) is None:
+            call = replace(call, schema=None)
+        return super()._payload(call)
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         system, rest = split_system(messages)
         turns = claude_messages(rest, self._thoughts_of)
-        if has_prefill(turns) and self.settings.endpoint.raw.get("claudePrefill") is False:
+        if has_prefill(turns) and not self.settings.endpoint.claude_prefill:
             turns = without_prefill(turns)
         payload = super()._payload_head(turns)
         dropped = [key for key in payload if key not in ALLOWED_KEYS]

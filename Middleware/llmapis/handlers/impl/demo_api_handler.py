@@ -86,7 +86,7 @@ class DemoApiHandler(OpenAiApiHandler):
         return self.read_whole({"choices": [choice], "usage": usage, "model": MODEL_NAME})
 
     def _script(self, call: CallArguments) -> tuple[list[str], JsonObject]:
-        payload = self._prepare_payload(call.conversation, call.system_prompt, call.prompt)
+        payload = self._payload(CallArguments(call.conversation, call.system_prompt, call.prompt))
         request = current_request()
         if request is not None:
             request.setup_done()

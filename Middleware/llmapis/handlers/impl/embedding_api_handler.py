@@ -10,7 +10,7 @@ import struct
 from typing import Any, ClassVar
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.outgoing_call import OutgoingCall
 from Middleware.llmapis.call.stream_state import StreamState
@@ -51,9 +51,8 @@ class EmbeddingApiHandler(LlmApiHandler):
         return self.vectors(body, len(texts))
 
     def payload(self, texts: list[str]) -> JsonObject:
-        endpoint = self.settings.endpoint.raw
         body: JsonObject = {"input": texts}
-        if endpoint.get("dontIncludeModel") is not True:
+        if not self.settings.endpoint.dont_include_model:
             body["model"] = self.settings.model
         return body
 
@@ -79,17 +78,8 @@ class EmbeddingApiHandler(LlmApiHandler):
         url = self._get_api_endpoint_url()
         return openai_models(url) if self._is_openai() else ollama_models(self.base_url)
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
-        return self.payload([prompt or ""])
+    def _payload(self, call: CallArguments) -> JsonObject:
+        return self.payload([call.prompt or ""])
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
         raise TypeError("an embeddings backend does not stream")

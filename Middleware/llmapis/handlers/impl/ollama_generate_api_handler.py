@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import StreamState
 from Middleware.llmapis.dialects.base_url import ollama_url
 from Middleware.llmapis.dialects.event_mapping import text_of
@@ -34,27 +35,18 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
     def model_list(self) -> ModelList | None:
         return ollama_models(self.base_url)
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
+    def _payload(self, call: CallArguments) -> JsonObject:
         stream_key = self.settings.endpoint.api_type.get("streamPropertyName")
         options, lifted = split_options(self._generation_fields(), stream_key)
         payload: JsonObject = {
             "model": self.settings.model,
-            "prompt": self._flat_prompt(system_prompt, prompt),
+            "prompt": self._flat_prompt(call),
             "stream": self.settings.stream,
             "raw": True,
             "options": options,
             **lifted,
         }
-        if images := flat_images(conversation):
+        if images := flat_images(call.conversation):
             payload["images"] = images
         return payload
 

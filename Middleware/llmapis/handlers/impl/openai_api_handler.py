@@ -65,7 +65,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
     def abort_request(self) -> tuple[str, JsonObject] | None:
         """Text-Generation-WebUI is told to stop; others stop when the connection closes."""
         endpoint = self.settings.endpoint
-        if TEXT_GENERATION_WEBUI in (endpoint.api_type_name, endpoint.api_type.get("presetType")):
+        if TEXT_GENERATION_WEBUI in (endpoint.api_type_name, endpoint.preset_type):
             return _ROUTE.sub("/internal/stop-generation", self._get_api_endpoint_url()), {}
         return None
 
@@ -111,7 +111,7 @@ def first_choice(body: JsonObject, empty: JsonObject) -> JsonObject:
 def ask_for_usage(payload: JsonObject, settings: HandlerSettings) -> None:
     """`stream_options` that ask for a usage chunk: when `requestStreamUsage` wants one, and when the client
     asked for one and nothing says that this server does not know them."""
-    wanted = settings.endpoint.setting("requestStreamUsage")
+    wanted = settings.endpoint.request_stream_usage
     request = current_request()
     if wanted is None:
         wanted = request is not None and request.include_usage

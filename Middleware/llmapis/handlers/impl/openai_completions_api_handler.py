@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import StreamState
 from Middleware.llmapis.dialects.base_url import joined_url
 from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of
@@ -38,21 +39,12 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
     def model_list(self) -> ModelList | None:
         return openai_models(self._get_api_endpoint_url())
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
+    def _payload(self, call: CallArguments) -> JsonObject:
         payload: JsonObject = {
-            "prompt": self._flat_prompt(system_prompt, prompt),
+            "prompt": self._flat_prompt(call),
             **self._generation_fields(),
         }
-        if not self.settings.endpoint.raw.get("dontIncludeModel", False):
+        if not self.settings.endpoint.dont_include_model:
             payload["model"] = self.settings.model
         ask_for_usage(payload, self.settings)
         return payload
