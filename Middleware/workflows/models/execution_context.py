@@ -167,14 +167,14 @@ class ExecutionContext:
         fails.
         """
         call = ChildCall(
-            name,
-            folder,
-            tuple(inputs),
-            system_prompt_override,
-            prompt_override,
-            messages,
-            internal,
-            with_tools,
+            name=name,
+            folder=folder,
+            inputs=tuple(inputs),
+            system_prompt_override=system_prompt_override,
+            prompt_override=prompt_override,
+            messages=messages,
+            internal=internal,
+            with_tools=with_tools,
         )
         return self.kit.run_workflow(self, call)
 
@@ -194,7 +194,15 @@ class ExecutionContext:
         See `LlmCall`.
         Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
         """
-        call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream, must_show)
+        call = LlmCall(
+            messages=messages,
+            system_prompt=system_prompt,
+            prompt=prompt,
+            llm_takes_images=llm_takes_images,
+            max_images=max_images,
+            stream=stream,
+            must_show=must_show,
+        )
         return self.kit.dispatch(self, call)
 
     def with_node(self, config: NodeConfig) -> ExecutionContext:
