@@ -1,164 +1,50 @@
-"""The table of client protocols: how each frames a stream, a whole answer, an error.
+"""The table of client protocols, filled: importing this module loads every protocol of the package.
 
-A front end adds its own with `WIRE_FORMATS.add`. `build_response_json` and `sse_format` are the faces for
-code that knows only the current request. Never looks at HTTP. Source: spec frontend-api.md 1, 10 and 11.
+`build_response_json` and `sse_format` are the faces for code that knows only the current request. Source:
+spec frontend-api.md 1, 10 and 11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
 from typing import Any
 
+from Middleware.common.registry import load_all
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
-from Middleware.protocols.framing import (
+from Middleware.protocols.base import (
+    PROTOCOLS,
+    WIRE_FORMATS,
+    AnswerCollector,
+    AnswerFacts,
+    ClientProtocol,
+    ErrorReply,
     Framer,
-    OllamaChatFramer,
-    OllamaGenerateFramer,
-    OpenAIChatFramer,
-    OpenAITextFramer,
+    WholeAnswer,
+    WireFormat,
     encoded,
-    error_object,
     ndjson,
     sse,
 )
-from Middleware.services.answers import AnswerCollector, AnswerFacts, WholeAnswer, compact_json, ollama_calls
-from Middleware.services.response_builder_service import ResponseBuilderService
+from Middleware.services.answers import compact_json
 
 __all__ = [
+    "PROTOCOLS",
     "WIRE_FORMATS",
     "AnswerCollector",
     "AnswerFacts",
+    "ClientProtocol",
+    "ErrorReply",
     "Framer",
     "WholeAnswer",
     "WireFormat",
     "build_response_json",
     "encoded",
-    "error_object",
     "ndjson_format",
     "sse_format",
 ]
 
-_builder = ResponseBuilderService()
-
-
-@dataclass(frozen=True, slots=True)
-class WireFormat:
-    """One protocol of one route.
-
-    `framer(facts)`: frames a stream. `whole(answer, facts)`: the JSON body. `chunk(token, finish_reason,
-    facts, tool_calls)`: one chunk as a dict. `frame(json)`: one unit. `error(message, type, param, code)`:
-    the JSON body of a failure. `mimetype`: of the stream. `pause_s`: the least time between two writes.
-    """
-
-    framer: Callable[[AnswerFacts], Framer]
-    whole: Callable[[WholeAnswer, AnswerFacts], JsonObject]
-    chunk: Callable[[str, str | None, AnswerFacts, list[JsonObject] | None], JsonObject]
-    frame: Callable[[str], str]
-    error: Callable[[str, str, str | None, str | int | None], JsonObject]
-    mimetype: str
-    pause_s: float = 0.0
-
-
-class WireFormats(dict[str, WireFormat]):
-    """API type -> WireFormat."""
-
-    def add(self, api_type: str, wire_format: WireFormat) -> None:
-        """Raises ValueError for a name that is taken."""
-        if api_type in self:
-            raise ValueError(f"wire format {api_type!r} is registered twice")
-        self[api_type] = wire_format
-
-
-def _openai_chat_chunk(
-    token: str, finish: str | None, facts: AnswerFacts, calls: list[JsonObject] | None
-) -> JsonObject:
-    delta: JsonObject = {"content": token} if token else {}
-    if calls:
-        delta["tool_calls"] = calls
-    return _builder.build_openai_chat_completion_chunk(delta, finish, facts)
-
-
-def _openai_text_chunk(
-    token: str, finish: str | None, facts: AnswerFacts, calls: list[JsonObject] | None
-) -> JsonObject:
-    return _builder.build_openai_completion_chunk(token, finish, facts)
-
-
-def _ollama_chat_chunk(
-    token: str, finish: str | None, facts: AnswerFacts, calls: list[JsonObject] | None
-) -> JsonObject:
-    message: JsonObject = {"content": token, **({"tool_calls": ollama_calls(calls)} if calls else {})}
-    return _ended(_builder.build_ollama_chat_chunk(message, facts), finish)
-
-
-def _ollama_generate_chunk(
-    token: str, finish: str | None, facts: AnswerFacts, calls: list[JsonObject] | None
-) -> JsonObject:
-    return _ended(_builder.build_ollama_generate_chunk(token, facts), finish)
-
-
-def _ended(chunk: JsonObject, finish: str | None) -> JsonObject:
-    return chunk if finish is None else {**chunk, "done": True, "done_reason": finish}
-
-
-def _ollama_error(message: str, kind: str, param: str | None, code: str | int | None) -> JsonObject:
-    return {"error": message}
-
-
-_SSE = "text/event-stream; charset=utf-8"
-_NDJSON = "application/x-ndjson"
-OLLAMA_PAUSE_S = 0.005
-"""Ollama clients read one write as one object: two writes back to back would reach them together (11.1)."""
-
-WIRE_FORMATS = WireFormats()
-WIRE_FORMATS.add(
-    "openaichatcompletion",
-    WireFormat(
-        OpenAIChatFramer,
-        _builder.build_openai_chat_completion_response,
-        _openai_chat_chunk,
-        sse,
-        error_object,
-        _SSE,
-    ),
-)
-WIRE_FORMATS.add(
-    "openaicompletion",
-    WireFormat(
-        OpenAITextFramer,
-        _builder.build_openai_completion_response,
-        _openai_text_chunk,
-        sse,
-        error_object,
-        _SSE,
-    ),
-)
-WIRE_FORMATS.add(
-    "ollamaapichat",
-    WireFormat(
-        OllamaChatFramer,
-        _builder.build_ollama_chat_response,
-        _ollama_chat_chunk,
-        ndjson,
-        _ollama_error,
-        _NDJSON,
-        OLLAMA_PAUSE_S,
-    ),
-)
-WIRE_FORMATS.add(
-    "ollamagenerate",
-    WireFormat(
-        OllamaGenerateFramer,
-        _builder.build_ollama_generate_response,
-        _ollama_generate_chunk,
-        ndjson,
-        _ollama_error,
-        _NDJSON,
-        OLLAMA_PAUSE_S,
-    ),
-)
+load_all(sys.modules[__package__])
 
 
 def build_response_json(
@@ -175,8 +61,9 @@ def build_response_json(
     request = current_request()
     api_type = request.api_type if request else "openai"
     wire_format = WIRE_FORMATS.get(api_type)
-    if wire_format is None:
-        raise ValueError(f"API type {api_type!r} has no chunks. Known: {', '.join(WIRE_FORMATS)}")
+    if wire_format is None or wire_format.chunk is None:
+        known = ", ".join(name for name, one in WIRE_FORMATS.items() if one.chunk)
+        raise ValueError(f"API type {api_type!r} has no chunks. Known: {known}")
     chunk = wire_format.chunk(token, finish_reason, AnswerFacts.current(request_id), tool_calls)
     return compact_json({**chunk, **(additional_fields or {})})
 

@@ -119,7 +119,6 @@ class AnswerCollector:
 
     def __init__(self) -> None:
         self.finished = False
-        self.error: JsonObject | None = None
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._calls = ToolCallCollector()
@@ -136,7 +135,6 @@ class AnswerCollector:
                 self._thoughts.append(thinking)
             self._calls.add(chunk.get("tool_calls") or ())
             self._usage = chunk.get("usage") or self._usage
-            self.error = chunk.get("error") or self.error
             if chunk["finish_reason"] is not None:
                 self._finish, self.finished = chunk["finish_reason"], True
                 break

@@ -16,13 +16,20 @@ from contextlib import nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
-from Middleware.api.requests.error_replies import ErrorReply, StreamFailure, reply_to
+from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.serving.background import BackgroundThreads
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.common.types import Batch, Batches, JsonObject
-from Middleware.protocols.registry import AnswerCollector, AnswerFacts, Framer, WireFormat, encoded
+from Middleware.protocols.base import (
+    AnswerCollector,
+    AnswerFacts,
+    ErrorReply,
+    Framer,
+    WireFormat,
+    encoded,
+)
 from Middleware.services.answers import usage_numbers
 from Middleware.services.cancellation_service import cancellation_service
 
@@ -59,7 +66,7 @@ class Job:
 
 
 def whole_answer(job: Job) -> JsonObject:
-    """The JSON body. Raises what the run raises, StreamFailure for an error in it, RequestCancelled."""
+    """The JSON body. Raises what the run raises, and RequestCancelled."""
     collector = AnswerCollector()
     batches: Batches = iter(())
     last = False
@@ -71,8 +78,6 @@ def whole_answer(job: Job) -> JsonObject:
                 if collector.add(batch):
                     last = batch[-1].get("last", False)
                     break
-        if collector.error is not None:
-            raise StreamFailure(collector.error)
         if job.cancelled and not collector.finished:
             raise RequestCancelled
     except EarlyTermination as stop:
@@ -171,10 +176,6 @@ class AnswerStream:
         failure = self._lead.failure
         if failure is not None and not isinstance(failure, RequestCancelled | EarlyTermination):
             raise failure
-        first = self._lead.first or []
-        error = next((chunk["error"] for chunk in first if "error" in chunk), None)
-        if error is not None and not any(chunk["token"] for chunk in first):
-            raise StreamFailure(error)
 
     def __iter__(self) -> Iterator[bytes]:
         pieces = self._pieces()
@@ -215,8 +216,6 @@ class AnswerStream:
     def _ending(self, failure: BaseException | None) -> list[str]:
         """The units that end the stream, whatever ended it."""
         framer = self._framer
-        if framer.failed is not None:
-            failure = StreamFailure(framer.failed)
         if failure is not None:
             let_go(failure)
         if isinstance(failure, EarlyTermination | RequestCancelled):
@@ -227,8 +226,7 @@ class AnswerStream:
         if failure is not None:
             self._job.life.end = "failed"
             log_failure(self._job.request.request_id, failure, self._job.request)
-            reply = self._job.reply_to(failure)
-            return framer.error(reply.message, reply.kind, reply.param, reply.code)
+            return framer.error(self._job.reply_to(failure))
         return [*([] if framer.finished else framer.finish_units("stop")), *framer.end()]
 
     def close(self) -> None:

@@ -18,6 +18,8 @@ from Middleware.common.request_context import RequestContext, entered
 
 logger = logging.getLogger(__name__)
 
+REQUEST_ID = "headrace.request_id"
+"""Key of the WSGI environment under which a request's id stands."""
 LIFE = "headrace.life"
 """Key of the WSGI environment under which a request's life stands."""
 

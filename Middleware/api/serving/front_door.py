@@ -12,30 +12,28 @@ from collections.abc import Iterable
 from typing import Any
 
 from Middleware.api.client_watch import ClientWatcher
-from Middleware.api.concurrency_middleware import is_generation, within
+from Middleware.api.concurrency_middleware import within
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.request_life import HeldBody, RequestLife
+from Middleware.api.requests.request_life import REQUEST_ID, HeldBody, RequestLife
+from Middleware.api.serving.doors import PROTOCOL, Doors
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
 
-REQUEST_ID = "headrace.request_id"
-"""Key of the WSGI environment under which a request's id stands."""
-
 Headers = list[tuple[str, str]]
 
 
 class FrontDoor:
-    """Wraps `app`: the gate and the application behind it.
+    """Wraps `app`: the gate and the application behind it. `doors`: which requests generate.
 
     `lives`: the generation requests whose work lasts. `most_posts`: how many of them the server's threads may
     hold, waiting ones among them, so that other requests are still answered; 0: any number.
     """
 
-    def __init__(self, app: WsgiApp, rules: AccessRules, watcher: ClientWatcher) -> None:
-        self.app, self._rules, self._watcher = app, rules, watcher
+    def __init__(self, app: WsgiApp, rules: AccessRules, watcher: ClientWatcher, doors: Doors) -> None:
+        self.app, self._rules, self._watcher, self._doors = app, rules, watcher, doors
         self.lives: set[RequestLife] = set()
         self.most_posts = 0
         self._posts: set[str] = set()
@@ -44,23 +42,25 @@ class FrontDoor:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
         environ["PATH_INFO"] = environ.get("PATH_INFO", "").rstrip("/") or "/"
+        protocol = environ[PROTOCOL] = self._doors.protocol_of(environ)
+        named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
         try:
             self._check_source(environ)
         except MiddlewareError as error:
-            told = _with_headers(start_response, [("X-Request-Id", request_id)])
-            return send_error(reply_to(error, request_id), environ, told)
-        start = _with_headers(start_response, [("X-Request-Id", request_id), *_cors(environ)])
+            told = _with_headers(start_response, named)
+            return send_error(reply_to(error, request_id), protocol, environ, told)
+        start = _with_headers(start_response, [*named, *_cors(environ)])
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _preflight(environ, start)
         key = api_key_of(environ)
         if not self._rules.allows_key(environ["PATH_INFO"], key):
             refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
-            return send_error(refusal, environ, start)
-        if not is_generation(environ):
+            return send_error(refusal, protocol, environ, start)
+        if not self._doors.generates(environ):
             return self.app(environ, start)
         if not self._has_room_for(request_id):
             busy = ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
-            return send_error(reply_to(busy, request_id), environ, start)
+            return send_error(reply_to(busy, request_id), protocol, environ, start)
         return self._held(request_id, key, environ, start)
 
     def _has_room_for(self, request_id: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
-from Middleware.api.requests.error_replies import ErrorReply
+from Middleware.protocols.base import ClientProtocol, ErrorReply
 from Middleware.services.answers import compact_json
 
 StartResponse = Callable[..., Any]
@@ -23,10 +23,12 @@ def status_line(status: int) -> str:
     return f"{status} {_NAMES.get(status) or HTTPStatus(status).phrase}"
 
 
-def send_error(reply: ErrorReply, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-    """The reply as JSON in the protocol of the request's path; the log tells of a refusal."""
+def send_error(
+    reply: ErrorReply, protocol: ClientProtocol, environ: dict[str, Any], start_response: StartResponse
+) -> Iterable[bytes]:
+    """The reply as JSON in the shape of the protocol; the log tells of a refusal."""
     log_refusal(reply, environ)
-    body = compact_json(reply.body(environ.get("PATH_INFO", ""))).encode("utf-8", "replace")
+    body = compact_json(protocol.error_body(reply)).encode("utf-8", "replace")
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}
     start_response(status_line(reply.status), list(headers.items()))
     return [body]

@@ -18,6 +18,7 @@ from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.services.answers import compact_json
 from Middleware.services.timestamp_service import generation_prompt
 from Middleware.utilities.streaming_utils import log_findings
@@ -32,7 +33,6 @@ from Middleware.workflows.models.node_result import (
 )
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
 
-CHAT_API_TYPES = ("openaichatcompletion", "ollamaapichat")
 STATIC_DELAY_LIMIT_S = 5.0
 TICK_S = 0.5
 _FACTS = ("model", "native_finish_reason", "truncated")
@@ -285,7 +285,8 @@ def _liveness_call(
 ) -> JsonObject | None:
     """The tool call that keeps an agentic client going. Source: frontend-api.md 11.7."""
     wanted = user.liveness_tool_call
-    if wanted is None or request.api_type not in CHAT_API_TYPES:
+    wire_format = WIRE_FORMATS.get(request.api_type)
+    if wanted is None or wire_format is None or not wire_format.gets_liveness_call:
         return None
     if text.strip() and not node.get("injectLivenessToolCall"):
         return None

@@ -36,7 +36,10 @@ def test_only_handlers_can_register():
         FRONT_ENDS.register("x")(int)
 
 
-def test_a_handler_must_register_routes():
-    """The contract is abstract."""
-    with pytest.raises(TypeError):
-        BaseApiHandler()
+@pytest.mark.parametrize(
+    ("stated", "missing"), [({"routes": ()}, "protocol"), ({"protocol": None}, "routes")], ids=str
+)
+def test_a_handler_states_its_facts(stated, missing):
+    """Or it cannot even be imported."""
+    with pytest.raises(TypeError, match=f"X must state its `{missing}`"):
+        type("X", (BaseApiHandler,), stated)

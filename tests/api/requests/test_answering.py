@@ -12,7 +12,6 @@ import pytest
 
 from Middleware.api.requests import answering
 from Middleware.api.requests.answering import AnswerStream, Job, whole_answer
-from Middleware.api.requests.error_replies import StreamFailure
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.common.errors import BackendError, ConfigError, EarlyTermination, RequestCancelled
 from Middleware.common.request_context import RequestContext, current_request, entered
@@ -124,10 +123,9 @@ class TestWhole:
         [
             (ConfigError("x"), ConfigError),
             (Run([chunk("a")], GONE), BackendError),
-            (Run([chunk("", "error", error={"kind": "timeout"})]), StreamFailure),
             (Run(RequestCancelled()), RequestCancelled),
         ],
-        ids=["opening", "running", "error-chunk", "cancelled"],
+        ids=["opening", "running", "cancelled"],
     )
     def test_failures_are_raised(self, case, run, expected):
         """They become HTTP statuses."""
@@ -180,22 +178,13 @@ class TestStream:
         with pytest.raises(BackendError):
             streamed(case(run))
 
-    def test_an_early_error_chunk_is_raised(self, case):
-        """The same."""
-        with pytest.raises(StreamFailure, match="slow"):
-            streamed(case(Run([chunk("", "error", error={"kind": "timeout", "message": "slow"})])))
-
     @pytest.mark.parametrize(
         ("step", "message"),
         [
             (GONE, "endpoint 'Big': it broke off"),
-            (
-                [chunk("", "error", error={"kind": "connection_lost", "message": "it broke off"})],
-                "it broke off",
-            ),
             (ValueError("secret"), "internal error (ValueError); the server's log says more"),
         ],
-        ids=["raised", "chunk", "bug"],
+        ids=["raised", "bug"],
     )
     def test_a_late_failure_is_an_error_unit(self, case, step, message, caplog):
         """18.15: text stays sent, then the error, then the end mark. It is no cancellation."""

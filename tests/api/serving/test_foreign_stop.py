@@ -11,6 +11,7 @@ from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.serving import foreign_stop
+from Middleware.api.serving.doors import Doors
 from Middleware.api.serving.foreign_stop import stop_in_order
 from Middleware.api.serving.front_door import FrontDoor
 from Middleware.services.cancellation_service import cancellation_service
@@ -18,7 +19,7 @@ from Middleware.services.cancellation_service import cancellation_service
 
 @pytest.fixture
 def door():
-    return FrontDoor(lambda environ, start: [], AccessRules(), ClientWatcher())
+    return FrontDoor(lambda environ, start: [], AccessRules(), ClientWatcher(), Doors([]))
 
 
 @pytest.fixture

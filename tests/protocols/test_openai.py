@@ -1,16 +1,13 @@
-"""Units of streams: one per kind of output, in order, ended once (frontend-api.md 11)."""
+"""Streams of the OpenAI protocol, and its errors (frontend-api.md 11.2, 11.3, 12.1)."""
 
 from __future__ import annotations
 
 import json
 
-import pytest
-
-from Middleware.protocols.framing import encoded
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts
+from Middleware.protocols.openai import error_object
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
 from Middleware.services.answers import usage_numbers
 
-ALL = sorted(WIRE_FORMATS)
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 
@@ -29,12 +26,8 @@ def payloads(units):
     return [data if data == "[DONE]" else json.loads(data) for data in datas]
 
 
-def text_of(payload):
-    """The text of one unit, in any protocol."""
-    if "choices" in payload:
-        choice = payload["choices"][0]
-        return choice["text"] if "text" in choice else choice["delta"]["content"]
-    return payload["message"]["content"] if "message" in payload else payload["response"]
+def deltas(units):
+    return [payload["choices"][0]["delta"] for payload in payloads(units)]
 
 
 def test_thoughts_are_counted():
@@ -43,64 +36,6 @@ def test_thoughts_are_counted():
     units = stream.units([chunk("Hello", thinking="world and all"), chunk("", "stop")])
     told = [payload["usage"] for payload in payloads(units) if payload.get("usage")]
     assert told[0]["completion_tokens"] > usage_numbers(None, "Hello")["completion_tokens"]
-
-
-def deltas(units):
-    return [payload["choices"][0]["delta"] for payload in payloads(units)]
-
-
-class TestEveryProtocol:
-    @pytest.mark.parametrize("api_type", ALL)
-    def test_the_text_of_a_batch_is_one_unit(self, api_type):
-        """However many chunks one read brought."""
-        stream = framer(api_type)
-        stream.units([chunk("a")])
-        assert len(stream.units([chunk("b"), chunk("c"), chunk("d")])) == 1
-
-    @pytest.mark.parametrize("api_type", ALL)
-    def test_a_tick_and_empty_text_are_nothing(self, api_type):
-        """No unit goes out for them, not even the role."""
-        assert framer(api_type).units([]) == []
-        assert framer(api_type).units([chunk("")]) == []
-
-    @pytest.mark.parametrize("api_type", ALL)
-    def test_each_unit_is_valid_json_whatever_the_text(self, api_type):
-        """Quotes, line breaks, control characters, separators that are no JSON line ends."""
-        text = 'a"b\\c\nd\t\x00\u2028é𝄞'
-        unit = framer(api_type).units([chunk(text)])[-1]
-        assert text_of(payloads([unit])[0]) == text
-        assert "\n" not in unit.rstrip("\n")
-        assert "é𝄞" in unit
-
-    @pytest.mark.parametrize("api_type", ALL)
-    def test_half_a_surrogate_pair_is_a_replacement_character(self, api_type):
-        """Two halves that meet are the character."""
-        unit = framer(api_type).units([chunk("x\ud83d"), chunk("\ude00 \ud83d.")])[-1]
-        assert "x😀 \ufffd." in encoded(unit).decode()
-
-    @pytest.mark.parametrize("api_type", ALL)
-    def test_nothing_is_sent_behind_the_finish(self, api_type):
-        """The finish chunk ends the answer."""
-        stream = framer(api_type)
-        units = stream.units([chunk("a"), chunk("", "stop"), chunk("lost")])
-        assert stream.finished
-        assert "lost" not in "".join(units)
-
-    @pytest.mark.parametrize("api_type", ALL)
-    def test_an_error_chunk_is_no_finish(self, api_type):
-        """Text before it goes out; the edge ends the stream with an error."""
-        stream = framer(api_type)
-        units = stream.units([chunk("a"), chunk("", "error", error={"kind": "timeout"})])
-        assert stream.finished and stream.failed == {"kind": "timeout"}
-        assert "error" not in "".join(units)
-
-    @pytest.mark.parametrize("api_type", ALL)
-    def test_heartbeats_are_valid_units(self, api_type):
-        """A comment for SSE readers, an empty object for line readers."""
-        beat = framer(api_type).heartbeat()
-        if beat != ":\n\n":
-            unit = json.loads(beat)
-            assert unit["done"] is False and unit["model"] == "mira" and unit["created_at"].endswith("Z")
 
 
 class TestOpenAIChat:
@@ -187,7 +122,7 @@ class TestOpenAIChat:
     def test_an_error_ends_the_stream(self):
         """One error unit, then the end mark; readers of `choices[0]` find a list that is empty."""
         error, end = payloads(
-            framer("openaichatcompletion").error("M", "server_error", None, "backend_error")
+            framer("openaichatcompletion").error(ErrorReply(502, "M", code="backend_error"))
         )
         assert error == {
             "error": {"message": "M", "type": "server_error", "param": None, "code": "backend_error"},
@@ -221,44 +156,8 @@ class TestOpenAIText:
         assert last["usage"] == {"prompt_tokens": 0, "completion_tokens": 3, "total_tokens": 3}
 
 
-class TestOllama:
-    def test_chat(self):
-        """Objects with `done: false`, then one with the reason and the six numbers."""
-        stream = framer("ollamaapichat")
-        first, done = payloads(stream.units([chunk("Hello.")]) + stream.units([chunk("", "length")]))
-        assert first["message"] == {"role": "assistant", "content": "Hello."}
-        assert (first["done"], first["request_id"]) == (False, "R")
-        assert done["message"] == {"role": "assistant", "content": ""}
-        assert (done["done"], done["done_reason"], done["eval_count"]) == (True, "length", 1)
-        assert stream.end() == []
-
-    def test_generate(self):
-        """The same with `response`."""
-        first, done = payloads(framer("ollamagenerate").units([chunk("Once"), chunk("", "stop")]))
-        assert (first["response"], done["response"], done["done"]) == ("Once", "", True)
-
-    def test_tool_calls_are_sent_complete_before_the_end(self):
-        """On an object of their own; the reason is a stop."""
-        stream = framer("ollamaapichat")
-        assert stream.units([chunk(tool_calls=[CALL])]) == []
-        call, done = payloads(stream.units([chunk(tool_calls=[REST]), chunk("", "tool_calls")]))
-        assert call["done"] is False
-        assert call["message"]["tool_calls"] == [
-            {"id": "call_7", "function": {"index": 0, "name": "tide", "arguments": {"port": "Brest"}}}
-        ]
-        assert done["done_reason"] == "stop"
-
-    def test_generate_sends_no_tool_calls(self):
-        """It has no messages."""
-        assert len(framer("ollamagenerate").units([chunk(tool_calls=[CALL]), chunk("", "stop")])) == 1
-
-    @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
-    def test_reasoning(self, api_type):
-        """A field beside an empty text."""
-        [unit] = payloads(framer(api_type).units([chunk(thinking="hm")]))
-        place = unit["message"] if api_type == "ollamaapichat" else unit
-        assert place["thinking"] == "hm"
-
-    def test_an_error_ends_the_stream(self):
-        """One line with a text, no `done` object."""
-        assert framer("ollamagenerate").error("M", "server_error") == ['{"error":"M"}\n']
+def test_an_error_is_an_object():
+    """With all four fields."""
+    assert error_object(ErrorReply(400, "M", "p")) == {
+        "error": {"message": "M", "type": "invalid_request_error", "param": "p", "code": None}
+    }
