@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from Middleware.cleaning.keys import Key
+from Middleware.cleaning.keys import Key, one_of
 
 REASONING_OUTPUTS = ("drop", "field", "inline")
 
@@ -162,9 +162,27 @@ def _check_agreement(one: StatedRule, other: StatedRule) -> None:
                 raise ValueError(f"cleaning rules {both} state the {place} key {name!r} differently")
 
 
+ENGINE_KEYS: Mapping[Place, Mapping[str, Key]] = {
+    "endpoint": {
+        "reasoningOutput": one_of(*REASONING_OUTPUTS)(
+            "Where thoughts go: nowhere, in a field of their own, or into the text.", default="drop"
+        )
+    },
+    "node": {
+        "reasoningOutput": one_of(*REASONING_OUTPUTS)(
+            "Where thoughts go: nowhere, a field of their own, or into the text. Default: the endpoint's.",
+            of_models=True,
+        )
+    },
+    "user": {},
+}
+"""What is read whatever rules there are (`reasoning_output`)."""
+
+
 def keys_of(place: Place) -> dict[str, Key]:
-    """Name -> key of all rules, in their order."""
-    return {name: key for order in sorted(RULES) for name, key in RULES[order].keys[place].items()}
+    """Name -> key of all rules, in their order, and of the engine itself."""
+    stated = {name: key for order in sorted(RULES) for name, key in RULES[order].keys[place].items()}
+    return {**stated, **ENGINE_KEYS[place]}
 
 
 def text_of(config: Mapping[str, Any], key: str) -> str:

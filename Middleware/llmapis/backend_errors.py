@@ -12,6 +12,7 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -87,18 +88,21 @@ def native_body(body: Any, secrets: Sequence[str] = ()) -> Any:
     return body if clean == text or (isinstance(body, str) and not clean) else _parsed(clean)
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer whose status says that the call failed."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 def status_error(
-    endpoint: str,
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    secrets: Sequence[str] = (),
-    asked: str = "",
+    endpoint: str, refusal: Refusal, *, secrets: Sequence[str] = (), asked: str = ""
 ) -> BackendError:
-    """The error that an answer with this status is. `asked`: method and URL, shown where the address may be
-    at fault."""
-    parsed = _parsed(body.decode("utf-8", "replace"))
+    """The error that the answer is. `asked`: method and URL, shown where the address may be at fault."""
+    status = refusal.status
+    parsed = _parsed(refusal.body.decode("utf-8", "replace"))
     message = redacted(error_message(parsed), secrets) or f"status {status} without a text"
     kind = _status_kind(status, message)
     if kind == "bad_url":
@@ -115,7 +119,7 @@ def status_error(
         status=status,
         native=native_body(parsed, secrets),
         retryable=retryable,
-        retry_after_s=retry_after(headers.get("Retry-After")),
+        retry_after_s=retry_after(refusal.headers.get("Retry-After")),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.types import Batch, Batches, JsonObject
+from Middleware.llmapis.call.chunk_forms import is_visible
 from Middleware.llmapis.call.service_call import Service, ServiceCall
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.joined import joined
@@ -85,7 +86,7 @@ def _guarded(service: Service, error: Exception) -> Service:
     return service.backup(place.addresses) if place.addresses else backup
 
 
-def whole_answer(service: Service, call: ServiceCall) -> LlmText | JsonObject:
+def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
     """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
     chain = _Chain(service, call)
     while True:
@@ -149,9 +150,7 @@ class ServiceStream(Iterator[Batch]):
             self._end()
             raise
         if batch and not self._visible:
-            self._visible = any(
-                chunk["token"] or "thinking" in chunk or "tool_calls" in chunk for chunk in batch
-            )
+            self._visible = any(map(is_visible, batch))
         return batch
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.service_call import ServiceCall
-from Middleware.llmapis.failover import ServiceStream, whole_answer
+from Middleware.llmapis.failover import ServiceStream, ask_whole
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
 from Middleware.llmapis.handlers.registry import backend
@@ -124,7 +124,7 @@ class LlmApiService:
             return joined(self.endpoint.name, self._opened(call))
         self._calls.add(call)
         try:
-            return whole_answer(self, call)
+            return ask_whole(self, call)
         finally:
             self._calls.discard(call)
 

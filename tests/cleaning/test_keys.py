@@ -8,7 +8,7 @@ import pytest
 
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.keys import COUNT, FLAG, TEXT, Key, one_of
-from Middleware.cleaning.stage import RULES, Findings, Inputs, keys_of
+from Middleware.cleaning.stage import REASONING_OUTPUTS, RULES, Findings, Inputs, keys_of
 
 PLACES = ("endpoint", "node", "user")
 SAMPLES = {"boolean": True, "string": "x", "array": ["x"], "integer": 7, "object": {"tags": "*"}}
@@ -66,6 +66,12 @@ def test_a_rule_states_the_keys_that_it_reads_and_no_others(rule):
 def test_every_key_is_described(place, name):
     """In a sentence."""
     assert keys_of(place)[name].description.endswith(".")
+
+
+@pytest.mark.parametrize("place", ["endpoint", "node"])
+def test_the_engine_states_its_own_key(place):
+    """Beside the rules: it is read whatever rules there are."""
+    assert keys_of(place)["reasoningOutput"].shape["enum"] == list(REASONING_OUTPUTS)
 
 
 @pytest.mark.parametrize("order", sorted(RULES))

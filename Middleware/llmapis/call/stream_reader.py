@@ -21,6 +21,7 @@ from Middleware.llmapis.backend_errors import (
     told_failure,
     unrecognised,
 )
+from Middleware.llmapis.call.chunk_forms import content_taken_out, is_visible, one_chunk, set_split
 from Middleware.llmapis.call.handler_face import HandlerFace
 from Middleware.llmapis.call.repeated_form import RepeatedForm
 from Middleware.llmapis.call.split_chunks import split_in_order
@@ -155,7 +156,7 @@ class StreamReader:
             return False
         if failure := self._told_failure(answer):
             raise failure
-        self._give_whole(_one_dict(self._handler.read_whole(answer)), batch)
+        self._give_whole(one_chunk(self._handler.read_whole(answer)), batch)
         return True
 
     def _is_one_piece(self, batch: Batch) -> bool:
@@ -166,8 +167,8 @@ class StreamReader:
             self._handler._parse_non_stream_response(self._first)
         except (LookupError, TypeError, ValueError, AttributeError):
             return False
-        chunk = _one_dict(self._handler.read_whole(self._first))
-        if not _is_visible(chunk):
+        chunk = one_chunk(self._handler.read_whole(self._first))
+        if not is_visible(chunk):
             return False
         self._give_whole(chunk, batch)
         return True
@@ -320,12 +321,12 @@ class StreamReader:
             return
         chunk["finish_reason"] = None
         chunk.pop("native_finish_reason", None)
-        if _is_visible(chunk):
+        if is_visible(chunk):
             self._give(chunk, out)
 
     def _give(self, chunk: Chunk, out: Batch) -> None:
-        if self._pending is not None and _is_visible(self._pending):
-            out.append(_content_of(self._pending))
+        if self._pending is not None and is_visible(self._pending):
+            out.append(content_taken_out(self._pending))
         out.append(chunk)
 
     # Ends
@@ -349,7 +350,7 @@ class StreamReader:
                 self._check_plain_end(final)
         if self._splitter is not None:
             thinking, text = self._splitter.finish()
-            _set_split(final, thinking, final["token"] + text)
+            set_split(final, thinking, final["token"] + text)
         if usage := self.state.usage:
             usage.setdefault(
                 "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
@@ -392,37 +393,3 @@ class StreamReader:
 
     def _fault(self, message: str) -> BackendError:
         return BackendError(self._endpoint, "protocol_error", message)
-
-
-def _is_visible(chunk: Chunk) -> bool:
-    return bool(chunk["token"]) or "thinking" in chunk or "tool_calls" in chunk
-
-
-def _content_of(pending: Chunk) -> Chunk:
-    """Take the content out of a finishing dict, because more content came behind it."""
-    content: dict[str, Any] = {"token": pending["token"], "finish_reason": None}
-    for key in ("thinking", "tool_calls", "refusal"):
-        if key in pending:
-            content[key] = cast(dict[str, Any], pending).pop(key)
-    pending["token"] = ""
-    return cast(Chunk, content)
-
-
-def _set_split(chunk: Chunk, thinking: str, text: str) -> None:
-    chunk["token"] = text
-    if thinking:
-        chunk["thinking"] = chunk.get("thinking", "") + thinking
-
-
-def _one_dict(answer: Any) -> Chunk:
-    """A whole answer as the only dict of a stream."""
-    if isinstance(answer, dict):
-        chunk: dict[str, Any] = {"token": answer["content"], **answer}
-        del chunk["content"]
-        chunk["tool_calls"] = [{"index": at, **call} for at, call in enumerate(answer["tool_calls"])]
-        return cast(Chunk, chunk)
-    chunk = {"token": str(answer), "finish_reason": answer.finish_reason or "stop"}
-    for key in ("native_finish_reason", "thinking", "usage", "model", "refusal"):
-        if value := getattr(answer, key):
-            chunk[key] = value
-    return cast(Chunk, chunk)

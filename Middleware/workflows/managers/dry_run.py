@@ -24,8 +24,8 @@ from Middleware.workflows.managers.stub_output import StubOutput
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, result_text
-from Middleware.workflows.processors.node_engine import NodeEngine
-from Middleware.workflows.processors.run import Run, title_of
+from Middleware.workflows.processors.loop_kit import LoopKit
+from Middleware.workflows.processors.run import Known, Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
@@ -100,11 +100,8 @@ class _DryProcessor(WorkflowProcessor):
         super().__init__(run, walk.run_child)
         self._walk = walk
 
-    def _engine(self, index: int) -> NodeEngine:
-        return _DryEngine(self._walk, super()._engine(index), self._shared())
-
-    def _shared(self) -> tuple[Any, ...]:
-        return (self._run_child, self._inputs, self._outputs, self._thoughts)
+    def _kit(self, index: int) -> LoopKit:
+        return _DryKit(self._walk, self.run, index, self._known)
 
     def _handled(self, context: ExecutionContext) -> NodeResult:
         handler = node_handler(context.config.get("type"))
@@ -118,11 +115,11 @@ class _DryProcessor(WorkflowProcessor):
             fields=_filled_fields(context),
         )
         self._walk.nodes.append(node)
-        engine = context.engine
-        assert isinstance(engine, _DryEngine)
-        engine.node = node
+        kit = context.kit
+        assert isinstance(kit, _DryKit)
+        kit.node = node
         node.notes = handler.dry_notes(context)
-        result = handler.handle(context) if handler.RUNS_DRY else engine.stub_object()
+        result = handler.handle(context) if handler.RUNS_DRY else kit.stub_object()
         node.notes += [f"{path} is a stub here: only a run can tell what it is" for path in self._taken()]
         node.output = (
             "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
@@ -147,11 +144,11 @@ class _DryProcessor(WorkflowProcessor):
         """The answer's time would be written."""
 
 
-class _DryEngine(NodeEngine):
-    """A node's engine whose LLM calls end before the backend."""
+class _DryKit(LoopKit):
+    """A node's kit whose LLM calls end before the backend."""
 
-    def __init__(self, walk: DryRun, engine: NodeEngine, shared: tuple[Any, ...]) -> None:
-        super().__init__(engine.run, engine.index, *shared)
+    def __init__(self, walk: DryRun, run: Run, index: int, known: Known) -> None:
+        super().__init__(run, index, walk.run_child, known)
         self._walk = walk
         self.node: DryNode | None = None
 

@@ -29,8 +29,8 @@ from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.vector_store import VectorDatabase
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.processors.node_engine import NodeEngine
-from Middleware.workflows.processors.run import Run
+from Middleware.workflows.processors.loop_kit import LoopKit
+from Middleware.workflows.processors.run import Known, Run
 
 _NODE = {"type": "QualityMemory", "title": "rebuild"}
 _RUNS = 4
@@ -86,8 +86,8 @@ class Rebuild:
             internal=True,
             chain=(file.name,),
         )
-        engine = NodeEngine(run, 0, self.manager.run_child, {}, {}, {})
-        return engine.prepared(_NODE, self.messages, is_responder=False)
+        kit = LoopKit(run, 0, self.manager.run_child, Known())
+        return kit.prepared(_NODE, self.messages, is_responder=False)
 
     def _settings(self, context: ExecutionContext) -> SettingsFile:
         """The user's settings; the state document is not a memory, and stays as it is."""

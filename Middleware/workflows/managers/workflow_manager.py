@@ -27,7 +27,7 @@ from Middleware.utilities.prompt_extraction_utils import discussion_id as discus
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
-from Middleware.workflows.processors.delivery import finish_chunks, merged
+from Middleware.workflows.processors.delivery import Ending, finish_chunks, merged
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
@@ -157,7 +157,7 @@ class WorkflowManager:
 
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []
-        batch = [*first, *finish_chunks(self.request, self.user, text=text)]
+        batch = [*first, *finish_chunks(self.request, self.user, Ending(text))]
         return batch if stream else [merged(batch)]
 
     def _log_trace(self) -> None:

@@ -1,7 +1,7 @@
 """ExecutionContext: all that one node may know and do. Frozen; never logged, never stored.
 
-A node reads its fields and calls its methods; what the methods do is the engine's business (`Engine`, handed
-in by the loop), so a handler is a function of its context and a test hands it a small fake engine. A node
+A node reads its fields and calls its methods; what the methods do is the business of the `NodeKit` that the
+loop hands in, so a node handler is a function of its context and a test hands it a small fake kit. A node
 that wants to change what it works on (other messages, another config) makes a copy with
 `dataclasses.replace`.
 """
@@ -58,7 +58,7 @@ class LlmCall:
     must_show: str = ""
 
 
-class Engine(Protocol):
+class NodeKit(Protocol):
     """What the loop does for its nodes. The first argument is the context of the node that asks."""
 
     def fill(
@@ -91,7 +91,7 @@ class ExecutionContext:
     without a discussion id. `llm_handler`: None without `endpointName`.
     """
 
-    engine: Engine = field(repr=False)
+    kit: NodeKit = field(repr=False)
     request: RequestContext = field(repr=False)
     user: UserSettings = field(repr=False)
     snapshot: ConfigSnapshot = field(repr=False)
@@ -141,11 +141,11 @@ class ExecutionContext:
         `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system
         message in `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
         """
-        return self.engine.fill(self, text, messages, drop_system)
+        return self.kit.fill(self, text, messages, drop_system)
 
     def fill_parts(self, text: str) -> tuple[str, str | None]:
         """Filled text, and the base folder of nodes.md 6.1 (None: no limit)."""
-        return self.engine.fill_parts(self, text)
+        return self.kit.fill_parts(self, text)
 
     def run_workflow(
         self,
@@ -167,16 +167,16 @@ class ExecutionContext:
         fails.
         """
         call = ChildCall(
-            name,
-            folder,
-            tuple(inputs),
-            system_prompt_override,
-            prompt_override,
-            messages,
-            internal,
-            with_tools,
+            name=name,
+            folder=folder,
+            inputs=tuple(inputs),
+            system_prompt_override=system_prompt_override,
+            prompt_override=prompt_override,
+            messages=messages,
+            internal=internal,
+            with_tools=with_tools,
         )
-        return self.engine.run_workflow(self, call)
+        return self.kit.run_workflow(self, call)
 
     def dispatch(
         self,
@@ -194,25 +194,33 @@ class ExecutionContext:
         See `LlmCall`.
         Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
         """
-        call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream, must_show)
-        return self.engine.dispatch(self, call)
+        call = LlmCall(
+            messages=messages,
+            system_prompt=system_prompt,
+            prompt=prompt,
+            llm_takes_images=llm_takes_images,
+            max_images=max_images,
+            stream=stream,
+            must_show=must_show,
+        )
+        return self.kit.dispatch(self, call)
 
     def with_node(self, config: NodeConfig) -> ExecutionContext:
         """This context for an inner call with a config of its own (a settings file): numbers done, its model
         loaded. It never answers the user. Raises ConfigError.
         """
-        return self.engine.with_node(self, config)
+        return self.kit.with_node(self, config)
 
     def acquire_lock(self, lock_id: str) -> bool:
         """True: this run holds the lock now, until its end.
 
         False: somebody holds it (perhaps this run itself).
         """
-        return self.engine.acquire_lock(self, lock_id)
+        return self.kit.acquire_lock(self, lock_id)
 
     def is_cancelled(self) -> bool:
-        return self.engine.is_cancelled(self)
+        return self.kit.is_cancelled(self)
 
     def warn(self, message: str) -> None:
         """Log a warning that names the workflow file, the node and its title."""
-        self.engine.warn(self, message)
+        self.kit.warn(self, message)

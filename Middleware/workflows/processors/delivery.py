@@ -9,6 +9,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
@@ -142,8 +143,8 @@ class Delivery:
         """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk ends it."""
         context = self._context
         raw = self._raw()
-        handler = self._handler()
-        cleaned = handler.clean(raw) if handler else raw
+        cleaner = self._cleaner()
+        cleaned = cleaner.clean(raw) if cleaner else raw
         sent = self._sent
         lowering = bool(context.config.get("lowercaseToolCallFunctionNames"))
         passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
@@ -155,19 +156,13 @@ class Delivery:
                 whole = as_one_chunk(passing)
         finally:
             close_batches(raw)
-        text = sent.text() if handler is None else handler.full_response_text
-        if handler is not None:
-            self.thoughts = list(handler.thoughts)
+        text = sent.text() if cleaner is None else cleaner.full_response_text
+        if cleaner is not None:
+            self.thoughts = list(cleaner.thoughts)
         self.value = self._output(text)
         self._answered(self, text)
-        finish = finish_chunks(
-            context.request,
-            context.user,
-            sent,
-            self._prompt_tokens,
-            node=context.config,
-            text=text,
-        )
+        ending = Ending(text, context.config, sent, self._prompt_tokens)
+        finish = finish_chunks(context.request, context.user, ending)
         yield [merged([whole, *finish])] if whole is not None else finish
 
     def _raw(self) -> Batches:
@@ -180,7 +175,7 @@ class Delivery:
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
         return static_batches(text, delay_ms / 1000)
 
-    def _handler(self) -> StreamingResponseHandler | None:
+    def _cleaner(self) -> StreamingResponseHandler | None:
         """The cleaner of this node's text; None: it goes out as it is."""
         context = self._context
         endpoint = cleaning_endpoint(context)
@@ -258,29 +253,32 @@ class _Sent:
         return kept if kept["token"] or len(kept) > 2 else None
 
 
-def finish_chunks(
-    request: RequestContext,
-    user: UserSettings,
-    sent: _Sent | None = None,
-    prompt_tokens: Callable[[], int] | None = None,
-    *,
-    node: NodeConfig | None = None,
-    text: str = "",
-) -> Batch:
-    """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one.
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known of an answer at its end. `text`: all of it. `node`: who gave it, empty for nobody.
+    `sent`: what has left, None = the text and nothing else. `prompt_tokens()`: estimate, None = no model was
+    called."""
 
-    Nothing but `request` and `user`: the end of an empty answer.
-    """
-    if sent is None:
-        sent = _Sent(text=text)
+    text: str = ""
+    node: NodeConfig = field(default_factory=dict)
+    sent: _Sent | None = None
+    prompt_tokens: Callable[[], int] | None = None
+
+
+EMPTY = Ending()
+
+
+def finish_chunks(request: RequestContext, user: UserSettings, ending: Ending = EMPTY) -> Batch:
+    """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one."""
+    sent = ending.sent or _Sent(text=ending.text)
     reason = "tool_calls" if sent.with_calls else sent.reason or "stop"
     batch: Batch = []
-    call = None if sent.with_calls else _liveness_call(request, user, node or {}, text)
+    call = None if sent.with_calls else _liveness_call(request, user, ending.node, ending.text)
     if call is not None:
         reason = "tool_calls"
         batch.append({"token": "", "finish_reason": None, "tool_calls": [call]})
     finish: Chunk = {"token": "", "finish_reason": reason}
-    finish["usage"] = _usage(sent, prompt_tokens)
+    finish["usage"] = _usage(sent, ending.prompt_tokens)
     finish.update(sent.facts)  # type: ignore[typeddict-item]
     return [*batch, finish]
 

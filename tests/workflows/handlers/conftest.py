@@ -96,7 +96,7 @@ class Bench:
                 self.folder / "discussions", self.discussion_id, install=self.folder / "no-old-install"
             )
         context = ExecutionContext(
-            engine=self.engine,
+            kit=self.engine,
             request=RequestContext("r1", "ana", "openaichatcompletion"),
             user=self.user,
             snapshot=ConfigTree(self.folder).snapshot(),

@@ -155,7 +155,16 @@ class LlmApiHandler(ABC):
         schema: JsonObject | None = None,
     ) -> JsonObject:
         """The body of a call whose arguments are told one by one."""
-        return self._payload(CallArguments(conversation, system_prompt, prompt, tools, tool_choice, schema))
+        return self._payload(
+            CallArguments(
+                conversation=conversation,
+                system_prompt=system_prompt,
+                prompt=prompt,
+                tools=tools,
+                tool_choice=tool_choice,
+                schema=schema,
+            )
+        )
 
     def _process_stream_data(self, data: str) -> Chunk | None:
         """One event's data text -> one standard dict, without memory of other events. None: nothing to
@@ -257,15 +266,7 @@ def _split(answer: LlmText | JsonObject, splitter: ReasoningSplitter) -> LlmText
     if isinstance(answer, dict):
         whole = answer.get("thinking", "") + thinking
         return {**answer, "content": text, **({"thinking": whole} if whole else {})}
-    return LlmText(
-        text,
-        finish_reason=answer.finish_reason,
-        native_finish_reason=answer.native_finish_reason,
-        thinking=answer.thinking + thinking,
-        usage=answer.usage,
-        model=answer.model,
-        refusal=answer.refusal,
-    )
+    return answer.told_apart(text, answer.thinking + thinking)
 
 
 def _finish_of(answer: LlmText | JsonObject) -> str:

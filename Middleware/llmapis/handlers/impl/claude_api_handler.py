@@ -10,6 +10,7 @@ from typing import Any
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
 from Middleware.llmapis.dialects.base_url import joined_url
 from Middleware.llmapis.dialects.claude_events import (
     EVENT_TYPES,
@@ -30,7 +31,6 @@ from Middleware.llmapis.dialects.event_mapping import arguments_text, text_of
 from Middleware.llmapis.dialects.image_injection import claude_image
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.dialects.thinking_replay import thinking_replay
-from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -124,7 +124,7 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         blocks = [block for block in body["content"] if isinstance(block, dict)]
         uses = [block for block in blocks if block.get("type") == "tool_use"]
-        answer = whole_answer(
+        answer = answer_form(
             _joined(blocks, "text"),
             thinking=_joined(blocks, "thinking"),
             tool_calls=[_openai_call(use) for use in uses],

@@ -10,11 +10,11 @@ from typing import ClassVar
 from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
 from Middleware.llmapis.dialects.base_url import koboldcpp_url
 from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, usage_of
 from Middleware.llmapis.dialects.image_injection import bare_base64
 from Middleware.llmapis.dialects.model_lists import ModelList, koboldcpp_model
-from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_completions_handler import (
     BaseCompletionsHandler,
     flat_images,
@@ -74,7 +74,7 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         results = body["results"]
         result = results[0] if results else {"text": ""}
-        return whole_answer(
+        return answer_form(
             text_of(result["text"]),
             finish=result.get("finish_reason"),
             facts={"usage": usage_of(result.get("prompt_tokens"), result.get("completion_tokens"))},

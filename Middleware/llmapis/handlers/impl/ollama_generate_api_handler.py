@@ -8,11 +8,11 @@ from typing import ClassVar
 from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
 from Middleware.llmapis.dialects.base_url import ollama_url
 from Middleware.llmapis.dialects.event_mapping import text_of
 from Middleware.llmapis.dialects.image_injection import bare_base64
 from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models
-from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
 from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, split_options
 from Middleware.llmapis.handlers.registry import BACKENDS
@@ -64,7 +64,7 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         ending: Chunk = {"token": "", "finish_reason": None}
         add_ending(ending, body, called=False)
-        return whole_answer(
+        return answer_form(
             text_of(body.get("response")),
             thinking=text_of(body.get("thinking")),
             finish=ending["finish_reason"],

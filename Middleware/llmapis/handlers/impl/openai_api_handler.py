@@ -10,6 +10,7 @@ from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
 from Middleware.llmapis.dialects.base_url import joined_url
 from Middleware.llmapis.dialects.event_mapping import (
     MILLISECOND_NS,
@@ -25,7 +26,6 @@ from Middleware.llmapis.dialects.message_building import without_empty_tool_call
 from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
 from Middleware.llmapis.dialects.openai_messages import read_message, tool_calls_of
 from Middleware.llmapis.dialects.tool_turns import openai_calls
-from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -87,7 +87,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
         choice = first_choice(body, {"message": {}})
         message = choice["message"]
         token, thinking, refused = read_message(message)
-        return whole_answer(
+        return answer_form(
             token,
             thinking=thinking,
             tool_calls=tool_calls_of(message),

@@ -8,10 +8,10 @@ from typing import ClassVar
 from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
 from Middleware.llmapis.dialects.base_url import joined_url
 from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of
 from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
-from Middleware.llmapis.dialects.whole_answer import whole_answer
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
 from Middleware.llmapis.handlers.impl.openai_api_handler import (
     ask_for_usage,
@@ -70,7 +70,7 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         choice = first_choice(body, {"text": ""})
-        return whole_answer(
+        return answer_form(
             text_of(choice["text"]),
             finish=choice.get("finish_reason"),
             facts={"usage": reported_usage(body), "model": body.get("model")},

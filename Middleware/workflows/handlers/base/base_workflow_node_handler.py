@@ -180,7 +180,6 @@ COMMON_SCHEMA: Schema = {
         "workflowUserFolderOverride": TEXT,
         "parallelGroup": TEXT,
         "onNodeError": {"enum": ["raise", "continue"]},
-        "reasoningOutput": {"enum": ["drop", "field", "inline"]},
         "insertedUserTurnText": TEXT,
         "mergeConsecutiveAssistantMessagesDelimiter": TEXT,
     },

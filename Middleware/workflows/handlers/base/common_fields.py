@@ -48,8 +48,6 @@ MODEL_NODES: Mapping[str, str] = {
     "allowTools": "Send the client's tools; on the node that answers. Default: false.",
     "appendNativeToolExchange": "Put the newest tool call and its results behind `prompt`. Default: false.",
     "structuredOutputFile": "JSON Schema in `StructuredOutputs/` that the answer must fit.",
-    "reasoningOutput": "Where thoughts go: nowhere, a field of their own, or into the text. Default: the "
-    "endpoint's.",
     "useRelativeTimestamps": "As `[Sent 5 minutes ago]` instead of date and time. Default: false.",
     "lowercaseToolCallFunctionNames": "Function names of tool calls in lower case. Default: false.",
     "injectLivenessToolCall": "Add the user's `livenessToolCall` to an answer without tool calls. Default: "

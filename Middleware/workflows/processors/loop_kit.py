@@ -1,6 +1,6 @@
 """What the loop does for one node while it runs: variables, its model, its LLM calls, children, locks.
 
-One object a node and run; it implements `Engine` of the execution context. It remembers what the node's LLM
+One object a node and run; it is the `NodeKit` of the execution context. It remembers what the node's LLM
 calls brought beside their text (thoughts, token counts), for the loop.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.llmapis.llm_api import LlmApiService
@@ -20,7 +19,7 @@ from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, templ
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream
 from Middleware.workflows.processors.node_numbers import with_numbers
-from Middleware.workflows.processors.run import Run, lock_folder
+from Middleware.workflows.processors.run import Known, Run, lock_folder
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.source import VariableSource
 
@@ -32,26 +31,17 @@ RunChild = Callable[[Run, ExecutionContext, ChildCall, VariableSource], NodeResu
 DEFAULT_RESPONSE_TOKENS = 400
 
 
-class NodeEngine:
-    """The engine of node `index` of a run.
+class LoopKit:
+    """The kit of node `index` of a run.
 
-    `outputs`: inputs and earlier outputs; `thoughts`: of earlier nodes. After the node ran: `thinking`: what
+    `known`: what the nodes before it gave. After the node ran: `thinking`: what
     its own LLM calls thought; `usage`: the backend's numbers of the last call; `prompt_tokens()`: estimate of
     its prompt.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        index: int,
-        run_child: RunChild,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any],
-        thoughts: Mapping[str, str],
-    ) -> None:
+    def __init__(self, run: Run, index: int, run_child: RunChild, known: Known) -> None:
         self.run, self.index = run, index
-        self._run_child = run_child
-        self._inputs, self._outputs, self._thoughts = inputs, outputs, thoughts
+        self._run_child, self._known = run_child, known
         self.thinking: list[str] = []
         self.usage: JsonObject | None = None
         self.prompt_tokens: Callable[[], int] | None = None
@@ -65,7 +55,7 @@ class NodeEngine:
         node, llm_handler = self._loaded(node, messages, stream)
         stamps = state.stamps(run.question.discussion_id)
         return ExecutionContext(
-            engine=self,
+            kit=self,
             request=state.request,
             user=state.user,
             snapshot=state.snapshot,
@@ -78,8 +68,8 @@ class NodeEngine:
             stream=stream,
             is_responder=is_responder,
             is_internal=run.internal,
-            agent_inputs=self._inputs,
-            agent_outputs=self._outputs,
+            agent_inputs=self._known.inputs,
+            agent_outputs=self._known.outputs,
             llm_handler=llm_handler,
             store=stamps.store if stamps else None,
             encryption_key=state.encryption_key,
@@ -138,9 +128,9 @@ class NodeEngine:
             user=state.user,
             node=node,
             workflow_variables=run.file.variables,
-            agent_inputs=self._inputs,
-            agent_outputs=self._outputs,
-            thoughts=self._thoughts,
+            agent_inputs=self._known.inputs,
+            agent_outputs=self._known.outputs,
+            thoughts=self._known.thoughts,
             messages=messages,
             discussion_id=run.question.discussion_id,
             time_context=self._time_context,
@@ -159,7 +149,7 @@ class NodeEngine:
         """`errorText` of a node that failed, filled."""
         return variables.fill(str(node.get("errorText") or ""), self._source(node, messages, None))
 
-    # --- Engine: what a node may ask for ---
+    # --- what a node may ask for ---
 
     def fill(self, context: ExecutionContext, text: str, messages: Messages | None, drop_system: bool) -> str:
         seen = context.messages if messages is None else messages

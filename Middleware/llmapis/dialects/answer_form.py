@@ -9,7 +9,7 @@ from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, wh
 from Middleware.llmapis.llm_text import LlmText
 
 
-def whole_answer(
+def answer_form(
     content: str,
     *,
     thinking: str = "",
