@@ -228,7 +228,8 @@ class ClientProtocol:
     and below which failures have its shape, beside the routes of its front end; the longest root wins.
     `claims(path, headers)`: takes a request under another's root (`headers`: names as WSGI spells them).
     `id_prefixes`: what its ids have before the request id. `unsupported`: paths, and all below them, that are
-    known and not served. `answer_headers(request_id)`: headers of each of its answers.
+    known and not served. `answer_headers(request_id)`: headers of each of its answers. `model_list(ids)`,
+    `model_entry(id)`: its form of the model list at `/v1/models`; None: OpenAI's.
     """
 
     name: str
@@ -239,6 +240,8 @@ class ClientProtocol:
     id_prefixes: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     answer_headers: Callable[[str], Mapping[str, str]] = _no_headers
+    model_list: Callable[[list[str]], JsonObject] | None = None
+    model_entry: Callable[[str], JsonObject] | None = None
 
 
 class Protocols:

@@ -152,6 +152,8 @@ PROTOCOL = PROTOCOLS.add(
         },
         roots=("/v1", "/chat/completions", "/completions", "/models"),
         id_prefixes=("chatcmpl-", "cmpl-"),
+        model_list=_builder.build_openai_models_response,
+        model_entry=_builder.build_openai_model,
         unsupported=(
             "/v1/embeddings",
             "/embeddings",

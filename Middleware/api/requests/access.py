@@ -28,7 +28,7 @@ APP_SCHEMES = frozenset(
     }
 )
 LOCAL_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
-OPEN_PATHS = frozenset({"/", "/health"})
+OPEN_PATHS = frozenset({"/", "/health", "/v1/health"})
 
 
 @dataclass(frozen=True, slots=True)

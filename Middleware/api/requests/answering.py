@@ -92,6 +92,8 @@ def whole_answer(job: Job) -> JsonObject:
     job.life.first = answer.pace.first
     job.life.tokens = usage_numbers(answer.usage, answer.text + answer.thinking)["completion_tokens"]
     body = job.wire.whole(answer, job.facts)
+    if job.facts.done is not None:
+        job.facts.done(body)
     _use_up(job, batches, last=last)
     return body
 

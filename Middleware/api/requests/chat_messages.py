@@ -101,7 +101,7 @@ def flattened(content: Any, dropped: set[str]) -> tuple[str, list[str]]:
         kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(part, str):
             texts.append(part)
-        elif kind in ("text", "input_text", "refusal"):
+        elif kind in ("text", "input_text", "output_text", "summary_text", "refusal"):
             texts.append(text_of(part.get("refusal" if kind == "refusal" else "text")))
         elif kind in ("image_url", "input_image", "image"):
             if image := _image(part):

@@ -136,7 +136,7 @@ def _cors(environ: dict[str, Any]) -> Headers:
     return [
         ("Access-Control-Allow-Origin", origin),
         ("Vary", "Origin"),
-        ("Access-Control-Expose-Headers", "X-Request-Id"),
+        ("Access-Control-Expose-Headers", "X-Request-Id, X-Workflow-Usage, request-id, Mcp-Session-Id"),
     ]
 
 

@@ -77,8 +77,8 @@ class GenerationView(MethodView, Generation):
         """An answer that needs no workflow, or None."""
         return None
 
-    def facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
-        """The facts of an answer, with what the protocol repeats of the body."""
+    def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
+        """The facts of an answer, with what the protocol repeats of the body or tells before the answer."""
         return facts
 
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
@@ -140,11 +140,11 @@ class GenerationView(MethodView, Generation):
             include_usage=wants_usage(body),
             arrived=context.arrived,
         )
-        facts = self.facts(facts, body)
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
             return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
         question, headers = replace(self.read(body, user), stream=stream), _named_headers(user)
+        facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
         logger.info(
             "request %s: %s, model %s, %d messages, stream=%s%s",

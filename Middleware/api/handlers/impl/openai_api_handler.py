@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from flask import request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
@@ -20,13 +21,14 @@ from Middleware.api.requests.chat_messages import check_messages, internal_messa
 from Middleware.api.requests.model_names import LATEST, advertised_ids
 from Middleware.api.requests.request_fields import tools_of, wants_stream
 from Middleware.api.requests.tagged_prompts import completion_messages
+from Middleware.api.serving.doors import PROTOCOL as CALLER
 from Middleware.api.serving.doors import generation_routes, routes_to
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import NotFound
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings
-from Middleware.protocols.base import AnswerFacts
+from Middleware.protocols.base import AnswerFacts, ClientProtocol
 from Middleware.protocols.openai import PROTOCOL
 from Middleware.services.response_builder_service import ResponseBuilderService
 
@@ -64,16 +66,17 @@ class CompletionsAPI(GenerationView):
 
 
 class ModelsAPI(MethodView):
-    """GET `/v1/models` and `/v1/models/<id>`."""
+    """GET `/v1/models` and `/v1/models/<id>`, in the form of the protocol that claims the request."""
 
     def get(self, model_id: str | None = None) -> Any:
+        asked: ClientProtocol = request.environ.get(CALLER, PROTOCOL)
         ids = advertised_ids(default_snapshot())
         if model_id is None:
-            return json_response(_builder.build_openai_models_response(ids))
+            return json_response((asked.model_list or _builder.build_openai_models_response)(ids))
         name = model_id if model_id in ids else model_id.removesuffix(LATEST)
         if name not in ids:
             raise NotFound(f"the model {model_id!r} does not exist", param="model", code="model_not_found")
-        return json_response(_builder.build_openai_model(name))
+        return json_response((asked.model_entry or _builder.build_openai_model)(name))
 
 
 @FRONT_ENDS.register("openai")
