@@ -84,16 +84,25 @@ def prepare_search_path() -> None:
 
 
 def locate(name: str) -> tuple[Path, Path]:
-    """Where a script is, and the folder that its relative name counts from: the working directory, the
-    install folder, or the one that holds the Public root. Source: tools.md 8.2.
+    """Where a script is, and the folder that its relative name counts from (`from_root`): the working
+    directory, the install folder, the one that holds the Public root, or that root itself, which `Public` at
+    the beginning of a name means whatever its name is. Source: tools.md 8.2.
 
     Raises FileNotFoundError.
     """
     path = Path(os.path.expanduser(name))
-    for root in (Path.cwd(), INSTALL_DIRECTORY, *launch_facts().beside_public):
-        if "\0" not in name and name.strip() and (root / path).exists():
-            return root / path, root
+    facts = launch_facts()
+    for root in (Path.cwd(), INSTALL_DIRECTORY, *facts.beside_public, facts.public_directory):
+        if "\0" not in name and name.strip() and (place := from_root(root, path)).exists():
+            return place, root
     raise FileNotFoundError(f"no file '{name}'")
+
+
+def from_root(root: Path, path: Path) -> Path:
+    """`path` counted from a root of `locate`."""
+    place = root / path
+    is_public = root == launch_facts().public_directory and path.parts[:1] == ("Public",)
+    return root.joinpath(*path.parts[1:]) if is_public and not place.exists() else place
 
 
 def run_dynamic_module(module_path: str, /, *args: Any, **kwargs: Any) -> Any:
