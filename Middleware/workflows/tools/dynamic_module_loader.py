@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, launch_facts
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, is_installed, launch_facts
 from Middleware.workflows.tools.old_style_imports import allow_old_style_imports
 
 logger = logging.getLogger(__name__)
@@ -73,14 +73,20 @@ _path_guard = threading.Lock()
 def prepare_search_path() -> None:
     """Put the install folder and its `Middleware` folder at the front of the module search path, once.
 
-    At its end stands the folder that holds the Public root: a tree that lies elsewhere finds its own scripts.
+    The folder of a wheel is on that path already. At the end stands the folder that holds the Public root: a
+    tree that lies elsewhere finds its own scripts.
     """
     with _path_guard:
         allow_old_style_imports()
-        for folder in (str(INSTALL_DIRECTORY / "Middleware"), str(INSTALL_DIRECTORY)):
+        for folder in map(str, (INSTALL_DIRECTORY / "Middleware", *_project_root())):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
         sys.path.extend(str(f) for f in launch_facts().beside_public if str(f) not in sys.path)
+
+
+def _project_root() -> tuple[Path, ...]:
+    """The install folder of a clone. That of a wheel is shared with strangers, whose files nobody means."""
+    return () if is_installed() else (INSTALL_DIRECTORY,)
 
 
 def locate(name: str) -> tuple[Path, Path]:
@@ -92,7 +98,7 @@ def locate(name: str) -> tuple[Path, Path]:
     """
     path = Path(os.path.expanduser(name))
     facts = launch_facts()
-    for root in (Path.cwd(), INSTALL_DIRECTORY, *facts.beside_public, facts.public_directory):
+    for root in (Path.cwd(), *_project_root(), *facts.beside_public, facts.public_directory):
         if "\0" not in name and name.strip() and (place := from_root(root, path)).exists():
             return place, root
     raise FileNotFoundError(f"no file '{name}'")

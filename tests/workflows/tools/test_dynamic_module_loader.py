@@ -277,6 +277,27 @@ class TestPublicRootOfAnotherName:
         assert run_dynamic_module("Public/scripts/tool.py") == "near"
 
 
+class TestWheel:
+    """The program came out of a wheel: its folder is that of other packages, too."""
+
+    @pytest.fixture(autouse=True)
+    def _wheel(self, monkeypatch, tmp_path):
+        facts = "Middleware.common.instance_global_variables"
+        monkeypatch.setattr(f"{facts}.SHIPPED_DIRECTORY", tmp_path)
+        monkeypatch.setattr(f"{facts}._facts", LaunchFacts())
+        monkeypatch.chdir(tmp_path)
+
+    def test_no_script_is_taken_from_the_folder_of_packages(self):
+        with pytest.raises(FileNotFoundError):
+            locate("setup.cfg")
+
+    def test_that_folder_is_not_put_before_the_standard_library(self, monkeypatch):
+        monkeypatch.setattr(sys, "path", ["standard library"])
+        prepare_search_path()
+        assert sys.path[:2] == [str(INSTALL_DIRECTORY / "Middleware"), "standard library"]
+        assert str(INSTALL_DIRECTORY) not in sys.path[:-1]
+
+
 def test_a_config_root_of_another_name_says_nothing(tmp_path):
     """Only `Public/Configs` tells where the tree begins."""
     facts = LaunchFacts(public_directory=tmp_path / "p", config_directory=tmp_path / "conf" / "x")
