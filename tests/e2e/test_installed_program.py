@@ -248,6 +248,24 @@ class TestProgram:
         (log,) = program.home.rglob("wilmerai.log")
         assert log.parts[-3:-1] == ("headrace", "logs")
 
+    def test_data_of_strangers_among_the_packages_is_not_taken(
+        self, program: Program, tmp_path: Path
+    ) -> None:
+        """In a clone such files are those of an old program, and stay in use."""
+        (code,) = (place for lib in program.places for place in lib.rglob("Middleware") if place.is_dir())
+        strange = code.parent / "Public" / "DiscussionIds" / "trip" / "timestamps.json"
+        strange.parent.mkdir(parents=True)
+        strange.write_text("{}")
+        database = code.parent / "WilmerDb.demo.sqlite"
+        database.touch()
+        try:
+            assert "discussions 0" in program("--User", "demo", "--memory", "list", cwd=tmp_path)
+            program.answer("--User", "demo", cwd=tmp_path)
+            assert (strange.read_text(), database.read_bytes()) == ("{}", b"")
+        finally:
+            shutil.rmtree(code.parent / "Public")
+            database.unlink()
+
     @pytest.mark.parametrize("name", ["Public", "headrace-data"])
     def test_an_example_finds_its_script(self, program: Program, tmp_path: Path, name: str) -> None:
         """In the folder that is served, whatever its name is; not in that of the program."""
