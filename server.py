@@ -1,6 +1,6 @@
 """Headrace: the entry point. Command line -> application -> waitress; also the WSGI application for gunicorn.
 
-    python server.py --User mira
+    python server.py --User mira        installed: headrace --User mira
     gunicorn -k gevent 'server:get_application("--User", "mira")'
 
 `application` is `get_application()`, built when the name is first read. Importing this module starts nothing.
@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from Middleware.api.launch_arguments import Launch, parse
-from Middleware.common.instance_global_variables import set_launch_facts
+from Middleware.common.instance_global_variables import is_installed, set_launch_facts
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -43,11 +43,31 @@ def __getattr__(name: str) -> Any:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Serve until a signal, or run a command. The exit status."""
+    """Serve until a signal, or run a command. The exit status. This is what `headrace` calls, too."""
+    try:
+        return _main(sys.argv[1:] if words is None else words)
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as missing:
+        if (missing.name or "Middleware").startswith("Middleware"):
+            raise
+        raise SystemExit(f"{sys.executable} has no module '{missing.name}'. {_way_to_libraries()}") from None
+
+
+def _way_to_libraries() -> str:
+    if is_installed():
+        return "Install headrace again by pip, with what it needs (without --no-deps)."
+    return (
+        "Start with ./run (Windows: run.bat), not with python server.py: it installs what is needed once, and"
+        " takes the same arguments."
+    )
+
+
+def _main(words: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # a pipe on Windows, or the locale C, knows few characters
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    launch = parse(sys.argv[1:] if words is None else words)
+    launch = parse(words)
     if launch.command is not None:
         return _run(launch.command, launch)
     startup = importlib.import_module("Middleware.api.serving.startup")
@@ -68,14 +88,4 @@ def _run(command: Command, launch: Launch) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "Middleware").startswith("Middleware"):
-            raise
-        sys.exit(
-            f"{sys.executable} has no module '{missing.name}'. Start with ./run (Windows: run.bat), not with "
-            "python server.py: it installs what is needed once, and takes the same arguments."
-        )
+    sys.exit(main())

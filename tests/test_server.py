@@ -99,6 +99,39 @@ def test_a_python_without_the_libraries_is_told_the_way(words):
     assert "has no module" in told.stderr and "./run" in told.stderr and "Traceback" not in told.stderr
 
 
+def test_an_installed_program_without_the_libraries_is_told_another_way(monkeypatch):
+    """There is no ./run then."""
+
+    def missing(words):
+        raise ModuleNotFoundError("No module named 'flask'", name="flask")
+
+    monkeypatch.setattr(server, "parse", missing)
+    monkeypatch.setattr(server, "is_installed", lambda: True)
+    with pytest.raises(SystemExit, match=r"has no module 'flask'\. Install headrace again"):
+        server.main([])
+
+
+def test_a_missing_module_of_ours_is_shown_whole(monkeypatch):
+    """It is a fault, not a way to start."""
+
+    def missing(words):
+        raise ModuleNotFoundError("No module named 'Middleware.x'", name="Middleware.x")
+
+    monkeypatch.setattr(server, "parse", missing)
+    with pytest.raises(ModuleNotFoundError):
+        server.main([])
+
+
+def test_an_interrupted_command_ends_in_peace(monkeypatch):
+    """Status 130, as shells have it; the console script has no other place to see to it."""
+
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "parse", interrupted)
+    assert server.main([]) == 130
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_characters_that_the_output_cannot_show_end_no_command(tmp_path, encoding):
     """A pipe on Windows, or the locale C: they are written as escapes; the same for half a character."""

@@ -17,8 +17,10 @@ import Middleware.utilities.cleaning_fields  # noqa: F401  (user files may hold 
 from Middleware.api.commands.registry import Command, CommandArguments
 from Middleware.api.requests.access import LOOPBACK_NAMES, AccessRules
 from Middleware.api.serving.api_rules import ServerRules
+from Middleware.api.serving.install_layout import data_directory, default_public, layout_notes, program
+from Middleware.common.constants import VERSION
 from Middleware.common.errors import ConfigError
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, LaunchFacts
+from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 
@@ -54,7 +56,7 @@ def parse(words: Sequence[str]) -> Launch:
     given, command = _read(list(words))
     facts = _facts(given)
     snapshot = tree_of(facts.config_directory).snapshot()
-    warnings: list[str] = []
+    warnings = layout_notes(facts)
     settings = _settings(snapshot, facts)
     log_folder = _log_folder(given, facts, settings, warnings)
     host = given.listen
@@ -82,18 +84,22 @@ def check_config_folder(facts: LaunchFacts) -> None:
     """Raises SystemExit, one sentence, when the config folder is not there."""
     root = facts.config_directory
     if not root.is_dir():
-        raise SystemExit(f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it")
+        raise SystemExit(
+            f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it, "
+            f"{program()} --init DIR writes one with examples"
+        )
 
 
 def _facts(given: argparse.Namespace) -> LaunchFacts:
-    public = _path(given.PublicDirectory) or INSTALL_DIRECTORY / "Public"
-    config = _path(given.ConfigDirectory) or _path(given.config_directory) or public / "Configs"
+    config = _path(given.ConfigDirectory) or _path(given.config_directory)
+    public = _path(given.PublicDirectory) or default_public(config)
     users = [user.strip() for user in given.User if user.strip()]
     if not users and (given.user or "").strip():
         users = [given.user.strip()]
     return LaunchFacts(
         public_directory=public,
-        config_directory=config,
+        config_directory=config or public / "Configs",
+        data_directory=data_directory(public),
         users=tuple(dict.fromkeys(users)),
         discussion_directory=_path(given.DiscussionDirectory),
         sqlite_directory=_path(given.UserLevelSqlLiteDirectory),
@@ -143,7 +149,7 @@ def _log_folder(
     given: argparse.Namespace, facts: LaunchFacts, settings: UserSettings | None, warnings: list[str]
 ) -> Path:
     """`<user>` in the folder's name is the one user, or removed with a warning."""
-    folder = facts.logging_directory or facts.public_directory / "logs"
+    folder = facts.logging_directory or facts.data_root / "logs"
     text = str(folder)
     if "<user>" not in text:
         return folder
@@ -230,7 +236,7 @@ def _read(words: list[str]) -> tuple[argparse.Namespace, Command | None]:
     if (given := _plain(words)) is not None:
         return given, None
     parser = argparse.ArgumentParser(
-        prog="server.py", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
+        prog="headrace", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
     )
     _add_server(parser)
     commands = CommandArguments(parser)
@@ -264,3 +270,4 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     add("--require-api-key", action="append", type=_api_key, default=[], metavar="KEY")
     add("--log-level", type=str.upper, choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     add("--strict", action="store_true", help="do not start with faulty configuration")
+    add("--version", action="version", version=f"headrace {VERSION}")

@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.config.paths import is_flat_name
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.file_utils import atomic_write
@@ -56,7 +56,7 @@ class DiscussionFolders:
     root: Path
     key_hash: str | None = None
     encryption_key: bytes | None = None
-    install: Path = INSTALL_DIRECTORY
+    install: Path = OLD_DATA_DIRECTORY
 
     def store(self, discussion_id: str) -> DiscussionStore:
         """Raises Refused for an id that is no plain file name."""

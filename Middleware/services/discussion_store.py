@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.common.errors import Forbidden
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.config.paths import is_flat_name
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import locked, locked_in_time
@@ -48,7 +48,7 @@ class DiscussionStore:
         *,
         key_hash: str | None = None,
         encryption_key: str | bytes | None = None,
-        install: Path = INSTALL_DIRECTORY,
+        install: Path = OLD_DATA_DIRECTORY,
     ) -> None:
         if not is_flat_name(discussion_id):
             raise ValueError(f"{discussion_id!r} cannot be a discussion id")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.api.launch_arguments import DEFAULT_THREADS, parse
+from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 
 
@@ -175,6 +176,13 @@ class TestServer:
         assert caught.value.code == 2 and "error:" in capsys.readouterr().err
 
 
+def test_the_version(capsys):
+    """Printed, and that is all."""
+    with pytest.raises(SystemExit) as caught:
+        parse(("--version",))
+    assert (caught.value.code, capsys.readouterr().out) == (0, f"headrace {VERSION}\n")
+
+
 @pytest.mark.parametrize(
     ("given", "origin"),
     [
@@ -198,7 +206,7 @@ def test_what_is_no_origin(given, capsys):
     assert "e.g. https://llm.example.com" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flag", ["--schemas", "--dry-run", "--explain", "--messages"])
+@pytest.mark.parametrize("flag", ["--schemas", "--dry-run", "--explain", "--messages", "--init"])
 def test_an_empty_value_is_none(flag, capsys):
     """It comes from a shell variable that nobody set, and would be taken for a folder or a name."""
     with pytest.raises(SystemExit):

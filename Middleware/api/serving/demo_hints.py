@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from Middleware.api.serving.install_layout import is_shipped, program
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
@@ -23,7 +24,7 @@ def demo_hints(snapshot: ConfigSnapshot, users: list[str], address: str) -> list
         except ConfigError:
             continue
         if endpoint is not None:
-            return _lines(name, Path(snapshot.root) / endpoint_file(user, endpoint), address)
+            return _lines(name, _way_to(Path(snapshot.root), endpoint_file(user, endpoint)), address)
     return []
 
 
@@ -39,13 +40,23 @@ def _demo_endpoint(snapshot: ConfigSnapshot, user: UserSettings) -> str | None:
     return None
 
 
-def _lines(model: str, file: Path, address: str) -> list[str]:
+def _lines(model: str, way: list[str], address: str) -> list[str]:
     body = f'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello!"}}]}}'
     return [
         "The built-in demo model answers. Try it from a second terminal:",
         f"  curl -N {address}/v1/chat/completions -H 'Content-Type: application/json' \\",
         f"       -d '{body}'",
-        f"To use a real server, change three fields of {file}:",
+        *way,
         '  "endpoint" (its URL), "apiTypeConfigFileName" (for example "Open-AI-API", "LlamaCppServer" or',
         '  "OllamaApiChat"), "modelNameToSendToAPI" (the model\'s name there). No restart is needed.',
+    ]
+
+
+def _way_to(root: Path, file: str) -> list[str]:
+    """The file to change; what came with a wheel is not for changing."""
+    if not is_shipped(root):
+        return [f"To use a real server, change three fields of {root / file}:"]
+    return [
+        f"To use a real server, write files of your own with {program()} --init DIR, start with them, and",
+        f"change three fields of {Path('Public', 'Configs', file)} there:",
     ]

@@ -115,7 +115,7 @@ def discussions_root(user: UserSettings) -> Path:
         return facts.discussion_directory
     if user.discussion_directory:
         return Path(user.discussion_directory).expanduser()
-    return facts.public_directory / "DiscussionIds"
+    return facts.data_root / "DiscussionIds"
 
 
 def lock_folder(user: UserSettings) -> Path:
@@ -128,7 +128,7 @@ def lock_folder(user: UserSettings) -> Path:
         return facts.sqlite_directory
     if user.sql_lite_directory:
         return Path(user.sql_lite_directory).expanduser()
-    return facts.public_directory / "SqlLiteDBs"
+    return facts.data_root / "SqlLiteDBs"
 
 
 _ids = random.Random()

@@ -63,7 +63,7 @@ def house(tmp_path, monkeypatch):
     )
     monkeypatch.delenv("WILMER_API_KEY", raising=False)
     monkeypatch.delenv("WILMER_NEW_API_KEY", raising=False)
-    monkeypatch.setattr("Middleware.services.discussion_folders.INSTALL_DIRECTORY", tmp_path / "install")
+    monkeypatch.setattr("Middleware.services.discussion_folders.OLD_DATA_DIRECTORY", tmp_path / "install")
     yield built
     set_launch_facts(before)
 

@@ -102,7 +102,7 @@ class TestANewFile:
         """Nobody would read it; also when it says what holds without it."""
         command_file(FILE)
         told = refusal(capsys, *others, *words)
-        assert told == "server.py: error: argument --beginning: goes with --count-users only"
+        assert told == "headrace: error: argument --beginning: goes with --count-users only"
 
     def test_beside_another_command_it_is_refused(self, command_file, capsys):
         command_file(FILE)
@@ -145,7 +145,7 @@ def arguments_beside_names():
 def test_an_argument_of_a_command_goes_with_it_only(capsys, names, flag, value, others):
     """One sentence says with what."""
     told = refusal(capsys, *others, flag, *([value] if value else []))
-    assert told == f"server.py: error: argument {flag}: goes with {' or '.join(map(flag_of, names))} only"
+    assert told == f"headrace: error: argument {flag}: goes with {' or '.join(map(flag_of, names))} only"
 
 
 def test_behind_two_dashes_are_no_arguments(configs, tmp_path):

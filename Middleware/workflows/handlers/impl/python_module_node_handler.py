@@ -12,7 +12,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeValue
-from Middleware.workflows.tools.dynamic_module_loader import call_script, locate
+from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate
 
 
 @NODES.register("PythonModule")
@@ -64,7 +64,7 @@ def _script(context: ExecutionContext) -> Path:
     path, root = locate(text)
     if base is not None:
         context.warn("'module_path' is built from a run-time value")
-        base = str(root / Path(base).expanduser())
+        base = str(from_root(root, Path(base).expanduser()))
     path = confined(str(path), base)
     roots = context.user.python_module_roots
     if roots is not None and not any(path.resolve().is_relative_to(_folder(folder)) for folder in roots):
