@@ -50,7 +50,7 @@ from Middleware.workflows.processors.run import Known, NodeRecord, Run, responde
 
 logger = logging.getLogger(__name__)
 
-Answer = Generator[Batch, None, None]
+BatchGenerator = Generator[Batch, None, None]
 
 NEVER_A_FAILURE = (EarlyTermination, RequestCancelled)
 
@@ -71,7 +71,7 @@ class WorkflowProcessor:
         self._in_order_until = 0
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
 
-    def execute(self) -> Answer:
+    def execute(self) -> BatchGenerator:
         """The run. An internal run yields nothing.
 
         Raises WorkflowError for a node that fails, RequestCancelled, EarlyTermination (a lock is held).
@@ -122,7 +122,7 @@ class WorkflowProcessor:
         self._stop_if_cancelled()
         return result, kit
 
-    def _answer(self, index: int) -> Answer:
+    def _answer(self, index: int) -> BatchGenerator:
         """The responder of a run that answers the user."""
         kit = self._kit(index)
         node = self._node(index)
@@ -171,7 +171,9 @@ class WorkflowProcessor:
         elif not of_child:
             finish["last"] = True
 
-    def _delivered(self, index: int, context: ExecutionContext, result: NodeResult, kit: LoopKit) -> Answer:
+    def _delivered(
+        self, index: int, context: ExecutionContext, result: NodeResult, kit: LoopKit
+    ) -> BatchGenerator:
         """The node's own text, cleaned; recorded before its finish chunk leaves."""
 
         def answered(delivery: Delivery, text: str) -> None:
@@ -191,7 +193,7 @@ class WorkflowProcessor:
         self._delivery = delivery
         return delivery.batches()
 
-    def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> Answer:
+    def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> BatchGenerator:
         """The answer of a child, untouched; recorded when it is complete. The rest of the child runs then."""
         value = stream.value or (lambda: None)
         try:
@@ -204,7 +206,7 @@ class WorkflowProcessor:
         finally:
             close_batches(stream.batches)
 
-    def _answer_with(self, index: int, text: str) -> Answer:
+    def _answer_with(self, index: int, text: str) -> BatchGenerator:
         """`errorText` in place of an answer."""
         self.value = text
         self._known.keep(index, text, "")

@@ -203,16 +203,18 @@ class LlmApiHandler(ABC):
 
         Raises BackendError here, and later only while nothing visible has come out. A cancelled call ends the
         stream."""
-        run = OutgoingCall(self, call)
+        outgoing = OutgoingCall(self, call)
         try:
-            answer = run.post()
+            answer = outgoing.post()
         except RequestCancelled:
-            run.end("cancelled")
+            outgoing.end("cancelled")
             return iter(())
         except BaseException as error:
-            run.end(getattr(error, "kind", type(error).__name__))
+            outgoing.end(getattr(error, "kind", type(error).__name__))
             raise
-        return OpenStream(answer, self.new_stream(answer.content_type), run.handle, run.log, run.unregister)
+        return OpenStream(
+            answer, self.new_stream(answer.content_type), outgoing.handle, outgoing.log, outgoing.unregister
+        )
 
     def handle_streaming(self, call: CallArguments) -> Iterator[Chunk]:
         """`stream_batches`, one dict at a time; the backend is opened by the first `next`."""
@@ -225,10 +227,10 @@ class LlmApiHandler(ABC):
 
     def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
         """The whole answer. Raises BackendError; a cancelled call gives the empty text."""
-        run = OutgoingCall(self, call)
+        outgoing = OutgoingCall(self, call)
         outcome = "cancelled"
         try:
-            answer = run.whole()
+            answer = outgoing.whole()
             outcome = _finish_of(answer)
             return answer
         except RequestCancelled:
@@ -237,7 +239,7 @@ class LlmApiHandler(ABC):
             outcome = error.kind
             raise
         finally:
-            run.end(outcome)
+            outgoing.end(outcome)
 
     def request_headers(self) -> dict[str, str]:
         """All headers of a call; `extraHeaders` replace others without regard to case."""

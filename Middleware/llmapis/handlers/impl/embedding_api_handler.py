@@ -34,10 +34,10 @@ class EmbeddingApiHandler(LlmApiHandler):
 
         Raises BackendError, ValueError for an answer that does not hold one vector of one length for each
         text."""
-        run = OutgoingCall(self, CallArguments(request_id=request_id))
+        outgoing = OutgoingCall(self, CallArguments(request_id=request_id))
         outcome = "cancelled"
         try:
-            body = run.body(self.payload(texts))
+            body = outgoing.body(self.payload(texts))
             outcome = f"{len(texts)} texts"
         except RequestCancelled:
             return None
@@ -47,7 +47,7 @@ class EmbeddingApiHandler(LlmApiHandler):
                 raise ValueError(str(error)) from error
             raise
         finally:
-            run.end(outcome)
+            outgoing.end(outcome)
         return self.vectors(body, len(texts))
 
     def payload(self, texts: list[str]) -> JsonObject:
