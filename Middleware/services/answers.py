@@ -39,8 +39,8 @@ class AnswerFacts:
     """What every unit of one answer repeats.
 
     `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds; `unmeasured`: no model was
-    asked, so all numbers are 0. `prompt_estimate`: tokens of the question, for protocols that tell them first.
-    `echo`: fields of the request that the answer repeats. `done`: called once with the final object.
+    asked, so all numbers are 0. `prompt_estimate`: tokens of the question, where they are told first. `echo`:
+    fields of the request that the answer repeats. `done`: called once with the final object.
     """
 
     request_id: str

@@ -59,7 +59,7 @@ def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[s
         while name and name not in found:
             found.append(name)
             try:
-                name = str(load_endpoint(snapshot, user, name).raw.get("backupEndpointName") or "").strip()
+                name = load_endpoint(snapshot, user, name).backup_endpoint_name
             except ConfigError:
                 break
     return found

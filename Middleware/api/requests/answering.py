@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.serving.background import BackgroundThreads
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.common.types import Batch, Batches, JsonObject
@@ -83,7 +84,7 @@ def whole_answer(job: Job) -> JsonObject:
     except EarlyTermination as stop:
         collector.add([{"token": stop.locked_message, "finish_reason": "stop"}])
     except BaseException:
-        _close(batches)
+        close_batches(batches)
         raise
     finally:
         job.request.setup_done()
@@ -249,7 +250,7 @@ class AnswerStream:
 
     def _give_up(self) -> None:
         try:
-            self._job.context.copy().run(_close, self._lead.batches)
+            self._job.context.copy().run(close_batches, self._lead.batches)
         finally:
             self._lead.failure = None
             self._job.life.release()
@@ -297,9 +298,3 @@ def log_failure(request_id: str, failure: BaseException, request: RequestContext
     expected = isinstance(failure.__cause__ or failure, MiddlewareError)
     with nullcontext() if request is None else entered(request):
         logger.error("request %s failed: %s", request_id, failure, exc_info=None if expected else failure)
-
-
-def _close(batches: Batches) -> None:
-    close: Callable[[], object] | None = getattr(batches, "close", None)
-    if close is not None:
-        close()
