@@ -128,7 +128,7 @@ class VectorDatabase:
             connection.execute("COMMIT")
 
     def _prepare(self, connection: sqlite3.Connection, path: Path) -> None:
-        tables = _tables(connection)
+        tables = tables_of(connection)
         if tables and "memories" not in tables:
             raise NotADatabaseOfMemories(path)
         if not tables:
@@ -204,11 +204,37 @@ class VectorDatabase:
         assert cursor.lastrowid is not None  # an INSERT has one
         return cursor.lastrowid
 
+    def try_failures_again(self) -> None:
+        """Let chunks that gave no memory be tried as often as new ones."""
+        if self.exists:
+            with self.writing() as connection:
+                connection.execute("UPDATE memory_failures SET attempts = 0 WHERE last_error <> ''")
+
+    def count(self) -> int:
+        """How many memories there are; 0 also in a file that is no database of memories."""
+        if not self.exists:
+            return 0
+        with closing(connect_read_only(self.path)) as connection:
+            return _count(connection, "memories") if has_table(connection, "memories") else 0
+
+    def lacking(self, model: str) -> int:
+        """How many memories have no vector of this model."""
+        with closing(connect_read_only(self.path)) as connection:
+            if not has_table(connection, "memory_embeddings"):
+                return _count(connection, "memories")
+            counted = _counted_lacking(connection, model)
+            if counted is not None:
+                return counted
+            statement = f"SELECT count(*) FROM memories m {_LACKING}"
+            return int(connection.execute(statement, (model,)).fetchone()[0])
+
     def without_vector(self, model: str, limit: int, leave_out: Iterable[int] = ()) -> list[tuple[int, str]]:
         """Up to `limit` memories (id, text) that have no vector of this model, oldest first."""
         left_out = set(leave_out)
         with closing(connect_read_only(self.path)) as connection:
             has_vectors = has_table(connection, "memory_embeddings")
+            if has_vectors and _counted_lacking(connection, model) == 0:
+                return []
             lacking, values = (_LACKING, (model,)) if has_vectors else ("", ())
             rows = connection.execute(
                 f"SELECT m.id, m.memory_text FROM memories m {lacking} ORDER BY m.id LIMIT ?",
@@ -274,6 +300,32 @@ class Log:
         return self._connection is not None and has_table(self._connection, table)
 
 
+def _counted_lacking(connection: sqlite3.Connection, model: str) -> int | None:
+    """How many memories lack a vector, told by counting alone (an index each, no row is read).
+
+    None: it cannot be told so: memories were deleted, and vectors may be of such.
+    """
+
+    def one(statement: str, *values: str) -> Any:
+        return connection.execute(statement, values).fetchone()[0]
+
+    memories = _count(connection, "memories")
+    if not memories:
+        return 0
+    first, last = one("SELECT min(id) FROM memories"), one("SELECT max(id) FROM memories")
+    vectors = "FROM memory_embeddings"
+    low, high = one(f"SELECT min(memory_id) {vectors}"), one(f"SELECT max(memory_id) {vectors}")
+    if low is None:
+        return memories
+    if last - first + 1 != memories or low < first or high > last:
+        return None
+    return memories - int(one(f"SELECT count(*) {vectors} WHERE model = ?", model))
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
 def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
     """Two chunks that end with the same words share one name; the messages of both are known by it."""
     rows = connection.execute(
@@ -287,7 +339,7 @@ def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
     )
 
 
-def _tables(connection: sqlite3.Connection) -> set[str]:
+def tables_of(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 

@@ -92,6 +92,22 @@ def test_it_may_have_a_model_of_its_own(discussion, remember, model):
     assert "<notes>\nm0" in model.calls[1].prompt
 
 
+def test_a_kill_before_the_tracker_is_written_loses_and_doubles_nothing(discussion, remember, monkeypatch):
+    """The condensed memory stands for what it was made of, and counts as one that may be condensed again."""
+
+    def killed(store, covered):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("Middleware.workflows.memory.condensation.save_tracker", killed)
+        remember(3)
+    assert discussion.texts == ["joined", "new"]
+    discussion.model.replies += ["m4", "m5", "again"]
+    discussion.turn(talk(6))
+    assert discussion.texts == ["again", "m5"]
+    assert discussion.prompts()[-1].endswith(f"|joined{LINE}new{LINE}m4")
+
+
 def test_memories_changed_meanwhile_are_not_replaced(discussion, remember, caplog):
     """Another server condensed them."""
     chunks = ChunkList(discussion.store, "memories.json")
