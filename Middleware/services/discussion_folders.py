@@ -17,7 +17,7 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,26 +156,13 @@ class DiscussionFolders:
         if not target.parent.is_dir():
             raise Refused(f"{target}: there is no folder {target.parent}")
         files = self.files(discussion_id)
-        left_out = []
-        handle, name = tempfile.mkstemp(".partial", f".{target.name[:100]}.", target.parent)
-        try:
-            with (
-                os.fdopen(handle, "wb") as partial,
-                store.lock(),
-                zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,
-            ):
-                for each, path in files.items():
-                    data = _plain(store, each, path)
-                    if data is None:
-                        left_out.append(each)
-                    else:
-                        archive.writestr(f"{discussion_id}/{each}", data)
-            if len(left_out) == len(files):
-                raise Refused(f"nothing of the discussion {discussion_id!r} can be read")
-            os.replace(name, target)
-        finally:
-            Path(name).unlink(missing_ok=True)
-        return Exported(len(files) - len(left_out), left_out)
+        with store.lock():  # all files of one moment
+            found = {name: _plain(store, name, path) for name, path in files.items()}
+        good = {name: data for name, data in found.items() if data is not None}
+        if not good:
+            raise Refused(f"nothing of the discussion {discussion_id!r} can be read")
+        _write_zip(target, {f"{discussion_id}/{name}": data for name, data in good.items()})
+        return Exported(len(good), [name for name in found if name not in good])
 
     def archived(self, source: Path) -> tuple[str, list[str]]:
         """The id and the file names in a zip file that can be imported. Raises Refused with what is wrong."""
@@ -215,6 +202,21 @@ class DiscussionFolders:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return discussion_id
+
+
+def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
+    """Whole or not at all, for the owner only."""
+    handle, name = tempfile.mkstemp(".partial", f".{target.name[:100]}.", target.parent)
+    try:
+        with (
+            os.fdopen(handle, "wb") as partial,
+            zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for each, data in files.items():
+                archive.writestr(each, data)
+        os.replace(name, target)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def _flat_ids(name: str) -> Iterator[str]:

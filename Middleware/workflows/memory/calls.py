@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
@@ -58,17 +59,24 @@ def ask(
 def cleaned(node: ExecutionContext, reply: str) -> str:
     """A reply as the user would see it: what is stored must not hold thoughts or prefixes.
 
-    A thought that never ends is no text here, whatever the endpoint's `whenEndThinkTagMissing` says.
+    A thought that begins and never ends is no text here, whatever `whenEndThinkTagMissing` says.
     """
     if node.llm_handler is None:
         return without_thoughts(reply)
     text = post_process_llm_output(
         reply,
-        {**node.llm_handler.llm.endpoint.raw, "whenEndThinkTagMissing": "discard"},
+        _without_endless_thoughts(node.llm_handler.llm.endpoint.raw),
         {**node.config, "reasoningOutput": "drop"},
         user_config=node.user.raw,
     )
     return without_thoughts(text)
+
+
+def _without_endless_thoughts(endpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where answers begin inside a thought, one without its end may be no thought: there the file decides."""
+    if endpoint.get("expectOnlyClosingThinkTag") and not endpoint.get("thinkTagNames"):
+        return endpoint
+    return {**endpoint, "whenEndThinkTagMissing": "discard"}
 
 
 def without_thoughts(text: str) -> str:

@@ -91,12 +91,13 @@ def _position(context: ExecutionContext, store: DiscussionStore, entries: Entrie
 def _condensed(context: ExecutionContext, settings: SettingsFile, batch: Entries, before: Entries) -> str:
     text = prompts.MEMORY_SEPARATOR.join(entry.text for entry in batch)
     earlier = prompts.MEMORY_SEPARATOR.join(entry.text for entry in before) or prompts.NO_EARLIER_MEMORIES
-    length = settings.override("condenseMemoriesMaxResponseSizeInTokens", "maxResponseSizeInTokens")
+    own = "condenseMemoriesMaxResponseSizeInTokens"
+    length = settings.whole(own if own in settings.values else "maxResponseSizeInTokens", 500, minimum=1)
     config = settings.node(
         {
             "endpointName": settings.override("condenseMemoriesEndpointName", "endpointName"),
             "preset": settings.override("condenseMemoriesPreset", "preset"),
-            "maxResponseSizeInTokens": 500 if length is None else length,
+            "maxResponseSizeInTokens": length,
         }
     )
     templates = Templates(

@@ -24,6 +24,7 @@ from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStor
 BUSY_TIMEOUT_MS = 5000
 MAX_RETRIES = 3
 """How often a chunk that gave no memory is tried again on later runs."""
+_ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 GROUP = 500
 """Ids in one statement."""
 
@@ -281,15 +282,19 @@ class Log:
         rows = self._connection.execute(
             "SELECT chunk_hash, attempts, last_error FROM memory_failures ORDER BY rowid"
         ).fetchall()
-        return [Failure(self._chunk(covered), attempts, error) for covered, attempts, error in rows]
+        return [
+            Failure(ChunkRecord(covered, self.messages_of(covered)), attempts, error)
+            for covered, attempts, error in rows
+        ]
 
-    def _chunk(self, covered: str) -> ChunkRecord:
+    def messages_of(self, covered: str) -> tuple[str, ...]:
+        """Hashes of the messages of a chunk, in order; none if it was stored by another program."""
         hashes = self._column(
             "memory_chunks",
             "SELECT message_hash FROM memory_chunks WHERE chunk_hash = ? ORDER BY ord",
             covered,
         )
-        return ChunkRecord(covered, tuple(hashes))
+        return tuple(hashes)
 
     def _column(self, table: str, statement: str, *values: str) -> Iterator[str]:
         if self._connection is not None and self._has(table):
@@ -344,8 +349,27 @@ def tables_of(connection: sqlite3.Connection) -> set[str]:
 
 
 def connect_read_only(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
-    """A connection that can change nothing and makes no database. Raises `sqlite3.Error`."""
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    """A connection that can change nothing and makes no database. Raises `sqlite3.Error`.
+
+    What a killed writer left half done is undone first: who may only read cannot do that.
+    """
+    connection = _connected(path, "ro", any_thread=any_thread)
+    try:
+        try:
+            connection.execute(_ANY_READ).fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
+            with closing(_connected(path, "rw")) as mending:
+                mending.execute(_ANY_READ).fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(path: Path, mode: str, *, any_thread: bool = False) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=not any_thread)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA trusted_schema = OFF")

@@ -98,7 +98,7 @@ def planned(context: ExecutionContext, store: DiscussionStore, settings: Setting
 
 def _new(context: ExecutionContext, log: Log, eligible: Messages, hashes: list[str]) -> Messages:
     """The messages after the newest chunk that the history knows; else those that are in no chunk."""
-    start = after_logged(hashes, log.chunk_hashes())
+    start = after_logged(hashes, log.chunk_hashes(), log.messages_of)
     if start is not None:
         left_out = {each for failure in log.failures() for each in failure.chunk.messages}
     else:

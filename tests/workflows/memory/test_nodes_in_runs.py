@@ -148,6 +148,17 @@ def test_an_endless_thought_is_no_memory(discussion, house, model, endpoint, wor
     assert discussion.texts[0] == "m0"
 
 
+@pytest.mark.parametrize(("missing", "first"), [("keep", "They met."), ("discard", "later")])
+def test_where_answers_begin_in_a_thought_the_file_decides(discussion, house, model, missing, first):
+    """An answer without the end of one may be no thought at all."""
+    house.endpoint("chat", **{**THINKS, "whenEndThinkTagMissing": missing})
+    discussion.settings(**ONE_EACH)
+    model.replies = ["They met.", "x</think>later"]
+    discussion.turn(talk(3))
+    discussion.turn(talk(5))
+    assert discussion.texts[0] == first
+
+
 def test_an_endless_thought_is_no_summary_and_no_state_document(discussion, house, model):
     house.endpoint("chat", **ENDLESS)
     discussion.put_memories(("m0", hash_of(0)))

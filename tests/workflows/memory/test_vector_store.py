@@ -6,6 +6,7 @@ Source: spec memory.md 8.1, 8.2, 18.1 (7), 18.2 (10), 18.5.
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import stat
 import struct
@@ -200,6 +201,22 @@ class TestFile:
         with pytest.raises(NotADatabaseOfMemories, match="no database of memories"):
             database.save(CHUNK, [], after=None)
         assert database.path.read_bytes() == before
+
+    def test_what_a_killed_writer_left_half_done_is_undone_by_the_next_reader(self, database, tmp_path):
+        """A database with a journal, as other programs write it: a read alone could not open it for good."""
+        live = tmp_path / "live.db"
+        database.path.parent.mkdir(parents=True)
+        with closing(sqlite3.connect(live, isolation_level=None)) as writer:
+            writer.executescript(PEER_TABLES)
+            writer.execute("PRAGMA cache_size = 1")
+            writer.execute("BEGIN IMMEDIATE")
+            writer.executemany(
+                "INSERT INTO memories VALUES (?, 'd', ?, '2031', '{}')", [(i, "t" * 3000) for i in range(100)]
+            )
+            for tail in ("", "-journal"):
+                shutil.copy(f"{live}{tail}", f"{database.path}{tail}")
+        assert newest(database) == "old"
+        assert database.count() == 0
 
     def test_an_empty_file_becomes_a_database(self, database):
         """Other programs leave one behind after a search."""

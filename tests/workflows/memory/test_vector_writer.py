@@ -105,6 +105,16 @@ class TestMatching:
 class TestChunks:
     """What the model is asked, and what is kept."""
 
+    def test_words_that_are_said_again_hide_nothing(self, on, rows):
+        """`go on` ended a chunk; a later one does not end what lies between."""
+        on.settings(**BIG)
+        on.turn([*talk(3), {"role": "user", "content": "go on"}])
+        later = [{"role": "assistant", "content": "more"}, {"role": "user", "content": "go on"}]
+        history = [*talk(3), {"role": "user", "content": "go on"}, *later]
+        on.turn(history)
+        on.turn([*history, *talk(2, "last")])
+        assert rows()[1] == "fact of more\ngo on\nlast 0\nlast 1"
+
     def test_several_facts_of_one_chunk(self, on, model, rows):
         model.replies = [facts("a", "b"), "[]", facts("c")]
         on.turn(talk(3))
