@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,9 +189,17 @@ FILES = Kind(
 def _vectors_left(beside: DiscussionStore, chunks: Chunks) -> int:
     """A chunk is done when it is in the log, or failed once and was tried again with success."""
     with VectorDatabase(beside).reading() as log:
-        done = set(log.chunk_hashes())
-        done.update(failure.chunk.hash for failure in log.failures() if not failure.error)
-    return sum(1 for chunk in chunks if message_hash(chunk[-1]) not in done)
+        logged = Counter(log.chunk_hashes())
+        failed = {failure.chunk.hash: failure.error for failure in log.failures()}
+    left = 0
+    for record in map(vector_writer.record_of, chunks):
+        if record.alone.hash in failed:
+            left += bool(failed[record.alone.hash])
+        elif logged[record.hash]:
+            logged[record.hash] -= 1
+        else:
+            left += 1
+    return left
 
 
 VECTORS = Kind(

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
+from Middleware.utilities.hashing_utils import sha256_hex
 
 BUSY_TIMEOUT_MS = 5000
 MAX_RETRIES = 3
@@ -62,10 +63,15 @@ class ChunkRecord:
     hash: str
     messages: tuple[str, ...]
 
+    @property
+    def alone(self) -> ChunkRecord:
+        """The same under a name that no other chunk has: several may end with the same words."""
+        return ChunkRecord(sha256_hex("\n".join(self.messages)), self.messages)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A chunk that gave no memory yet. `error`: why; "" when a later try succeeded."""
+    """A chunk that gave no memory yet, by a name of its own. `error`: why; "" when a later try succeeded."""
 
     chunk: ChunkRecord
     attempts: int
@@ -152,13 +158,16 @@ class VectorDatabase:
         """Store a chunk's memories and that it is done, all or nothing; the new ids.
 
         None: nothing was stored, the newest chunk is not `after` any more. `retried`: a chunk that failed
-        before; it does not become the newest one.
+        before, under its name there; it does not become the newest one, and messages that are not among its
+        own any more are forgotten.
         """
         with self.writing() as connection:
             log = Log(connection, self._store.discussion_id)
             if log.newest() != after:
                 return None
             ids = [self._insert(connection, memory, index_topics) for memory in memories]
+            if retried:
+                connection.execute("DELETE FROM memory_chunks WHERE chunk_hash = ?", (chunk.hash,))
             _remember_chunk(connection, chunk)
             if retried:
                 connection.execute(

@@ -229,6 +229,15 @@ class TestVectors:
         assert rebuild(VECTORS).run(nothing) == 0
         assert summaries(VectorDatabase(store).path) == ["s"] * 3
 
+    def test_chunks_that_end_with_the_same_words_are_each_done_or_not(self, rebuild, store, model):
+        """One of them failed; the other does not count for both."""
+        model.replies = [json.dumps({"summary": "s"}), "none"]
+        work = rebuild({**VECTORS, "vectorMemoryChunkEstimatedTokenSize": 6})
+        said = ["word 0", "yes", "word 1", "yes"]
+        work.messages[:] = [{"role": "user", "content": text} for text in said]
+        assert (work.planned(), work.run(nothing)) == (2, 1)
+        assert not store.path("vector_memory.db").exists()
+
     def test_a_conversation_of_nothing_worth_keeping_takes_no_memories_away(self, rebuild, store, model):
         """A model that says so of every chunk of a discussion with memories is not believed; of one without, it is."""
         model.replies = ["[]"] * 6
