@@ -108,7 +108,7 @@ class DiscussionStore:
         old = list(self._old_places(name))
         if name.endswith(".json"):
             old = [*self._same_name(exact), *old]
-        return next((place for place in old if place.exists()), exact)
+        return next(filter(_is_there, old), exact)
 
     def _same_name(self, exact: Path) -> list[Path]:
         try:
@@ -300,6 +300,14 @@ class DiscussionStore:
                 "a file of this discussion is encrypted with another API key", code="wrong_api_key"
             )
         return raw
+
+
+def _is_there(path: Path) -> bool:
+    """False also for a name that no file can have: an old flat name is longer than the id."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _backup_of(path: Path) -> Path:

@@ -102,6 +102,11 @@ class TestWhere:
         assert json.loads(flat.read_text()) == [1]
         assert not (root / "talk" / "memories.json").exists()
 
+    @pytest.mark.parametrize("name", ["memories.json", "vector_memory.db", "state_document.md"])
+    def test_an_id_may_be_as_long_as_a_file_name(self, make, root, name):
+        """No flat file can have a longer one."""
+        assert make("x" * 255).path(name) == root / ("x" * 255) / name
+
     def test_with_a_key_there_is_no_flat_legacy_file(self, make, root):
         put(root / "talk_memories.json", "[1]")
         put(root / "talk_vector_memory.db", "")

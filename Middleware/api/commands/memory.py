@@ -28,6 +28,7 @@ from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
 from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.discussion_store import VECTOR_DATABASE
 from Middleware.services.rekeying import holds_files_of, moved, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 from Middleware.workflows.managers.memory_rebuild import Rebuild
@@ -68,8 +69,13 @@ def run(arguments: Namespace) -> int:
         with entered(desk.request):
             return known.work(desk, *words)
     except FAULTS as error:
-        print(f"error: {error}")
+        print(f"error: {_sentence(error)}")
         return 1
+
+
+def _sentence(error: BaseException) -> str:
+    """SQLite does not say which file is at fault; a discussion has one."""
+    return f"{VECTOR_DATABASE}: {error}" if isinstance(error, sqlite3.Error) else str(error)
 
 
 def _usage(what: str) -> int:
@@ -103,7 +109,7 @@ def _list(desk: Desk) -> int:
             print(f"{each}: {_counts(desk, each)}")
         except FAULTS as error:
             unreadable += 1
-            print(f"{each}: cannot be read: {error}")
+            print(f"{each}: cannot be read: {_sentence(error)}")
     print(f"user {desk.user.name}: discussions {len(ids)} in {desk.folders.root}")
     return 1 if unreadable else 0
 
@@ -181,7 +187,7 @@ def _backfill(desk: Desk, *discussion_id: str) -> int:
             status = max(status, _backfilled(desk, service, each))
         except FAULTS as error:
             status = 1
-            print(f"{each}: cannot be read: {error}")
+            print(f"{each}: cannot be read: {_sentence(error)}")
     return status
 
 

@@ -98,7 +98,7 @@ class TestLooking:
         house.store("base").path("vector_memory.db").write_bytes(b"text" * 1000)
         status, text = memory_of("list")
         assert status == 1
-        assert "base: cannot be read: file is not a database\n" in text
+        assert "base: cannot be read: vector_memory.db: file is not a database\n" in text
         assert "key: cannot be read: a file of this discussion is encrypted with another API key\n" in text
         assert "trip: memories 5" in text
 
@@ -248,7 +248,7 @@ class TestBackfill:
         status, text = memory_of("backfill")
         assert (status, text) == (
             1,
-            "base: cannot be read: file is not a database\ntrip: 0 memories still lack a vector\n",
+            "base: cannot be read: vector_memory.db: file is not a database\ntrip: 0 memories still lack a vector\n",
         )
 
     @pytest.mark.parametrize(
