@@ -36,6 +36,15 @@ def test_a_summary_is_cleaned_once(discussion, house, model, stream):
     assert discussion.turn(talk(1), SUMMARIZER, stream=stream) == "They met."
 
 
+def test_while_another_one_works_on_the_summary_it_is_given_as_it_is(discussion, model):
+    """After the time that the settings allow for waiting."""
+    discussion.settings(condensationLockTimeoutSeconds=0.01)
+    discussion.put_memories(("m0", hash_of(0)))
+    with discussion.leased("summary"):
+        assert discussion.turn(talk(1), SUMMARIZER) == "There is not yet a summary file"
+    assert model.calls == []
+
+
 def test_compacted_texts_are_cleaned(discussion, house, model):
     house.endpoint("chat", **THINKS)
     house.write(

@@ -30,6 +30,8 @@ from Middleware.workflows.memory.settings import (
     DEFAULT_LOCK_TIMEOUT_S,
     SUMMARY_LEASE,
     SUMMARY_WORKFLOW_LEASE,
+    lock_timeout_s,
+    memory_settings,
 )
 from Middleware.workflows.memory.tool_workflows import tool_value
 from Middleware.workflows.memory.writer import remember
@@ -107,7 +109,11 @@ class FullChatSummaryNode(WorkflowNodeHandler):
 @contextmanager
 def _turn(context: ExecutionContext, store: DiscussionStore, lease: str) -> Iterator[bool]:
     """Wait for another request that works on the summary: two would fold the same memories in twice."""
-    with store.lease(lease, DEFAULT_LOCK_TIMEOUT_S, context.is_cancelled) as held:
+    try:
+        timeout_s = lock_timeout_s(memory_settings(context))
+    except ConfigError:
+        timeout_s = DEFAULT_LOCK_TIMEOUT_S
+    with store.lease(lease, timeout_s, context.is_cancelled) as held:
         if not held:
             context.warn("another request works on the summary of this discussion; it is given as it is")
         yield held
