@@ -61,7 +61,7 @@ class Rebuild:
 
     def run(self, told: Told) -> int:
         """Make the memories and put them in the place of the old ones; how many chunks gave none (then
-        nothing was put in place, and the next run goes on).
+        nothing was put in place, and the next run goes on). Too few messages change nothing.
 
         Raises Refused while another run is at work, or when a file of something else is in the way.
         """
@@ -77,6 +77,8 @@ class Rebuild:
         kind = VECTORS if _is_vector(settings) else FILES
         kind.check(store)
         chunks = self._chunks(context, settings)
+        if not chunks:
+            return 0
         beside = self.folders.making(self.discussion_id)
         _begin(beside, kind.name, chunks)
         kind.begin(beside)
@@ -111,7 +113,7 @@ class Rebuild:
     def _chunks(self, context: ExecutionContext, settings: SettingsFile) -> Chunks:
         """The conversation as it is cut where there are no memories yet."""
         with tempfile.TemporaryDirectory() as folder:
-            empty = DiscussionStore(Path(folder), self.discussion_id, install=Path(folder))
+            empty = DiscussionStore(Path(folder), self.discussion_id, folder_name="empty")
             if _is_vector(settings):
                 vectors = vector_writer.planned(context, empty, settings)
                 return [job.messages for job in vectors.jobs] if vectors else []

@@ -197,6 +197,11 @@ class TestFiles:
         assert rebuild({**FILES, "chunkEstimatedTokenSize": 1000}).planned() == 0
         assert not store.folder.exists()
 
+    def test_too_few_messages_change_nothing(self, rebuild, store):
+        ChunkList(store, "memories.json").replace(Entry("old", "h"))
+        assert rebuild({**FILES, "chunkEstimatedTokenSize": 1000}).run(nothing) == 0
+        assert texts(store) == ["old"]
+
 
 class TestVectors:
     """Vector memories."""
@@ -253,6 +258,19 @@ class TestVectors:
             assert list(log.chunk_hashes()) == [
                 message_hash({"content": f"word {i}"}) for i in reversed(range(3))
             ]
+
+    def test_a_database_of_an_old_install_is_no_part_of_the_plan(self, rebuild, store, tmp_path, monkeypatch):
+        """What it knows of the conversation is what is made anew; the new memories take its place."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "Public").mkdir()
+        rebuild(VECTORS_OF_HELLO).run(nothing)
+        flat = tmp_path / "Public/d_vector_memory.db"
+        with closing(sqlite3.connect(store.path("vector_memory.db"))) as connection:
+            connection.execute("VACUUM INTO ?", (str(flat),))
+        store.path("vector_memory.db").unlink()
+        assert rebuild(VECTORS_OF_HELLO).planned() == 3
+        assert rebuild(VECTORS_OF_HELLO).run(nothing) == 0
+        assert (len(summaries(flat)), store.path("vector_memory.db")) == (3, flat)
 
     def test_a_damaged_database_is_put_aside(self, rebuild, store, caplog):
         store.make_folder()
