@@ -7,6 +7,7 @@ FROM python:3.13-slim
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 WORKDIR /app
 COPY setup.cfg pyproject.toml README.md LICENSE server.py ./
+COPY deploy/wheel_contents.py deploy/
 COPY Middleware Middleware
 RUN pip install --no-cache-dir -e .
 COPY Public Public

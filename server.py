@@ -1,6 +1,6 @@
 """Headrace: the entry point. Command line -> application -> waitress; also the WSGI application for gunicorn.
 
-    python server.py --User mira
+    python server.py --User mira        installed: headrace --User mira
     gunicorn -k gevent 'server:get_application("--User", "mira")'
 
 `application` is `get_application()`, built when the name is first read. Importing this module starts nothing.
@@ -16,20 +16,22 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from Middleware.api.launch_arguments import Launch, check_config_folder, parse
-from Middleware.common.instance_global_variables import set_launch_facts
+from Middleware.api.launch_arguments import Launch, parse
+from Middleware.common.instance_global_variables import is_installed, set_launch_facts
 
 if TYPE_CHECKING:
     from flask import Flask
+
+    from Middleware.api.commands.registry import Command
 
 
 @cache
 def get_application(*words: str) -> Flask:
     """The WSGI application of a command line. Raises SystemExit when it cannot serve."""
-    startup = importlib.import_module("Middleware.api.startup")
+    startup = importlib.import_module("Middleware.api.serving.startup")
     server = startup.prepare(parse(words))
     startup.warm_up()
-    importlib.import_module("Middleware.api.foreign_stop").stop_in_order(server.door)
+    importlib.import_module("Middleware.api.serving.foreign_stop").stop_in_order(server.door)
     application: Flask = server.app
     return application
 
@@ -41,26 +43,43 @@ def __getattr__(name: str) -> Any:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Serve until a signal, or run a command. The exit status."""
+    """Serve until a signal, or run a command. The exit status. This is what `headrace` calls, too."""
+    try:
+        return _main(sys.argv[1:] if words is None else words)
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as missing:
+        if (missing.name or "Middleware").startswith("Middleware"):
+            raise
+        raise SystemExit(f"{sys.executable} has no module '{missing.name}'. {_way_to_libraries()}") from None
+
+
+def _way_to_libraries() -> str:
+    if is_installed():
+        return "Install headrace again by pip, with what it needs (without --no-deps)."
+    return (
+        "Start with ./run (Windows: run.bat), not with python server.py: it installs what is needed once, and"
+        " takes the same arguments."
+    )
+
+
+def _main(words: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # a pipe on Windows, or the locale C, knows few characters
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    launch = parse(sys.argv[1:] if words is None else words)
+    launch = parse(words)
     if launch.command is not None:
-        return _run_command(launch)
-    startup = importlib.import_module("Middleware.api.startup")
-    serving = importlib.import_module("Middleware.api.serving")
+        return _run(launch.command, launch)
+    startup = importlib.import_module("Middleware.api.serving.startup")
+    serving = importlib.import_module("Middleware.api.serving.waitress_server")
     status: int = serving.serve(launch, startup.prepare(launch))
     return status
 
 
-def _run_command(launch: Launch) -> int:
+def _run(command: Command, launch: Launch) -> int:
     set_launch_facts(launch.facts)
-    if launch.command in ("dry_run", "doctor"):
-        check_config_folder(launch.facts)
-    command = importlib.import_module(f"Middleware.api.commands.{launch.command}")
     try:
-        status: int = command.run(launch.arguments)
+        status = command.run(launch.arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -69,14 +88,4 @@ def _run_command(launch: Launch) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "Middleware").startswith("Middleware"):
-            raise
-        sys.exit(
-            f"{sys.executable} has no module '{missing.name}'. Start with ./run (Windows: run.bat), not with "
-            "python server.py: it installs what is needed once, and takes the same arguments."
-        )
+    sys.exit(main())

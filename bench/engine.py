@@ -22,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.request_context import RequestContext
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
@@ -49,7 +50,7 @@ class BenchHandler(LlmApiHandler):
     def _get_api_endpoint_url(self) -> str:
         return self.base_url
 
-    def _prepare_payload(self, *_: Any, **__: Any) -> dict[str, Any]:
+    def _payload(self, call: Any) -> dict[str, Any]:
         return {}
 
     def _map_event(self, *_: Any) -> None:
@@ -95,7 +96,7 @@ def runner(root: Path, workflow: str, messages: list[dict[str, str]], tokens: in
         snapshot = tree.snapshot()
         request = RequestContext("bench", "ana", "openaichatcompletion", snapshot=snapshot)
         manager = WorkflowManager(load_user(snapshot, "ana"), request)
-        for _ in manager.open_run(workflow, list(messages), stream=True):
+        for _ in manager.open_run(workflow, ClientQuestion(list(messages), stream=True)):
             pass
 
     return run

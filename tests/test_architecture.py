@@ -9,7 +9,16 @@ import pytest
 
 HOUSE = Path(__file__).resolve().parents[1]
 ROOT = HOUSE / "Middleware"
-FLOORS = ("common", "config", "utilities", "services", "llmapis", "workflows", "api")  # low to high
+FLOORS = (
+    "common",
+    "config",
+    "utilities",
+    "services",
+    "llmapis",
+    "protocols",
+    "workflows",
+    "api",
+)  # low to high
 ROOMS = (
     "models",
     "variables",
@@ -26,6 +35,13 @@ ONLY_IN = {
     "flask": {"api"},
     "requests": {"llmapis/wire/http.py", "workflows/tools/web.py"},
     "jsonschema": {"config/validation.py"},
+    "platformdirs": {"api/serving/install_layout.py"},
+}
+INNER_IMPORTS = {  # file that imports a module of the house inside a function -> why
+    "workflows/tools/mcp_doors.py": "the module needs the optional package `mcp`",
+    "api/workflow_gateway.py": "the engine is loaded by the first question: model lists must not wait for it",
+    "api/serving/startup.py": "the same, at a start",
+    "api/api_server.py": "a front end that cannot be loaded is told in one sentence",
 }
 PLUG_INS = {  # package of plug-ins -> docs folder
     "cleaning/rules": "rules",
@@ -42,21 +58,24 @@ def relative(path: Path) -> str:
 
 def imported_names(path: Path) -> set[str]:
     """Every module that a file imports, also inside functions."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"relative import in {path}"
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return {name for node in ast.walk(ast.parse(path.read_text("utf-8"))) for name in _imported(node)}
+
+
+def _imported(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.module:
+        assert node.level == 0, f"relative import of {node.module}"
+        return {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return set()
 
 
 def may_use(package: str) -> set[str]:
     if package in ("common", "cleaning"):
         return {package}
     floor = FLOORS.index(package)
-    return set(FLOORS[: floor + 1]) | ({"cleaning"} if floor >= FLOORS.index("utilities") else set())
+    below = set(FLOORS[: floor + 1]) - ({"llmapis"} if package == "protocols" else set())
+    return below | ({"cleaning"} if floor >= FLOORS.index("utilities") else set())
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)
@@ -77,6 +96,28 @@ def test_rooms_of_workflows_run_one_way(path: Path) -> None:
         assert used <= {room}
     else:
         assert used <= set(ROOMS[: ROOMS.index(room) + 1]) | set(SIDE_ROOMS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_imports_stand_at_the_top(path: Path) -> None:
+    """Those inside functions are listed with their reason, and none hides in a string."""
+    tree = ast.parse(path.read_text("utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inner = [
+        name
+        for function in functions
+        for node in ast.walk(function)
+        for name in _imported(node)
+        if name.startswith("Middleware")
+    ]
+    hidden = [
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+        if ast.unparse(node.func).rpartition(".")[2] == "import_module"
+    ]
+    assert bool(inner) is (relative(path) in INNER_IMPORTS)
+    assert not hidden
 
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))
@@ -108,7 +149,9 @@ def test_init_files_are_empty(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for folder in PLUG_INS for p in sorted((ROOT / folder).glob("[!_]*.py"))], ids=relative
+    "path",
+    [p for folder in (*PLUG_INS, "api/commands") for p in sorted((ROOT / folder).glob("[!_]*.py"))],
+    ids=relative,
 )
 def test_a_plug_in_brings_its_test(path: Path) -> None:
     """`Middleware/a/x.py` -> `tests/a/test_x.py`."""

@@ -41,6 +41,11 @@ class TestContainer:
         """Code, metadata and the configuration that ships."""
         assert set(COPIED) >= {"Middleware", "Public", "server.py", "setup.cfg", "pyproject.toml"}
 
+    def test_the_install_step_finds_what_it_needs(self) -> None:
+        """setup.cfg names a module of our own for the making of wheels."""
+        copied, _ = DOCKERFILE.split("pip install")
+        assert "COPY deploy/wheel_contents.py deploy/\n" in copied
+
 
 class TestCompose:
     @pytest.mark.parametrize("service", ["headrace", "ollama", "open-webui"])
@@ -62,6 +67,6 @@ def test_the_service_is_told_where_the_data_lies() -> None:
     """The words behind `run` are understood; a stop has the time that the server may take (35 s)."""
     line = re.findall(r"^ExecStart=%h/headrace/run (.*)$", UNIT, re.M)[0]
     assert parse(line.replace("%h", "/home/ana").split()).facts.public_directory == Path(
-        "/home/ana/headrace-data"
+        "/home/ana/headrace-data/Public"
     )
     assert int(re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.M)[0]) > 35

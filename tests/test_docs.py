@@ -8,20 +8,29 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.api import commands
+from Middleware.api.commands.registry import COMMANDS
 from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.launch_arguments import COMMANDS
+from Middleware.cleaning.stage import RULES, StatedRule
+from Middleware.common.registry import load_all
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.workflows.handlers.registry import NODES
 
+load_all(commands)
 HOUSE = Path(__file__).resolve().parents[1]
 DOCS = HOUSE / "docs"
-PAGES = sorted([*(page for page in DOCS.glob("**/*.md") if page.parent.name != "spec"), HOUSE / "README.md"])
-RULES = sorted(p.stem for p in (HOUSE / "Middleware/cleaning/rules").glob("[!_]*.py"))
+PAGES = sorted(
+    [
+        *(page for page in DOCS.glob("**/*.md") if page.parent.name != "spec"),
+        HOUSE / "README.md",
+        HOUSE / "CONTRIBUTING.md",
+    ]
+)
 WANTED = [
     *[("nodes", name) for name in NODES],
     *[("backends", name) for name in BACKENDS],
     *[("frontends", name) for name in FRONT_ENDS],
-    *[("rules", name) for name in RULES],
+    *[("rules", rule.name) for rule in RULES.values()],
 ]
 
 
@@ -33,10 +42,25 @@ def test_every_plug_in_has_its_page(folder: str, name: str) -> None:
     assert page.read_text("utf-8").startswith(f"# {name}")
 
 
+@pytest.mark.parametrize("order", sorted(RULES))
+def test_the_page_of_a_rule_names_its_order_and_its_keys(order: int) -> None:
+    """All that it reads."""
+    page = (DOCS / "rules" / f"{RULES[order].name}.md").read_text("utf-8")
+    assert f"Order {order}" in page
+    assert [name for keys in RULES[order].keys.values() for name in keys if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+def test_a_rule_has_a_file_of_its_own(rule: StatedRule) -> None:
+    """Of its name; so its test and its page are found."""
+    assert rule.function.__module__ == f"Middleware.cleaning.rules.{rule.name}"
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_is_told(command: str) -> None:
-    """What prints instead of serving."""
-    assert f"`--{command.replace('_', '-')}" in (DOCS / "commands.md").read_text("utf-8")
+    """What prints instead of serving: in the table, and under a heading of its own."""
+    page, words = (DOCS / "commands.md").read_text("utf-8"), command.replace("_", "-")
+    assert f"[`--{words}" in page and f"\n## {words.replace('-', ' ').capitalize()}\n" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())
@@ -44,6 +68,15 @@ def test_every_json_block_loads(page: Path) -> None:
     """What a page shows as JSON can be pasted into a file."""
     for block in re.findall(r"```json\n(.*?)```", page.read_text("utf-8"), re.S):
         json.loads(block)
+
+
+PATHS = re.findall(r"`([\w/]+(?:\.py|/impl|/base))`", (DOCS / "architecture.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", sorted(set(PATHS)))
+def test_the_page_of_the_architecture_names_what_is_there(path: str) -> None:
+    """A file of `Middleware`, or of the house."""
+    assert (HOUSE / "Middleware" / path).exists() or (HOUSE / path).exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())

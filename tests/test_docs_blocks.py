@@ -17,8 +17,9 @@ from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, entered
+from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigTree
-from Middleware.config.validation import NOTE, check, known_fields, schema
+from Middleware.config.validation import NOTE, check, known_fields
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.workflows.handlers.registry import NODES, node_schema
 from Middleware.workflows.managers.editor_schemas import editor_schemas

@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 
 import server
-from Middleware.api import serving, startup
+from Middleware.api.serving import startup, waitress_server
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 
 HOUSE = Path(__file__).resolve().parents[1]
@@ -63,7 +63,7 @@ def test_a_command_runs_instead_of_serving(tmp_path, capsys):
 
 def test_without_a_command_it_serves(monkeypatch):
     """With the words of the command line."""
-    monkeypatch.setattr(serving, "serve", lambda launch, made: launch.port)
+    monkeypatch.setattr(waitress_server, "serve", lambda launch, made: launch.port)
     monkeypatch.setattr(sys, "argv", ["server.py", "--User", "demo", "--port", "7"])
     assert server.main() == 7
 
@@ -97,6 +97,39 @@ def test_a_python_without_the_libraries_is_told_the_way(words):
     )
     assert told.returncode == 1
     assert "has no module" in told.stderr and "./run" in told.stderr and "Traceback" not in told.stderr
+
+
+def test_an_installed_program_without_the_libraries_is_told_another_way(monkeypatch):
+    """There is no ./run then."""
+
+    def missing(words):
+        raise ModuleNotFoundError("No module named 'flask'", name="flask")
+
+    monkeypatch.setattr(server, "parse", missing)
+    monkeypatch.setattr(server, "is_installed", lambda: True)
+    with pytest.raises(SystemExit, match=r"has no module 'flask'\. Install headrace again"):
+        server.main([])
+
+
+def test_a_missing_module_of_ours_is_shown_whole(monkeypatch):
+    """It is a fault, not a way to start."""
+
+    def missing(words):
+        raise ModuleNotFoundError("No module named 'Middleware.x'", name="Middleware.x")
+
+    monkeypatch.setattr(server, "parse", missing)
+    with pytest.raises(ModuleNotFoundError):
+        server.main([])
+
+
+def test_an_interrupted_command_ends_in_peace(monkeypatch):
+    """Status 130, as shells have it; the console script has no other place to see to it."""
+
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "parse", interrupted)
+    assert server.main([]) == 130
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])

@@ -10,15 +10,14 @@ from typing import Any
 
 from flask import Response, request
 
-from Middleware.api.access import api_key_of, idempotency_key_of
-from Middleware.api.front_door import REQUEST_ID
-from Middleware.api.model_names import parse_model_field, single_user
-from Middleware.api.request_life import LIFE, RequestLife
-from Middleware.api.wsgi_replies import status_line
+from Middleware.api.requests.access import api_key_of, idempotency_key_of
+from Middleware.api.requests.model_names import parse_model_field, single_user
+from Middleware.api.requests.request_life import LIFE, REQUEST_ID, RequestLife
+from Middleware.api.serving.wsgi_replies import status_line
 from Middleware.common.request_context import current_request
 from Middleware.config.loader import default_snapshot
+from Middleware.protocols.registry import build_response_json, sse_format
 from Middleware.services.answers import compact_json
-from Middleware.services.wire_formats import build_response_json, sse_format
 
 __all__ = [
     "build_response_json",

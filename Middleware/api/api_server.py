@@ -6,26 +6,27 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 
 from __future__ import annotations
 
-import importlib
-
-from flask import Flask, Response, g, request
+from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException
 
-from Middleware.api.answering import log_failure
 from Middleware.api.api_helpers import current_life, current_request_id, json_response
-from Middleware.api.api_rules import ServerRules
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
-from Middleware.api.error_replies import UNSUPPORTED_PATHS, ErrorReply, is_under, reply_to
-from Middleware.api.front_door import FrontDoor
-from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.wsgi_replies import log_refusal
+from Middleware.api.handlers.registry import FRONT_ENDS, all_doors
+from Middleware.api.requests.answering import log_failure
+from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.serving.api_rules import ServerRules
+from Middleware.api.serving.doors import PROTOCOL, Doors
+from Middleware.api.serving.front_door import FrontDoor
+from Middleware.api.serving.wsgi_replies import log_refusal
 from Middleware.common.errors import ClientRequestError, RequestCancelled, let_go
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate
 
 _DONE = "headrace"
+_DOORS = "headrace.doors"
 
 
 class ApiServer:
@@ -42,12 +43,13 @@ class ApiServer:
         if bare is None:
             bare = self.app.extensions[_DONE] = self.app.wsgi_app
             self._prepare()
+        doors = self.app.extensions[_DOORS] = all_doors()
         facts = launch_facts()
         inner = bare
         if facts.concurrency_level == "wilmer" and facts.concurrency > 0:
             gate = FairGate(facts.concurrency, rules.max_queue)
-            inner = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s)
-        self.door = FrontDoor(inner, rules.access, ClientWatcher())
+            inner = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
+        self.door = FrontDoor(inner, rules.access, ClientWatcher(), doors)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
     def _prepare(self) -> None:
@@ -66,7 +68,7 @@ def load_front_ends() -> None:
     """
     package = "Middleware.api.handlers.impl"
     try:
-        importlib.import_module(package)
+        import Middleware.api.handlers.impl  # noqa: F401
     except Exception as error:
         raise RuntimeError(f"a front end of {package} cannot be loaded: {error!r}") from error
     if not len(FRONT_ENDS):
@@ -74,8 +76,8 @@ def load_front_ends() -> None:
 
 
 def _error_response(error: Exception) -> Response:
-    """Every failure of a view, in the protocol of its path."""
-    path = request.path
+    """Every failure of a view, in the protocol of its request."""
+    protocol: ClientProtocol = request.environ.get(PROTOCOL, PLAIN)
     let_go(error)
     if isinstance(error, HTTPException):
         reply = _http_reply(error)
@@ -89,19 +91,18 @@ def _error_response(error: Exception) -> Response:
             log_refusal(reply, request.environ)
         else:
             log_failure(request_id, error, g.get("request_context"))
-    return json_response(reply.body(path), reply.status, reply.headers)
+    return json_response(protocol.error_body(reply), reply.status, reply.headers)
 
 
 def _http_reply(error: HTTPException) -> ErrorReply:
     """No such route or method, a body that is too large, and what else Flask itself says."""
-    status = error.code or 500
+    status, request_id = error.code or 500, current_request_id()
     place = f"{request.method} {request.path}"
     if status == 404:
-        known = is_under(request.path, UNSUPPORTED_PATHS)
-        return ErrorReply(
-            404, f"not supported by this server: {place}" if known else f"no such route: {place}"
-        )
+        doors: Doors = current_app.extensions[_DOORS]
+        why = "not supported by this server" if doors.is_unsupported(request.path) else "no such route"
+        return ErrorReply(404, f"{why}: {place}", request_id=request_id)
     if status == 405:
-        allowed = sorted(getattr(error, "valid_methods", None) or ())
-        return ErrorReply(405, f"method not allowed: {place}", headers={"Allow": ", ".join(allowed)})
-    return ErrorReply(status, f"{error.name} (request {current_request_id()})")
+        allowed = {"Allow": ", ".join(sorted(getattr(error, "valid_methods", None) or ()))}
+        return ErrorReply(405, f"method not allowed: {place}", headers=allowed, request_id=request_id)
+    return ErrorReply(status, f"{error.name} (request {request_id})", request_id=request_id)

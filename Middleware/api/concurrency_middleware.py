@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from Middleware.api.error_replies import reply_to
-from Middleware.api.open_webui import TASK_HEADER, TASK_START, task_of
-from Middleware.api.request_body import peeked
-from Middleware.api.request_fields import json_body, wants_stream
-from Middleware.api.request_life import LIFE, HeldBody, RequestLife
-from Middleware.api.wsgi_replies import StartResponse, WsgiApp, send_error
+from Middleware.api.handlers.registry import all_doors
+from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.open_webui import TASK_HEADER, TASK_START, task_of
+from Middleware.api.requests.request_body import peeked
+from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife
+from Middleware.api.serving.doors import PROTOCOL, Doors, Generation
+from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, send_error
 from Middleware.common.errors import ClientRequestError, MiddlewareError, ServerBusy
 from Middleware.services.fair_gate import FairGate
 
@@ -24,35 +26,15 @@ _TASK_HEADER = "HTTP_" + TASK_HEADER.upper().replace("-", "_")
 _TASK_MARKS = (TASK_START.encode(), b"chat_history")
 """What stands in the body of each such request, however its JSON is written."""
 
-GENERATION_PATHS = frozenset(
-    {
-        "/v1/chat/completions",
-        "/chat/completions",
-        "/v1/completions",
-        "/completions",
-        "/api/chat",
-        "/api/generate",
-    }
-)
 
-
-_STREAM_DEFAULTS = {"/v1/chat/completions": False, "/chat/completions": False, "/api/chat": True}
-"""The chat routes: whether a body that does not say so is answered as a stream."""
-
-
-def is_generation(environ: dict[str, Any]) -> bool:
-    """A request without a method counts as POST, one without a path as gated."""
-    path = environ.get("PATH_INFO")
-    return environ.get("REQUEST_METHOD", "POST") == "POST" and (path is None or path in GENERATION_PATHS)
-
-
-def is_background(environ: dict[str, Any]) -> bool:
+def is_background(environ: dict[str, Any], doors: Doors) -> bool:
     """One of the requests that Open WebUI makes for itself (16.2). The body stays there to be read."""
-    stream_default = _STREAM_DEFAULTS.get(environ.get("PATH_INFO", ""))
-    if stream_default is None:
+    view = doors.view_of(environ.get("PATH_INFO", ""))
+    if view is None or not issubclass(view, Generation):
         return False
+    asked = view()
     if environ.get(_TASK_HEADER, "").strip():
-        return True
+        return asked.task_messages({"messages": []}) is not None
     data = peeked(environ)
     if any(mark not in data for mark in _TASK_MARKS):
         return False
@@ -60,26 +42,35 @@ def is_background(environ: dict[str, Any]) -> bool:
         body = json_body(data)
     except ClientRequestError:  # the application will say so
         return False
-    return task_of(body.get("messages"), "", wants_stream(body, stream_default)) is not None
+    return task_of(asked.task_messages(body), "", asked.streams(body, environ)) is not None
 
 
 class ConcurrencyLimitMiddleware:
-    """`semaphore`: a `FairGate` or any semaphore of `threading`. `acquire_timeout`: seconds, then 503."""
+    """`semaphore`: a `FairGate` or any semaphore of `threading`. `acquire_timeout`: seconds, then 503.
+
+    `doors`: which requests are gated; None: those of every front end that is registered.
+    """
 
     def __init__(
-        self, app: WsgiApp, semaphore: FairGate | threading.Semaphore, acquire_timeout: float = 900
+        self,
+        app: WsgiApp,
+        semaphore: FairGate | threading.Semaphore,
+        acquire_timeout: float = 900,
+        doors: Doors | None = None,
     ) -> None:
         self._app, self._semaphore, self._timeout_s = app, semaphore, acquire_timeout
+        self._doors = all_doors() if doors is None else doors
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        if not is_generation(environ):
+        if not self._doors.generates(environ):
             return self._app(environ, start_response)
         life: RequestLife = environ.get(LIFE) or RequestLife("")
         owned = LIFE not in environ
         try:
             self._acquire(life.request_id, environ)
         except MiddlewareError as error:
-            return send_error(reply_to(error, life.request_id), environ, start_response)
+            protocol = environ.get(PROTOCOL) or self._doors.protocol_of(environ)
+            return send_error(reply_to(error, life.request_id), protocol, environ, start_response)
         life.at_end(self._semaphore.release)
         if not owned:
             return self._app(environ, start_response)
@@ -88,7 +79,7 @@ class ConcurrencyLimitMiddleware:
     def _acquire(self, request_id: str, environ: dict[str, Any]) -> None:
         if isinstance(self._semaphore, FairGate):
             admitted = self._semaphore.acquire(
-                timeout=self._timeout_s, request_id=request_id, behind=is_background(environ)
+                timeout=self._timeout_s, request_id=request_id, behind=is_background(environ, self._doors)
             )
         else:
             admitted = self._semaphore.acquire(timeout=self._timeout_s)

@@ -11,11 +11,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
-from Middleware.api.access import LOOPBACK_NAMES, AccessRules
-from Middleware.api.api_rules import ServerRules
+import Middleware.utilities.cleaning_fields  # noqa: F401  (user files may hold the keys of cleaning rules)
+from Middleware.api.commands.registry import Command, CommandArguments
+from Middleware.api.requests.access import LOOPBACK_NAMES, AccessRules
+from Middleware.api.serving.api_rules import ServerRules
+from Middleware.api.serving.install_layout import data_directory, default_public, layout_notes, program
+from Middleware.common.constants import VERSION
 from Middleware.common.errors import ConfigError
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, LaunchFacts
+from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 
@@ -24,20 +29,11 @@ logger = logging.getLogger(__name__)
 DEFAULT_PORT = 5000
 MULTI_USER_PORT = 5050
 DEFAULT_THREADS = 400
-COMMANDS = {
-    "validate": "validate",
-    "schemas": "schemas",
-    "dry_run": "dry_run",
-    "explain": "dry_run",
-    "doctor": "doctor",
-    "memory": "memory",
-}
-"""Argument -> module of `api/commands` that serves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What the command line said, resolved. `command`: module of `api/commands` to run instead, or None.
+    """What the command line said, resolved. `command`: what is to run instead of a server, or None.
 
     `log_folder` None: no log file. `warnings` are said once logging is set up.
     """
@@ -50,21 +46,17 @@ class Launch:
     log_level: str
     log_folder: Path | None
     strict: bool
-    command: str | None
+    command: Command | None
     arguments: argparse.Namespace
     warnings: tuple[str, ...]
 
 
 def parse(words: Sequence[str]) -> Launch:
     """Raises SystemExit (status 2) for a usage error."""
-    parser = _parser()
-    given = parser.parse_args(list(words))
-    asked = [name for name in COMMANDS if getattr(given, name) not in (None, False)]
-    if len(asked) > 1:
-        parser.error("at most one of " + ", ".join(f"--{name.replace('_', '-')}" for name in asked))
+    given, command = _read(list(words))
     facts = _facts(given)
     snapshot = tree_of(facts.config_directory).snapshot()
-    warnings: list[str] = []
+    warnings = layout_notes(facts)
     settings = _settings(snapshot, facts)
     log_folder = _log_folder(given, facts, settings, warnings)
     host = given.listen
@@ -82,7 +74,7 @@ def parse(words: Sequence[str]) -> Launch:
         log_level=given.log_level,
         log_folder=log_folder if _logs_to_file(given, facts, settings) else None,
         strict=given.strict,
-        command=COMMANDS[asked[0]] if asked else None,
+        command=command,
         arguments=given,
         warnings=tuple(warnings),
     )
@@ -92,18 +84,22 @@ def check_config_folder(facts: LaunchFacts) -> None:
     """Raises SystemExit, one sentence, when the config folder is not there."""
     root = facts.config_directory
     if not root.is_dir():
-        raise SystemExit(f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it")
+        raise SystemExit(
+            f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it, "
+            f"{program()} --init DIR writes one with examples"
+        )
 
 
 def _facts(given: argparse.Namespace) -> LaunchFacts:
-    public = _path(given.PublicDirectory) or INSTALL_DIRECTORY / "Public"
-    config = _path(given.ConfigDirectory) or _path(given.config_directory) or public / "Configs"
+    config = _path(given.ConfigDirectory) or _path(given.config_directory)
+    public = _path(given.PublicDirectory) or default_public(config)
     users = [user.strip() for user in given.User if user.strip()]
     if not users and (given.user or "").strip():
         users = [given.user.strip()]
     return LaunchFacts(
         public_directory=public,
-        config_directory=config,
+        config_directory=config or public / "Configs",
+        data_directory=data_directory(public),
         users=tuple(dict.fromkeys(users)),
         discussion_directory=_path(given.DiscussionDirectory),
         sqlite_directory=_path(given.UserLevelSqlLiteDirectory),
@@ -153,7 +149,7 @@ def _log_folder(
     given: argparse.Namespace, facts: LaunchFacts, settings: UserSettings | None, warnings: list[str]
 ) -> Path:
     """`<user>` in the folder's name is the one user, or removed with a warning."""
-    folder = facts.logging_directory or facts.public_directory / "logs"
+    folder = facts.logging_directory or facts.data_root / "logs"
     text = str(folder)
     if "<user>" not in text:
         return folder
@@ -186,13 +182,6 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _given(text: str) -> str:
-    """A value that is there: an empty one comes from a shell variable that nobody set."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("must not be empty")
-    return text
-
-
 def _origin(text: str) -> str:
     """An origin as browsers send it. Raises ArgumentTypeError."""
     origin = text.strip().lower()
@@ -217,10 +206,44 @@ def _api_key(text: str) -> str:
     return key
 
 
-def _parser() -> argparse.ArgumentParser:
+class _NotPlain(Exception):
+    """A word that is no argument of the server, or does not fit it."""
+
+
+class _QuietParser(argparse.ArgumentParser):
+    """Says nothing and does not exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _NotPlain
+
+
+def _plain(words: list[str]) -> argparse.Namespace | None:
+    """The values of a command line that holds nothing but right arguments of the server, else None."""
+    parser = _QuietParser(add_help=False, allow_abbrev=False)
+    _add_server(parser)
+    try:
+        given, others = parser.parse_known_args(words)
+    except _NotPlain:
+        return None
+    return None if others else given
+
+
+def _read(words: list[str]) -> tuple[argparse.Namespace, Command | None]:
+    """The values and the command. Commands are loaded only where something is not the server's own.
+
+    Raises SystemExit (status 2) for a usage error.
+    """
+    if (given := _plain(words)) is not None:
+        return given, None
     parser = argparse.ArgumentParser(
-        prog="server.py", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
+        prog="headrace", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
     )
+    _add_server(parser)
+    commands = CommandArguments(parser)
+    return parser.parse_args(words), commands.chosen(words)
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("config_directory", nargs="?", help="config directory")
     add("user", nargs="?", help="the one user")
@@ -247,18 +270,4 @@ def _parser() -> argparse.ArgumentParser:
     add("--require-api-key", action="append", type=_api_key, default=[], metavar="KEY")
     add("--log-level", type=str.upper, choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     add("--strict", action="store_true", help="do not start with faulty configuration")
-    _add_commands(parser.add_argument_group("instead of serving (at most one)"))
-    return parser
-
-
-def _add_commands(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--validate", action="store_true", help="check the whole config tree")
-    add("--schemas", type=_given, metavar="DIR", help="write JSON Schemas for editors")
-    add("--dry-run", type=_given, metavar="NAME", help="walk a workflow with a stub model")
-    add("--explain", type=_given, metavar="NAME#N", help="what one node would send")
-    add("--messages", type=_given, metavar="FILE", help="conversation for --dry-run and --explain")
-    add("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
-    add("--doctor", action="store_true", help="call each endpoint once")
-    add("--memory", nargs="+", metavar="ACTION", help="list, show, rebuild, backfill, rekey, export, import")
-    add("--preview", action="store_true", help="what --memory would do, without doing it")
+    add("--version", action="version", version=f"headrace {VERSION}")

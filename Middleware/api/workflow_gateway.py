@@ -6,21 +6,20 @@ text. Source: spec frontend-api.md 9 and 16, workflows.md 3 and 13.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import replace
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from Middleware.api.model_names import single_user
+from Middleware.api.requests.model_names import single_user
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import EarlyTermination
 from Middleware.common.request_context import RequestContext, current_request, entered
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_discussion_id
 from Middleware.config.users import UserSettings, load_user
-from Middleware.services.wire_formats import WIRE_FORMATS, AnswerCollector, AnswerFacts
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.utilities.tool_traffic import collapsed, without_machinery
 
@@ -30,50 +29,53 @@ if TYPE_CHECKING:
 MAX_HEADER_ID = 128
 
 
+class Engine(NamedTuple):
+    """What the edge calls of the engine."""
+
+    manager: Callable[[UserSettings, RequestContext], WorkflowManager]
+    open_answer_run: Callable[[WorkflowManager, ClientQuestion], Batches]
+
+
 def open_answer(
-    request: RequestContext,
-    messages: Messages,
-    *,
-    stream: bool,
-    tools: list[JsonObject] | None = None,
-    tool_choice: Any = None,
-    headers: Mapping[str, str] | None = None,
+    request: RequestContext, question: ClientQuestion, headers: Mapping[str, str] | None = None
 ) -> Batches:
     """The run that answers the request. `headers`: those of HTTP, names in lower case.
 
     Raises before it runs anything.
     """
     user = load_user(request.snapshot, request.user)
+    messages = question.messages
     if user.liveness_tool_call is not None:
         messages = collapsed(without_machinery(messages, user.liveness_tool_call))
-    call: dict[str, Any] = {"stream": stream, "tools": tools, "tool_choice": tool_choice}
     if request.task is not None:
-        messages = [
+        untagged: Messages = [
             {**message, "content": without_discussion_tags(message["content"])} for message in messages
         ]
+        question = replace(question, messages=untagged)
         if user.open_web_ui_task_workflow:
-            return _manager(user, request).open_run(user.open_web_ui_task_workflow, messages, **call)
+            return _manager(user, request).open_run(user.open_web_ui_task_workflow, question)
     else:
-        call["discussion_id"] = header_discussion_id(messages, user, headers or {})
-    batches: Batches = _engine().open_answer_run(_manager(user, request), messages, **call)
-    return batches
+        found = header_discussion_id(messages, user, headers or {})
+        question = replace(question, messages=messages, discussion_id=found)
+    return _engine().open_answer_run(_manager(user, request), question)
 
 
-def _engine() -> ModuleType:
-    """The engine, loaded when the first question comes: the model lists must not wait for it at a start."""
-    return importlib.import_module("Middleware.workflows.managers.categorization")
+def _engine() -> Engine:
+    """Loaded when the first question comes: the model lists must not wait for it at a start."""
+    from Middleware.workflows.managers import categorization, workflow_manager
+
+    return Engine(workflow_manager.WorkflowManager, categorization.open_answer_run)
 
 
 def _manager(user: UserSettings, request: RequestContext) -> WorkflowManager:
-    manager: WorkflowManager = _engine().WorkflowManager(user, request)
-    return manager
+    return _engine().manager(user, request)
 
 
 def capabilities_of(snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None) -> list[str]:
     """What the model of this user, or of this shared workflow, can do (10.1)."""
-    walk = importlib.import_module("Middleware.workflows.managers.model_walk")
-    found: list[str] = walk.capabilities(snapshot, user, workflow)
-    return found
+    from Middleware.workflows.managers.model_walk import capabilities
+
+    return capabilities(snapshot, user, workflow)
 
 
 def header_discussion_id(messages: Messages, user: UserSettings, headers: Mapping[str, str]) -> str | None:
@@ -100,12 +102,13 @@ def handle_user_prompt(
     user's chat format is used.
     """
     request = _request_for(request_id, api_key)
+    question = ClientQuestion(messages, stream, tools, tool_choice)
     if stream:
-        return _framed(request, messages, tools, tool_choice)
+        return _framed(request, question)
     with entered(request):
         collector = AnswerCollector()
         try:
-            for batch in open_answer(request, messages, stream=False, tools=tools, tool_choice=tool_choice):
+            for batch in open_answer(request, question):
                 if not collector.finished:
                     collector.add(batch)
         except EarlyTermination as stop:
@@ -123,14 +126,12 @@ def _request_for(request_id: str, api_key: str | None) -> RequestContext:
     return RequestContext(request_id, user, "openaichatcompletion", api_key=api_key, snapshot=snapshot)
 
 
-def _framed(
-    request: RequestContext, messages: Messages, tools: list[JsonObject] | None, tool_choice: Any
-) -> Iterator[str]:
+def _framed(request: RequestContext, question: ClientQuestion) -> Iterator[str]:
     """The run as units of the request's protocol, the end mark among them."""
     framer = WIRE_FORMATS[request.api_type].framer(AnswerFacts(request.request_id, request.model_name))
     with entered(request):
         context = copy_context()
-        batches = open_answer(request, messages, stream=True, tools=tools, tool_choice=tool_choice)
+        batches = open_answer(request, question)
 
     def pull() -> Batch | None:
         return context.run(lambda: next(batches, None))

@@ -2,11 +2,12 @@
 
 Pure: no I/O, nothing of any request is kept here.
 
-A rule is one function in one file of `rules/`: it reads its own keys and gives a `Stage`, or None when it
-is off.
+A rule is one function in one file of `rules/`: it states the keys that it reads (`keys.py`) and gives a
+`Stage`, or None when it is off.
 
-    @rule(order=350)
+    @rule(order=350, endpoint={"removeDiagnosticPrefix": FLAG})
     def diagnostic_prefix(inputs: Inputs) -> Stage | None:
+        '''Remove `[DIAGNOSTIC]:` from the start of answers.'''
         if not inputs.endpoint.get("removeDiagnosticPrefix", False):
             return None
         return HeadStrip(["[DIAGNOSTIC]:"])
@@ -17,7 +18,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+from Middleware.cleaning.keys import Key, one_of
 
 REASONING_OUTPUTS = ("drop", "field", "inline")
 
@@ -93,23 +96,93 @@ class Inputs:
 
 
 Rule = Callable[[Inputs], Stage | None]
+Place = Literal["endpoint", "node", "user"]
+"""Where a key stands: in an endpoint file, in a workflow's node, in a user file."""
 
-RULES: dict[int, Rule] = {}
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatedRule:
+    """A rule, called as its function is, and the keys that it reads: place -> name -> key."""
+
+    function: Rule
+    keys: Mapping[Place, Mapping[str, Key]]
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def __call__(self, inputs: Inputs) -> Stage | None:
+        return self.function(inputs)
+
+
+RULES: dict[int, StatedRule] = {}
 """Order -> rule. Filled when `rules/` loads."""
 
 
-def rule(order: int) -> Callable[[Rule], Rule]:
-    """Decorator. `order` = stage * 100 + step. Raises ValueError when another rule has it already."""
+def rule(
+    order: int,
+    *,
+    endpoint: Mapping[str, Key] | None = None,
+    node: Mapping[str, Key] | None = None,
+    user: Mapping[str, Key] | None = None,
+) -> Callable[[Rule], StatedRule]:
+    """Decorator. `order` = stage * 100 + step; then the keys that the rule reads, by name.
 
-    def add(function: Rule) -> Rule:
+    A key without a description has the rule's: the first paragraph of its docstring. Raises ValueError when
+    another rule has the order, or states one of the keys otherwise.
+    """
+
+    def add(function: Rule) -> StatedRule:
+        given: Mapping[Place, Mapping[str, Key] | None] = {"endpoint": endpoint, "node": node, "user": user}
+        made = StatedRule(
+            function, {place: _described(keys or {}, function) for place, keys in given.items()}
+        )
         if order in RULES:
             raise ValueError(
-                f"cleaning rules {RULES[order].__name__!r} and {function.__name__!r} have one order: {order}"
+                f"cleaning rules {RULES[order].name!r} and {made.name!r} have one order: {order}"
             )
-        RULES[order] = function
-        return function
+        for other in RULES.values():
+            _check_agreement(other, made)
+        RULES[order] = made
+        return made
 
     return add
+
+
+def _described(keys: Mapping[str, Key], function: Rule) -> dict[str, Key]:
+    about = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+    return {name: key if key.description else key(about) for name, key in keys.items()}
+
+
+def _check_agreement(one: StatedRule, other: StatedRule) -> None:
+    for place, keys in one.keys.items():
+        for name, key in keys.items():
+            if other.keys[place].get(name, key) != key:
+                both = f"{one.name!r} and {other.name!r}"
+                raise ValueError(f"cleaning rules {both} state the {place} key {name!r} differently")
+
+
+ENGINE_KEYS: Mapping[Place, Mapping[str, Key]] = {
+    "endpoint": {
+        "reasoningOutput": one_of(*REASONING_OUTPUTS)(
+            "Where thoughts go: nowhere, in a field of their own, or into the text.", default="drop"
+        )
+    },
+    "node": {
+        "reasoningOutput": one_of(*REASONING_OUTPUTS)(
+            "Where thoughts go: nowhere, a field of their own, or into the text. Default: the endpoint's.",
+            of_models=True,
+        )
+    },
+    "user": {},
+}
+"""What is read whatever rules there are (`reasoning_output`)."""
+
+
+def keys_of(place: Place) -> dict[str, Key]:
+    """Name -> key of all rules, in their order, and of the engine itself."""
+    stated = {name: key for order in sorted(RULES) for name, key in RULES[order].keys[place].items()}
+    return {**stated, **ENGINE_KEYS[place]}
 
 
 def text_of(config: Mapping[str, Any], key: str) -> str:

@@ -13,14 +13,34 @@ from pathlib import Path
 from Middleware.common.request_context import current_request
 
 INSTALL_DIRECTORY = Path(__file__).resolve().parents[2]
+SHIPPED_DIRECTORY = INSTALL_DIRECTORY / "Middleware" / "shipped"
+"""Only a wheel has it: it holds the `Public` folder that stands beside `server.py` in a clone."""
+OLD_DATA_DIRECTORY = SHIPPED_DIRECTORY if SHIPPED_DIRECTORY.is_dir() else INSTALL_DIRECTORY
+"""Data that old programs left here stays in use. The folder of a wheel is shared: none of it is ours."""
+
+
+def is_installed() -> bool:
+    """Claims that the program came out of a wheel: then its folder belongs to the installer, and nothing is
+    written there. False in a clone, also when that is installed as editable.
+    """
+    return SHIPPED_DIRECTORY.is_dir()
+
+
+def shipped_public() -> Path:
+    """The Public folder that came with the program."""
+    return (SHIPPED_DIRECTORY if is_installed() else INSTALL_DIRECTORY) / "Public"
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`)."""
+    """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`).
 
-    public_directory: Path = INSTALL_DIRECTORY / "Public"
-    config_directory: Path = INSTALL_DIRECTORY / "Public" / "Configs"
+    `data_directory`: where discussions, locks and logs go when the Public root is only for reading.
+    """
+
+    public_directory: Path = field(default_factory=shipped_public)
+    config_directory: Path = field(default_factory=lambda: shipped_public() / "Configs")
+    data_directory: Path | None = None
     users: tuple[str, ...] = ()
     discussion_directory: Path | None = None
     sqlite_directory: Path | None = None
@@ -30,6 +50,11 @@ class LaunchFacts:
     concurrency_level: str = "wilmer"
     instance_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started_at: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def data_root(self) -> Path:
+        """The parent of `DiscussionIds`, `SqlLiteDBs` and `logs`."""
+        return self.data_directory or self.public_directory
 
     @property
     def beside_public(self) -> tuple[Path, ...]:

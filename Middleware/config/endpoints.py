@@ -7,50 +7,258 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import environment, paths
+from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.users import UserSettings
+from Middleware.config.named_files import found
+from Middleware.config.users import UserSettings, means_true
 from Middleware.config.validation import nearest_file
 
+_KEYWORD = {"allowed": "x-allowed", "level": "x-level"}
 EMBEDDING_TYPES = ("openAIEmbeddings", "ollamaEmbeddings")
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointConfig:
-    """An endpoint and its API type. `raw` and `api_type` are the files' objects, read-only.
+class InjectedTexts:
+    """The texts that an endpoint adds to what is sent; `""` = none."""
 
-    `file`: the endpoint's path below the config root. `url`: base address without slashes at its end.
+    system: str = ""
+    prompt: str = ""
+    completion: str = ""
+    own_assistant_turn: bool = False
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> InjectedTexts:
+        """Read from the endpoint file: a text counts when its flag is true."""
+
+        def text(place: str) -> str:
+            value = raw.get(f"textToAddToStartOf{place}")
+            return value if raw.get(f"addTextToStartOf{place}") is True and isinstance(value, str) else ""
+
+        own_turn = raw.get("ensureTextAddedToAssistantWhenChatCompletion") is True
+        return cls(text("System"), text("Prompt"), text("Completion"), own_turn)
+
+
+def _is_true(value: Any) -> bool:
+    return value is True
+
+
+def _is_not_false(value: Any) -> bool:
+    return value is not False
+
+
+def _text(value: Any) -> str:
+    return str(value or "")
+
+
+def _name(value: Any) -> str:
+    return _text(value).strip()
+
+
+def _given(value: Any) -> Any:
+    """0, an empty text and an empty object say as little as null."""
+    return value or None
+
+
+def _size(value: Any) -> int | float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number and value > 0 else None
+
+
+_FLAG = {"type": "boolean", "level": "warning"}
+_SHAPES: dict[Callable[[Any], Any], dict[str, Any]] = {
+    _is_true: {**_FLAG, "default": False},
+    _is_not_false: {**_FLAG, "default": True},
+    _text: {"type": "string"},
+    _name: {"type": "string"},
+}
+"""What a file may hold where a reader asks for nothing else."""
+
+
+def _of(
+    key: str, description: str, *, read: Callable[[Any], Any], else_of_api_type: bool = False, **shape: Any
+) -> Any:
+    """A field: where it comes from, what the file may hold there, and how that is read.
+
+    `shape`: keywords of JSON Schema; `level` of a breach and `allowed` words as in `settings.py`.
+    `else_of_api_type`: the API type may give a default.
+    """
+    words = {**_SHAPES.get(read, {}), **shape, "description": description}
+    stated = {_KEYWORD.get(word, word): value for word, value in words.items() if value != "error"}
+    metadata = {"key": key, "read": read, "else_of_api_type": else_of_api_type, "schema": stated}
+    return field(init=False, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EndpointConfig:
+    """An endpoint and its API type. `raw` and `api_type` are the files' objects, read-only; what cleaning
+    rules want to know of an endpoint they read from `raw` themselves, every other key is a field here.
+
+    `file`: the endpoint's path below the config root. Source: backends.md 2; a key `camelCase` is
+    `snake_case` here, empty texts mean "not set".
     """
 
     name: str
-    raw: Mapping[str, Any] = field(repr=False)
+    raw: Mapping[str, Any]
     api_type_name: str
-    api_type: Mapping[str, Any] = field(repr=False)
+    api_type: Mapping[str, Any]
     file: str = ""
+
+    url: str = _of(
+        "endpoint",
+        "Base URL of the backend, e.g. http://127.0.0.1:11434.",
+        type="string",
+        read=lambda value: _name(value).rstrip("/"),
+    )
+    """Base address without slashes at its end."""
+    model: str = _of("modelNameToSendToAPI", "Name of the model in requests.", default="", read=_text)
+    dont_include_model: bool = _of("dontIncludeModel", "Leave the model out of requests.", read=_is_true)
+    written_headers: Mapping[str, str] = _of(
+        "extraHeaders",
+        "Headers added to each request; `${ENV:NAME}` is replaced by an environment variable.",
+        type="object",
+        additionalProperties={"type": "string"},
+        default={},
+        read=lambda value: value or {},
+    )
+    """`extraHeaders` as they stand in the file."""
+    max_context_token_size: int | float | None = _of(
+        "maxContextTokenSize", "Context window of the model in tokens.", type="integer", minimum=1, read=_size
+    )
+    wilmer_context_estimation_level: str | None = _of(
+        "wilmerContextEstimationLevel",
+        "How freely the window is used: conservative, balanced, aggressive, xaggressive.",
+        level="warning",
+        type="string",
+        default="conservative",
+        pattern="(?i)^\\s*(conservative|balanced|aggressive|xaggressive)\\s*$",
+        allowed="conservative, balanced, aggressive, xaggressive",
+        read=_given,
+    )
+    clamp_prompt_to_context_window: bool | None = _of(
+        "clampPromptToContextWindow",
+        "Cut conversations to the context window.",
+        type=["boolean", "string"],
+        level="warning",
+        read=lambda value: None if value is None else means_true(value),
+    )
+    prompt_template: str = _of(
+        "promptTemplate",
+        "File in PromptTemplates/, for backends that take one text; null: the user's.",
+        read=_text,
+    )
+    strict_prompt_template: bool = _of(
+        "strictPromptTemplate",
+        "Exact flat prompts: nothing trimmed, no second begin-of-text token.",
+        read=_is_true,
+    )
+    add_generation_prompt: bool = _of(
+        "addGenerationPrompt", "Put the mark of an assistant turn at the end of the prompt.", read=_is_true
+    )
+    injected_texts: InjectedTexts = field(init=False)
+    """`addTextToStartOf...`, `textToAddToStartOf...`, `ensureTextAddedToAssistantWhenChatCompletion`."""
+    backend_supports_tool_turns: bool = _of(
+        "backendSupportsToolTurns",
+        "The backend takes tool calls and tool results as turns.",
+        read=_is_not_false,
+    )
+    claude_prefill: bool = _of(
+        "claudePrefill",
+        "Claude: the start of the answer may be given as a last assistant message.",
+        read=_is_not_false,
+    )
+    reasoning_parser: str | None = _of(
+        "reasoningParser",
+        "Takes thoughts out of the text of models that write them there.",
+        enum=["none", "think", "minimax", "mistral", "harmony", "auto"],
+        default="none",
+        read=_given,
+    )
+    preset_samplers: Mapping[str, Any] | None = _of(
+        "presetSamplers",
+        "Samplers under their canonical names; a preset of this endpoint's name means them.",
+        read=_given,
+    )
+    append_preset_name: str = _of(
+        "appendPresetName", "Preset file that is merged on top, native names.", read=_text
+    )
+    backup_endpoint_name: str = _of(
+        "backupEndpointName", "Endpoint that takes over when this one fails.", read=_name
+    )
+    """The endpoint to fail over to."""
+    backup_preset_name: str = _of(
+        "backupPresetName", "Preset for the backup; absent: the request's own.", read=_text
+    )
+    allow_remote_backup: bool = _of(
+        "allowRemoteBackup",
+        "May take over for a local endpoint though its own host is public.",
+        read=_is_true,
+        level="error",
+    )
+    max_concurrent_requests: int | None = _of(
+        "maxConcurrentRequests",
+        "How many requests this endpoint gets at once.",
+        type="integer",
+        minimum=1,
+        read=_given,
+    )
+    connect_timeout_in_seconds: float | None = _of(
+        "connectTimeoutInSeconds",
+        "Seconds to wait for a connection; absent: the user's.",
+        type="number",
+        exclusiveMinimum=0,
+        maximum=2000000,
+        read=_given,
+    )
+    read_timeout_in_seconds: float | None = _of(
+        "readTimeoutInSeconds",
+        "Seconds to wait for the next bytes of the backend.",
+        type="number",
+        exclusiveMinimum=0,
+        maximum=2000000,
+        default=14400,
+        read=_given,
+    )
+    backend_stream: str = _of(
+        "backendStream",
+        "`always`: the backend streams also when the client wants a whole answer.",
+        enum=["asRequested", "always"],
+        default="asRequested",
+        read=lambda value: value or "asRequested",
+        else_of_api_type=True,
+    )
+    """`always`: the backend is asked to stream also where a whole answer is wanted."""
+    request_stream_usage: bool | None = _of(
+        "requestStreamUsage",
+        "Ask the backend for token counts at the end of a stream.",
+        type="boolean",
+        default=False,
+        level="warning",
+        read=lambda value: value,
+        else_of_api_type=True,
+    )
+
+    def __post_init__(self) -> None:
+        for place, key, read, else_of_api_type in _READ:
+            value = self.raw.get(key)
+            if value is None and else_of_api_type:
+                value = self.api_type.get(key)
+            object.__setattr__(self, place, read(value))
+        object.__setattr__(self, "injected_texts", InjectedTexts.of(self.raw))
+
+    def __repr__(self) -> str:
+        return f"EndpointConfig({self.name!r}, {self.api_type_name!r}, {self.file!r})"  # never a key or a URL
 
     @property
     def type(self) -> str:
         """The API type's `type`, which picks the backend."""
         return str(self.api_type.get("type") or "")
-
-    @property
-    def url(self) -> str:
-        return str(self.raw.get("endpoint") or "").strip().rstrip("/")
-
-    @property
-    def model(self) -> str:
-        """`modelNameToSendToAPI`."""
-        return str(self.raw.get("modelNameToSendToAPI") or "")
-
-    def setting(self, name: str) -> Any:
-        """A field that the API type may give a default for: the endpoint's own, else the API type's."""
-        return self.raw[name] if self.raw.get(name) is not None else self.api_type.get(name)
 
     @property
     def preset_type(self) -> str:
@@ -68,8 +276,18 @@ class EndpointConfig:
     @property
     def extra_headers(self) -> dict[str, str]:
         """`extraHeaders` with each `${ENV:NAME}` replaced (read now). Raises ConfigError."""
-        headers = self.raw.get("extraHeaders") or {}
-        return environment.expand_all(headers, file=self.file, pointer="/extraHeaders")
+        return environment.expand_all(self.written_headers, file=self.file, pointer="/extraHeaders")
+
+
+_READ = tuple(
+    (each.name, each.metadata["key"], each.metadata["read"], each.metadata["else_of_api_type"])
+    for each in fields(EndpointConfig)
+    if each.metadata
+)
+"""Field, its key, how the value is read, whether the API type may give a default."""
+
+_FIELDS = {each.metadata["key"]: each.metadata["schema"] for each in fields(EndpointConfig) if each.metadata}
+hand_in("endpoint", lambda: _FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +302,9 @@ class Samplers:
     append: Mapping[str, Any] | None = None
 
 
-def _missing(what: str, name: str, tried: Sequence[str], known: Sequence[str]) -> ConfigMissing:
-    """`no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?); tried ...`."""
-    near = nearest_file(name, known)
-    hint = f' (did you mean "{near}"?)' if near else ""
-    folder = tried[0].rpartition("/")[0]
-    return ConfigMissing(f'no {what} "{name}" in {folder}{hint}; tried {", ".join(tried)}')
-
-
-def _found(snapshot: ConfigSnapshot, what: str, name: str, tried: Sequence[str]) -> str:
-    """The first path that exists. Raises ConfigMissing."""
-    file = snapshot.first(tried)
-    if file is None:
-        folders = [path.rpartition("/")[0] for path in tried]
-        raise _missing(what, name, tried, [n for folder in folders for n in snapshot.files(folder)])
-    return file
-
-
 def load_endpoint(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> EndpointConfig:
     """An endpoint with its API type. Raises ConfigMissing, ConfigError."""
-    file = _found(snapshot, "endpoint", name, (paths.endpoint_file(user, name),))
+    file = found(snapshot, "endpoint", name, (paths.endpoint_file(user, name),))
     raw = snapshot.read(file)
     api_name = str(raw.get("apiTypeConfigFileName") or "")
     api_file = snapshot.find(paths.api_type_file(api_name), (file, "/apiTypeConfigFileName"))
@@ -142,14 +343,12 @@ def load_samplers(
     An endpoint of that name with `presetSamplers` comes first, then the preset files. Without a name: the
     endpoint's own `presetSamplers`, else none.
     """
-    append = endpoint.raw.get("appendPresetName")
     extra = None
-    if append:
+    if endpoint.append_preset_name:
         with snapshot.spelling.named_at(endpoint.file, "/appendPresetName"):
-            extra = snapshot.read(_preset_file(snapshot, user, endpoint, str(append)))
+            extra = snapshot.read(_preset_file(snapshot, user, endpoint, endpoint.append_preset_name))
     if not preset_name:
-        own = endpoint.raw.get("presetSamplers") or {}
-        return Samplers(own, canonical=True, append=extra)
+        return Samplers(endpoint.preset_samplers or {}, canonical=True, append=extra)
     embedded = _embedded(snapshot, user, preset_name)
     if embedded:
         return Samplers(embedded, canonical=True, append=extra)
@@ -169,34 +368,7 @@ def _embedded(snapshot: ConfigSnapshot, user: UserSettings, preset_name: str) ->
 
 
 def _preset_file(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig, name: str) -> str:
-    return _found(snapshot, "preset", name, paths.preset_files(user, endpoint.preset_type, name))
-
-
-def load_prompt_template(snapshot: ConfigSnapshot, name: str | None) -> Mapping[str, str]:
-    """The object of a prompt template; no name: an empty one (all marks are empty). Raises ConfigMissing."""
-    if not name:
-        return MappingProxyType({})
-    document = snapshot.read(_found(snapshot, "prompt template", name, (paths.prompt_template_file(name),)))
-    return MappingProxyType(document)
-
-
-def load_structured_schema(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> dict[str, Any]:
-    """The JSON Schema that `structuredOutputFile` names: a non-empty object. Raises ConfigMissing,
-    ConfigError.
-    """
-    tried = paths.structured_output_files(user, name)
-    schema: dict[str, Any] = snapshot.read(_found(snapshot, "structured output schema", name, tried))
-    return schema
-
-
-def load_mcp_server(snapshot: ConfigSnapshot, name: str) -> Mapping[str, Any]:
-    """The object of `MCPServers/<name>.json`, `${ENV:NAME}` not replaced yet. Raises ConfigMissing,
-    ConfigError.
-    """
-    server: Mapping[str, Any] = snapshot.read(
-        _found(snapshot, "MCP server", name, (paths.mcp_server_file(name),))
-    )
-    return server
+    return found(snapshot, "preset", name, paths.preset_files(user, endpoint.preset_type, name))
 
 
 def ensure_generates(endpoint: EndpointConfig) -> None:

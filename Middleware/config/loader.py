@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,17 +70,6 @@ class ConfigTree:
         with self._lock:
             self._live.add(snapshot)
         return snapshot
-
-    def preload(self, files: Iterable[str] | None = None) -> None:
-        """Read `files` (all JSON files, when not given), so that each has a good version to fall back on.
-
-        Never raises for what is in them: whoever needs a broken file gets its error.
-        """
-        if files is None:
-            files = (p.relative_to(self.root).as_posix() for p in sorted(self.root.rglob("*.json")))
-        now = self._clock()
-        for relative in files:
-            self.version(relative, now)
 
     def version(self, relative: str, since: int) -> Version:
         """The state of a file that a request which began at `since` sees."""

@@ -1,17 +1,21 @@
-"""One user's settings: the user file as one frozen value. Empty texts mean "not set"."""
+"""One user's settings: the user file as one frozen value. Empty texts mean "not set".
+
+A new setting is one more field of `UserSettings`.
+"""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
+from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.settings import key_of, schema_of, setting, value_of, whole
 from Middleware.config.validation import nearest_file
 
 logger = logging.getLogger(__name__)
@@ -27,6 +31,39 @@ def means_true(value: object) -> bool:
     return bool(value)
 
 
+def _attempts(value: Any) -> int | None:
+    return whole(value, minimum=1)
+
+
+def _variables(value: Any) -> Mapping[str, Any] | None:
+    return MappingProxyType(dict(value)) if isinstance(value, Mapping) else None
+
+
+def _liveness(value: Any) -> Mapping[str, Any] | None:
+    """`{"toolName": str, "arguments": object}`; malformed: a warning, and no such setting. Source:
+    workflows.md 2.3.
+    """
+    if isinstance(value, Mapping):
+        name, arguments = value.get("toolName"), value.get("arguments")
+        if isinstance(name, str) and name.strip() and (arguments is None or isinstance(arguments, Mapping)):
+            return MappingProxyType({"toolName": name.strip(), "arguments": dict(arguments or {})})
+    logger.warning(
+        "livenessToolCall is ignored: it must be an object with `toolName` and an object `arguments`"
+    )
+    return None
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    return tuple(str(item) for item in value) if isinstance(value, list) else None
+
+
+_FOLDER: dict[str, Any] = {
+    "pattern": r"^(?:(?!\.{1,2}(?:/|$))[^/\\:\u0000]+(?:/(?!\.{1,2}(?:/|$))[^/\\:\u0000]+)*/*)?$",
+    "allowed": "a folder name, with `/` for a nested one and no part that is `.` or `..`",
+}
+"""A folder that stays in its tree."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserSettings:
     """The user file with every default. Source: workflows.md 2.3 and 17.1; a key `camelCase` is `snake_case`
@@ -39,56 +76,127 @@ class UserSettings:
     name: str
     raw: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
 
-    port: int = 5000
-    custom_workflow_override: bool = False
-    custom_workflow: str = ""
-    routing_config: str = ""
-    categorization_workflow: str = ""
-    max_categorization_attempts: int = 1
-    discussion_id_memory_file_workflow_settings: str = ""
-    file_memory_tool_workflow: str = ""
-    chat_summary_tool_workflow: str = ""
-    conversation_memory_tool_workflow: str = ""
-    recent_memory_tool_workflow: str = ""
-    context_compactor_settings_file: str = ""
-    discussion_directory: str = ""
-    sql_lite_directory: str = ""
-    endpoint_configs_sub_directory: str = ""
-    workflow_configs_sub_directory_override: str = ""
-    preset_configs_sub_directory_override: str = ""
-    structured_output_configs_sub_directory: str = ""
-    shared_workflows_sub_directory_override: str = "_shared"
-    allow_shared_workflows: bool = False
-    chat_prompt_template_name: str = ""
-    chat_complete_add_user_assistant: bool = False
-    chat_completion_add_missing_assistant_generator: bool = False
-    separate_conversation_in_variables: bool = False
-    conversation_separation_delimiter: str = "\n"
-    user_wide_workflow_variables: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    clamp_prompt_to_context_window: bool = False
-    connect_timeout_in_seconds: int = 30
-    liveness_tool_call: Mapping[str, Any] | None = None
-    encrypt_using_api_key: bool = False
-    redact_log_output: bool = False
-    intercept_open_web_ui_tool_requests: bool = field(
-        default=False, metadata={"key": "interceptOpenWebUIToolRequests"}
+    port: int = setting(5000, "Port of the server when this is its only user.", minimum=0, maximum=65535)
+    custom_workflow_override: bool = setting(False, "Every request runs `customWorkflow`; no routing.")
+    custom_workflow: str = setting("", "Workflow that answers when `customWorkflowOverride` is true.")
+    routing_config: str = setting("", "File in Routing/ that is used when `customWorkflowOverride` is false.")
+    categorization_workflow: str = setting("", "Workflow that names a category of the routing file.")
+    max_categorization_attempts: int = setting(
+        1, "How often the categorisation workflow may be asked; less than 1 counts as 1.", read=_attempts
     )
-    use_offline_wiki_api: bool = False
-    offline_wiki_api_host: str = "127.0.0.1"
-    offline_wiki_api_port: int = 5728
-    use_offline_researcher_api: bool = False
-    offline_researcher_api_host: str = "127.0.0.1"
-    offline_researcher_api_port: int = 8890
-    use_file_logging: bool = False
-    max_workflow_depth: int = 64
-    max_parallel_nodes: int = 4
-    static_stream_delay_ms: int = 0
-    advertised_context_length: int = 131072
-    open_web_ui_task_workflow: str = field(default="", metadata={"key": "openWebUITaskWorkflow"})
-    discussion_id_from_header: str = ""
-    outbound_policy: str = "off"
-    python_module_roots: tuple[str, ...] | None = None
-    offline_wiki_api_url: str = ""
+    discussion_id_memory_file_workflow_settings: str = setting(
+        "", "Settings file for memories, in the user's workflow folder."
+    )
+    file_memory_tool_workflow: str = setting("", "Accepted; not read.")
+    chat_summary_tool_workflow: str = setting("", "Workflow that writes the chat summary.")
+    conversation_memory_tool_workflow: str = setting("", "Workflow of the ConversationMemory node.")
+    recent_memory_tool_workflow: str = setting("", "Workflow of the RecentMemory node.")
+    context_compactor_settings_file: str = setting(
+        "", "Settings file of the ContextCompactor node, in the user's workflow folder."
+    )
+    discussion_directory: str = setting(
+        "", "Folder for discussions; empty: DiscussionIds below the public folder."
+    )
+    sql_lite_directory: str = setting(
+        "", "Folder for the lock database; empty: SqlLiteDBs below the public folder."
+    )
+    endpoint_configs_sub_directory: str = setting(
+        "", "Sub-folder of Endpoints/; empty: Endpoints/ itself.", **_FOLDER
+    )
+    workflow_configs_sub_directory_override: str = setting(
+        "", "Folder below Workflows/; empty: the user's name."
+    )
+    preset_configs_sub_directory_override: str = setting(
+        "", "Sub-folder below each preset type; empty: the user's name.", **_FOLDER
+    )
+    structured_output_configs_sub_directory: str = setting(
+        "", "Sub-folder of StructuredOutputs/; empty: the user's name.", **_FOLDER
+    )
+    shared_workflows_sub_directory_override: str = setting(
+        "_shared", "Folder below Workflows/ whose sub-folders can be picked as models.", **_FOLDER
+    )
+    allow_shared_workflows: bool = setting(False, "List the shared workflows as models.")
+    chat_prompt_template_name: str = setting(
+        "", "Prompt template of nodes without an endpoint, and of endpoints that name none."
+    )
+    chat_complete_add_user_assistant: bool = setting(False)
+    chat_completion_add_missing_assistant_generator: bool = setting(False)
+    separate_conversation_in_variables: bool = setting(
+        False, "Put `conversationSeparationDelimiter` between the messages of conversation variables."
+    )
+    conversation_separation_delimiter: str = setting("\n", "The delimiter.")
+    user_wide_workflow_variables: Mapping[str, Any] = setting(
+        _NOTHING, "Variables of all workflows of this user.", type="object", level="warning", read=_variables
+    )
+    clamp_prompt_to_context_window: bool = setting(
+        False,
+        "Cut conversations to the context window of the model.",
+        type=["boolean", "string"],
+        read=means_true,
+    )
+    connect_timeout_in_seconds: int = setting(
+        30, "Seconds to wait for a connection to a backend.", minimum=1, maximum=2000000
+    )
+    liveness_tool_call: Mapping[str, Any] | None = setting(
+        None,
+        "A tool call that is added to answers of nodes with `injectLivenessToolCall`.",
+        type="object",
+        level="warning",
+        properties={
+            "toolName": {
+                "type": "string",
+                "description": "Name of the tool.",
+                "minLength": 1,
+                "x-level": "warning",
+            },
+            "arguments": {"type": "object", "x-level": "warning", "description": "Arguments of the call."},
+        },
+        required=["toolName"],
+        read=_liveness,
+    )
+    encrypt_using_api_key: bool = setting(
+        False, "Encrypt the files of discussions with the client's API key."
+    )
+    redact_log_output: bool = setting(False, "Keep texts of conversations out of the log.")
+    intercept_open_web_ui_tool_requests: bool = setting(
+        False,
+        "Answer Open WebUI's tool selection requests at once with an empty choice.",
+        key="interceptOpenWebUIToolRequests",
+    )
+    use_offline_wiki_api: bool = setting(False, "Switch on the offline Wikipedia nodes.")
+    offline_wiki_api_host: str = setting("127.0.0.1", "Host of the offline Wikipedia service.")
+    offline_wiki_api_port: int = setting(
+        5728, "Port of the offline Wikipedia service.", minimum=1, maximum=65535
+    )
+    use_offline_researcher_api: bool = setting(False, "Switch on the offline researcher nodes.")
+    offline_researcher_api_host: str = setting("127.0.0.1", "Host of the offline researcher service.")
+    offline_researcher_api_port: int = setting(
+        8890, "Port of the offline researcher service.", minimum=1, maximum=65535
+    )
+    use_file_logging: bool = setting(False, "Also write the log to a file.")
+    max_workflow_depth: int = setting(64, "How deep workflows may be nested.", minimum=1, maximum=2000)
+    max_parallel_nodes: int = setting(4, "How many nodes of a `parallelGroup` run at once.", minimum=1)
+    static_stream_delay_ms: int = setting(
+        0, "Milliseconds per word when a text that no model wrote is streamed.", minimum=0
+    )
+    advertised_context_length: int = setting(131072, "Context length that model lists state.", minimum=1)
+    open_web_ui_task_workflow: str = setting(
+        "", "Workflow that serves Open WebUI's title, tag and query requests.", key="openWebUITaskWorkflow"
+    )
+    discussion_id_from_header: str = setting("", "Name of a request header that holds the discussion id.")
+    outbound_policy: str = setting(
+        "off", "`block-private`: nodes may not fetch private addresses.", enum=["off", "block-private"]
+    )
+    python_module_roots: tuple[str, ...] | None = setting(
+        None,
+        "Folders in which the scripts of PythonModule nodes must lie; absent: anywhere.",
+        type="array",
+        items={"type": "string"},
+        read=_texts,
+    )
+    offline_wiki_api_url: str = setting(
+        "", "Base URL of the offline Wikipedia service, instead of host and port."
+    )
 
     @property
     def workflow_folder(self) -> str:
@@ -101,13 +209,11 @@ class UserSettings:
         return paths.shared_folder(self)
 
 
-def _key(setting: Field[Any]) -> str:
-    spelled = setting.metadata.get("key")
-    return str(spelled) if spelled else re.sub(r"_([a-z])", lambda m: m.group(1).upper(), setting.name)
-
-
-SETTINGS = {_key(f): f for f in fields(UserSettings) if f.name not in ("name", "raw")}
+SETTINGS = {key_of(f): f for f in fields(UserSettings) if f.name not in ("name", "raw")}
 """Key of the user file -> field of UserSettings."""
+
+_FIELDS = {key: schema_of(one) for key, one in SETTINGS.items()}
+hand_in("user", lambda: _FIELDS)
 
 
 def load_user(snapshot: ConfigSnapshot, name: str) -> UserSettings:
@@ -140,70 +246,10 @@ def pointer_user(snapshot: ConfigSnapshot) -> str:
 def settings_of(name: str, document: Mapping[str, Any]) -> UserSettings:
     """The typed value of a user file's object; what has a wrong type counts as not set."""
     values: dict[str, Any] = {}
-    for key, setting in SETTINGS.items():
+    for key, one in SETTINGS.items():
         value = document.get(key)
         if value is not None and value != "":
-            typed = _typed(key, setting, value)
+            typed = value_of(one, value)
             if typed is not None:
-                values[setting.name] = typed
+                values[one.name] = typed
     return UserSettings(name=name, raw=MappingProxyType(dict(document)), **values)
-
-
-def _typed(key: str, setting: Field[Any], value: Any) -> Any:
-    special = _SPECIAL.get(key)
-    if special is not None:
-        return special(value)
-    default = setting.default
-    if isinstance(default, bool):
-        return bool(value)
-    if isinstance(default, int):
-        return _whole(value, minimum=_MINIMUM.get(key))
-    return value if isinstance(value, str) else None
-
-
-_MINIMUM = {
-    "maxCategorizationAttempts": 1,
-    "connectTimeoutInSeconds": 1,
-    "maxWorkflowDepth": 1,
-    "maxParallelNodes": 1,
-    "advertisedContextLength": 1,
-}
-
-
-def _whole(value: Any, minimum: int | None) -> int | None:
-    """The number, or of a text that holds one; None for anything else or below the minimum."""
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if minimum is None or number >= minimum else None
-
-
-def _variables(value: Any) -> Mapping[str, Any] | None:
-    return MappingProxyType(dict(value)) if isinstance(value, Mapping) else None
-
-
-def _liveness(value: Any) -> Mapping[str, Any] | None:
-    """`{"toolName": str, "arguments": object}`; malformed: a warning, and no such setting. Source:
-    workflows.md 2.3.
-    """
-    if isinstance(value, Mapping):
-        name, arguments = value.get("toolName"), value.get("arguments")
-        if isinstance(name, str) and name.strip() and (arguments is None or isinstance(arguments, Mapping)):
-            return MappingProxyType({"toolName": name.strip(), "arguments": dict(arguments or {})})
-    logger.warning(
-        "livenessToolCall is ignored: it must be an object with `toolName` and an object `arguments`"
-    )
-    return None
-
-
-def _texts(value: Any) -> tuple[str, ...] | None:
-    return tuple(str(item) for item in value) if isinstance(value, list) else None
-
-
-_SPECIAL = {
-    "userWideWorkflowVariables": _variables,
-    "clampPromptToContextWindow": means_true,
-    "livenessToolCall": _liveness,
-    "pythonModuleRoots": _texts,
-}

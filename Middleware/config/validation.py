@@ -4,7 +4,7 @@ The only module that knows `jsonschema`. It reads no config file, and knows no n
 nodes are handed in. Levels: `error` (a request would fail), `warning` (hardly as meant), `note` (shown by
 `--validate` only).
 
-Two keywords of our own in `schemas/*.json`: `x-level` (the level of a breach of this sub-schema, default
+Two keywords of our own in the schemas of files: `x-level` (the level of a breach of this sub-schema, default
 `error`) and `x-open` (other field names are ordinary here and not reported).
 """
 
@@ -15,12 +15,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.places import NOWHERE, Position, file_place, subject
+from Middleware.config.file_schemas import schema
 from Middleware.config.paths import is_archived_user, is_user_pointer
 from Middleware.config.plain_fit import plainly_fits
 
@@ -71,14 +70,6 @@ class Finding:
         head = f"{file_place(self.file, self.position)}: {self.level}"
         about = subject(self.file, self.pointer, self.position)
         return ": ".join(filter(None, [head, about, self.message])) + self.excerpt
-
-
-@cache
-def schema(kind: str) -> dict[str, Any]:
-    """The schema `schemas/<kind>.json`. Shared: not to be changed."""
-    text = files("Middleware.config").joinpath("schemas", f"{kind}.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
 
 
 def schema_kind(file: str) -> str | None:

@@ -12,10 +12,11 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from Middleware.common.errors import BackendError
+from Middleware.common.errors import KIND_STATUS, BackendError
 from Middleware.config.endpoints import EndpointConfig
 
 RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504, 529))
@@ -87,18 +88,21 @@ def native_body(body: Any, secrets: Sequence[str] = ()) -> Any:
     return body if clean == text or (isinstance(body, str) and not clean) else _parsed(clean)
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer whose status says that the call failed."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 def status_error(
-    endpoint: str,
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    secrets: Sequence[str] = (),
-    asked: str = "",
+    endpoint: str, refusal: Refusal, *, secrets: Sequence[str] = (), asked: str = ""
 ) -> BackendError:
-    """The error that an answer with this status is. `asked`: method and URL, shown where the address may be
-    at fault."""
-    parsed = _parsed(body.decode("utf-8", "replace"))
+    """The error that the answer is. `asked`: method and URL, shown where the address may be at fault."""
+    status = refusal.status
+    parsed = _parsed(refusal.body.decode("utf-8", "replace"))
     message = redacted(error_message(parsed), secrets) or f"status {status} without a text"
     kind = _status_kind(status, message)
     if kind == "bad_url":
@@ -115,7 +119,7 @@ def status_error(
         status=status,
         native=native_body(parsed, secrets),
         retryable=retryable,
-        retry_after_s=retry_after(headers.get("Retry-After")),
+        retry_after_s=retry_after(refusal.headers.get("Retry-After")),
     )
 
 
@@ -157,6 +161,20 @@ def _reports_failure(body: Mapping[str, Any]) -> bool:
 def error_chunk(error: BackendError) -> dict[str, Any]:
     """The `error` value of the last dict of a stream that fails after output."""
     return {"kind": error.kind, "message": error.message, "status": error.status, "native": error.native}
+
+
+def told_error(endpoint: str, told: Mapping[str, Any]) -> BackendError:
+    """The error that such a value stands for: `error_chunk` the other way round. An unknown kind is
+    `stream_error`."""
+    kind = told.get("kind")
+    message = str(told.get("message") or "the backend reported an error")
+    return BackendError(
+        endpoint,
+        kind if kind in KIND_STATUS else "stream_error",
+        message,
+        status=told.get("status"),
+        native=told.get("native"),
+    )
 
 
 def retry_after(value: str | None, now: float | None = None) -> float | None:

@@ -12,15 +12,15 @@ import ssl
 import time
 from dataclasses import dataclass, replace
 
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import BackendError
-from Middleware.common.types import Batches, JsonObject
+from Middleware.common.types import Batches
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.open_stream import close_batches
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire.abort import AbortHandle
@@ -73,7 +73,7 @@ def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
         service = LlmApiService(name, None, 1, stream=True, user=user, snapshot=snapshot)
         handler = service.handler_for(True)
     handler = _impatient(handler)
-    sent = handler._prepare_payload(*_greeting(handler))
+    sent = handler._payload(_greeting(handler))
     seen = Probe(
         endpoint,
         handler._get_api_endpoint_url(),
@@ -102,11 +102,10 @@ def _impatient(handler: LlmApiHandler) -> LlmApiHandler:
     )
 
 
-def _greeting(handler: LlmApiHandler) -> tuple[list[JsonObject] | None, None, str | None]:
-    """Conversation, system prompt, prompt."""
+def _greeting(handler: LlmApiHandler) -> CallArguments:
     if handler.takes_messages and handler.generates:
-        return [{"role": "user", "content": GREETING}], None, None
-    return None, None, GREETING
+        return CallArguments(conversation=[{"role": "user", "content": GREETING}])
+    return CallArguments(prompt=GREETING)
 
 
 def _models(handler: LlmApiHandler) -> tuple[str, ...] | None:
@@ -142,10 +141,9 @@ def _models(handler: LlmApiHandler) -> tuple[str, ...] | None:
 
 def _spoken(seen: Probe, handler: LlmApiHandler) -> Probe:
     """Ask for one token, streamed, and leave at the first sign of an answer."""
-    conversation, system_prompt, prompt = _greeting(handler)
     began = time.monotonic()
     try:
-        batches: Batches = handler.stream_batches(CallArguments(conversation, system_prompt, prompt))
+        batches: Batches = handler.stream_batches(_greeting(handler))
     except BackendError as error:
         if error.status == 400 and TOO_FEW in error.message:
             return replace(seen, seconds=time.monotonic() - began)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
 
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.types import Batch, Batches, JsonObject
-from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.chunk_forms import is_visible
+from Middleware.llmapis.call.service_call import Service, ServiceCall
 from Middleware.llmapis.egress import place_of
-from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.open_stream import close_batches
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.slots import Slots, take_slots
@@ -37,34 +35,10 @@ HANDLER_FAULTS = (
 """Whatever a handler may raise, faults of payload building included."""
 
 
-class Service(Protocol):
-    """`LlmApiService`, as far as it is known here."""
-
-    endpoint: EndpointConfig
-
-    @property
-    def backup_name(self) -> str: ...
-
-    def backup(self, pinned: tuple[str, ...]) -> Service: ...
-
-    def create_api_handler(self) -> LlmApiHandler: ...
-
-    def handler_for(self, stream: bool) -> LlmApiHandler: ...
-
-
-class Question(Protocol):
-    """One question that may be put to several endpoints."""
-
-    @property
-    def request_id(self) -> str | None: ...
-
-    def arguments(self, service: Any, *, is_backup: bool) -> CallArguments: ...
-
-
 class _Chain:
     """The endpoints that one call has been put to."""
 
-    def __init__(self, service: Service, call: Question) -> None:
+    def __init__(self, service: Service, call: ServiceCall) -> None:
         self.service, self._call = service, call
         self._visited = [service.endpoint.name]
 
@@ -103,7 +77,7 @@ def _guarded(service: Service, error: Exception) -> Service:
     place = place_of(backup.endpoint.url)
     name = backup.endpoint.name
     if place.where == "remote":
-        if backup.endpoint.raw.get("allowRemoteBackup") is not True:
+        if not backup.endpoint.allow_remote_backup:
             message = f"the backup '{name}' is on a public host and its file does not set allowRemoteBackup"
             raise BackendError(service.endpoint.name, "config_error", message) from error
         logger.warning("the backup '%s' is on a public host, which its file allows", name)
@@ -112,7 +86,7 @@ def _guarded(service: Service, error: Exception) -> Service:
     return service.backup(place.addresses) if place.addresses else backup
 
 
-def whole_answer(service: Service, call: Question) -> LlmText | JsonObject:
+def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
     """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
     chain = _Chain(service, call)
     while True:
@@ -133,7 +107,7 @@ def whole_answer(service: Service, call: Question) -> LlmText | JsonObject:
             slots.release()
 
 
-def _asked(chain: _Chain, call: Question) -> LlmText | JsonObject:
+def _asked(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
     service = chain.service
     arguments = call.arguments(service, is_backup=chain.on_backup)
     handler = service.create_api_handler()
@@ -150,7 +124,7 @@ class ServiceStream(Iterator[Batch]):
     """The batches of one call, from the service's endpoint or a backup. Opened when made; `closed(self)` is
     called once, when it is over. Cancelled: it just ends."""
 
-    def __init__(self, service: Service, call: Question, closed: Callable[[ServiceStream], None]) -> None:
+    def __init__(self, service: Service, call: ServiceCall, closed: Callable[[ServiceStream], None]) -> None:
         self._call, self._closed = call, closed
         self._chain = _Chain(service, call)
         self._slots = Slots([])
@@ -176,9 +150,7 @@ class ServiceStream(Iterator[Batch]):
             self._end()
             raise
         if batch and not self._visible:
-            self._visible = any(
-                chunk["token"] or "thinking" in chunk or "tool_calls" in chunk for chunk in batch
-            )
+            self._visible = any(map(is_visible, batch))
         return batch
 
     def close(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from Middleware.common.errors import BackendError
 from Middleware.common.types import Batch, JsonObject
+from Middleware.llmapis.backend_errors import told_error
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import ToolCallCollector
 
@@ -34,7 +34,7 @@ def joined(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
                 facts["refusal"] = True
             finish = chunk["finish_reason"] or finish
             if "error" in chunk:
-                raise _as_error(endpoint, chunk["error"])
+                raise told_error(endpoint, chunk["error"])
     if finish is None:
         return LlmText("")
     text, thinking = "".join(texts), "".join(thoughts)
@@ -42,8 +42,3 @@ def joined(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
         return LlmText(text, finish_reason=finish, thinking=thinking, **facts)
     extras = {"thinking": thinking} if thinking else {}
     return {"content": text, "tool_calls": calls.complete(), "finish_reason": finish, **extras, **facts}
-
-
-def _as_error(endpoint: str, told: JsonObject) -> BackendError:
-    kind, message = str(told["kind"]), str(told["message"])
-    return BackendError(endpoint, kind, message, status=told.get("status"), native=told.get("native"))

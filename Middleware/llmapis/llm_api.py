@@ -5,9 +5,7 @@ formats a prompt, never cleans text. Source: spec backends.md 7, 8.1, 15.5, 15.6
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakSet
 
@@ -18,59 +16,22 @@ from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig, ensure_generates, load_endpoint, load_samplers
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
-from Middleware.llmapis.failover import ServiceStream, whole_answer
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.service_call import ServiceCall
+from Middleware.llmapis.failover import ServiceStream, ask_whole
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
 from Middleware.llmapis.handlers.registry import backend
+from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.sampler_translation import deep_merge, translate
 
-__all__ = ["TICK_S", "LlmApiService", "LlmText", "ServiceCall"]
+__all__ = ["TICK_S", "LlmApiService", "LlmText"]
 
 _ = impl  # importing the package fills the table of backends
 
 READ_TIMEOUT_S = 14400.0
 MIN_CONNECT_TIMEOUT_S = 1.0
-
-Rebuild = Callable[["LlmApiService"], JsonObject]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ServiceCall:
-    """One question, as the caller gave it; it may be put to several endpoints, so nothing in it is ever
-    changed."""
-
-    conversation: Messages | None = None
-    system_prompt: str | None = None
-    prompt: str | None = None
-    llm_takes_images: bool = False
-    request_id: str | None = None
-    tools: list[JsonObject] | None = None
-    tool_choice: Any = None
-    structured_output_schema: JsonObject | None = None
-    rebuild: Rebuild | None = None
-
-    def arguments(self, service: LlmApiService, *, is_backup: bool) -> CallArguments:
-        """For one endpoint's handler: the handler's own copy of the messages, without images unless they are
-        wanted.
-
-        A backup gets the prompt formed anew, in its own shape, when the caller can do that.
-        """
-        conversation, system_prompt, prompt = self.conversation, self.system_prompt, self.prompt
-        if is_backup and self.rebuild is not None:
-            again = self.rebuild(service)
-            conversation = again.get("conversation")
-            system_prompt, prompt = again.get("system_prompt"), again.get("prompt")
-        return CallArguments(
-            conversation=_own(conversation, with_images=self.llm_takes_images),
-            system_prompt=system_prompt,
-            prompt=prompt,
-            tools=self.tools,
-            tool_choice=self.tool_choice,
-            schema=self.structured_output_schema,
-            request_id=self.request_id,
-        )
 
 
 class LlmApiService:
@@ -111,7 +72,7 @@ class LlmApiService:
     @property
     def backup_name(self) -> str:
         """The endpoint to fail over to; "" for none."""
-        return str(self.endpoint.raw.get("backupEndpointName") or "").strip()
+        return self.endpoint.backup_endpoint_name
 
     def can_show(self, image: str) -> bool:
         """Whether the endpoint's model gets to see an image from this source. Addresses are not fetched for
@@ -120,7 +81,7 @@ class LlmApiService:
 
     def create_api_handler(self) -> LlmApiHandler:
         """The handler of the endpoint's type for the way in which the backend is called."""
-        return self.handler_for(self.stream or self.endpoint.setting("backendStream") == "always")
+        return self.handler_for(self.stream or self.endpoint.backend_stream == "always")
 
     def handler_for(self, stream: bool) -> LlmApiHandler:
         """The handler that asks the backend to stream, or not to."""
@@ -138,62 +99,42 @@ class LlmApiService:
         tools: list[JsonObject] | None = None,
         tool_choice: Any = None,
         structured_output_schema: JsonObject | None = None,
-        *,
-        rebuild: Rebuild | None = None,
     ) -> LlmText | JsonObject | Iterator[Chunk]:
         """A streaming service: a generator of standard dicts, which opens the backend at the first `next`.
-        Else the whole answer: `LlmText`, or a dict with `content`, `tool_calls`, `finish_reason`.
-
-        `rebuild(service)`: the prompt arguments again, in the shape of a backup. Raises BackendError;
-        SlotTimeout when no slot came free. Cancelled: the stream ends without a finishing dict, the text is
-        empty."""
-        call = ServiceCall(
-            conversation,
-            system_prompt,
-            prompt,
-            llm_takes_images,
-            request_id or current_id(),
-            tools,
-            tool_choice,
-            structured_output_schema,
-            rebuild,
+        Else as `whole`. Raises as `whole`."""
+        asked = CallArguments(
+            conversation=conversation,
+            system_prompt=system_prompt,
+            prompt=prompt,
+            tools=tools,
+            tool_choice=tool_choice,
+            schema=structured_output_schema,
+            request_id=request_id or current_id(),
         )
+        call = ServiceCall(asked, llm_takes_images)
+        return self._one_by_one(call) if self.stream else self.whole(call)
+
+    def whole(self, call: ServiceCall) -> LlmText | JsonObject:
+        """The whole answer: `LlmText`, or a dict with `content`, `tool_calls`, `finish_reason`; also of a
+        service that streams.
+
+        Raises BackendError; SlotTimeout when no slot came free. Cancelled: the text is empty."""
+        call = call.of_request(current_id())
         if self.stream:
-            return self._one_by_one(call)
+            return joined(self.endpoint.name, self._opened(call))
         self._calls.add(call)
         try:
-            return whole_answer(self, call)
+            return ask_whole(self, call)
         finally:
             self._calls.discard(call)
 
-    def stream_batches(
-        self,
-        conversation: Messages | None = None,
-        system_prompt: str | None = None,
-        prompt: str | None = None,
-        llm_takes_images: bool = False,
-        request_id: str | None = None,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        structured_output_schema: JsonObject | None = None,
-        *,
-        rebuild: Rebuild | None = None,
-    ) -> Batches:
-        """As `get_response_from_llm`, as batches: what one read brought, `[]` at least every TICK_S. The
-        backend (or its backup) has answered when this returns. Close what it gives from the thread that pulls
-        it."""
-        call = ServiceCall(
-            conversation,
-            system_prompt,
-            prompt,
-            llm_takes_images,
-            request_id or current_id(),
-            tools,
-            tool_choice,
-            structured_output_schema,
-            rebuild,
-        )
-        return self._opened(call)
+    def stream_batches(self, call: ServiceCall) -> Batches:
+        """The answer as batches: what one read brought, `[]` at least every TICK_S. The backend (or its
+        backup) has answered when this returns. Close what it gives from the thread that pulls it.
+
+        Raises as `whole`, here or (while nothing visible came) later. Cancelled: it ends without a finishing
+        dict."""
+        return self._opened(call.of_request(current_id()))
 
     def is_busy(self) -> bool:
         """Whether a call is running."""
@@ -207,7 +148,7 @@ class LlmApiService:
 
     def backup(self, pinned: tuple[str, ...]) -> LlmApiService:
         """The service of the backup endpoint, with its own configs, the same limit and way of answering."""
-        preset = self.endpoint.raw.get("backupPresetName") or self.presetname
+        preset = self.endpoint.backup_preset_name or self.presetname
         return LlmApiService(
             self.backup_name,
             preset,
@@ -257,27 +198,11 @@ class LlmApiService:
         )
 
 
-def _own(conversation: Messages | None, *, with_images: bool) -> Messages | None:
-    """Copies that a handler may change."""
-    if conversation is None:
-        return None
-    return [
-        {
-            key: copy.deepcopy(value) if isinstance(value, list | dict) else value
-            for key, value in message.items()
-            if with_images or key != "images"
-        }
-        for message in conversation
-    ]
-
-
 def timeouts(endpoint: EndpointConfig, user: UserSettings, read_s: float) -> tuple[float, float]:
     """`(connect, read)` in seconds: the endpoint's, else the user's for the first and `read_s` for the
     second."""
-    connect = endpoint.raw.get("connectTimeoutInSeconds") or user.connect_timeout_in_seconds
-    return max(float(connect), MIN_CONNECT_TIMEOUT_S), float(
-        endpoint.raw.get("readTimeoutInSeconds") or read_s
-    )
+    connect = endpoint.connect_timeout_in_seconds or user.connect_timeout_in_seconds
+    return max(float(connect), MIN_CONNECT_TIMEOUT_S), float(endpoint.read_timeout_in_seconds or read_s)
 
 
 def current_id() -> str | None:

@@ -33,3 +33,9 @@ class LlmText(str):
         made.finish_reason, made.native_finish_reason = finish_reason, native_finish_reason
         made.thinking, made.usage, made.model, made.refusal = thinking, usage, model, refusal
         return made
+
+    def told_apart(self, text: str, thinking: str) -> LlmText:
+        """The same answer with another text and thought."""
+        made = LlmText(text)
+        vars(made).update(vars(self), thinking=thinking)
+        return made

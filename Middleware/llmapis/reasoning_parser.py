@@ -182,16 +182,6 @@ def reasoning_splitter(name: str | None) -> ReasoningSplitter | HarmonySplitter 
     return None
 
 
-def split_reasoning(name: str | None, text: str) -> tuple[str, str]:
-    """`(thinking, answer)` of a whole text; `("", text)` when the parser is off."""
-    splitter = reasoning_splitter(name)
-    if splitter is None:
-        return "", text
-    thinking, answer = splitter.feed(text)
-    late_thinking, late_answer = splitter.finish()
-    return thinking + late_thinking, answer + late_answer
-
-
 def has_reasoning_marks(text: str) -> bool:
     """Whether an opening mark of any dialect stands in `text`."""
     folded = text.lower()

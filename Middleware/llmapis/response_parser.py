@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.common.types import JsonObject
-from Middleware.llmapis.handlers.base.claude_events import ClaudeEvents
-from Middleware.llmapis.handlers.base.event_mapping import ToolCallDeltas, standard_finish
-from Middleware.llmapis.handlers.base.openai_messages import read_message, tool_calls_of
+from Middleware.llmapis.dialects.claude_events import ClaudeEvents
+from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, standard_finish
+from Middleware.llmapis.dialects.openai_messages import read_message, tool_calls_of
 from Middleware.llmapis.reasoning_parser import has_reasoning_marks, reasoning_splitter
 
 

@@ -49,7 +49,7 @@ def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_proces
 
 
 def _endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
-    limit = endpoint.raw.get("maxConcurrentRequests")
+    limit = endpoint.max_concurrent_requests
     return _gate(endpoint.file, endpoint.url, limit) if limit else None
 
 

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,8 @@ class AnswerFacts:
     """What every unit of one answer repeats.
 
     `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds; `unmeasured`: no model was
-    asked, so all numbers are 0.
+    asked, so all numbers are 0. `prompt_estimate`: tokens of the question, where they are told first. `echo`:
+    fields of the request that the answer repeats. `done`: called once with the final object.
     """
 
     request_id: str
@@ -49,6 +50,9 @@ class AnswerFacts:
     arrived: float = field(default_factory=time.monotonic)
     started: float = field(default_factory=time.monotonic)
     unmeasured: bool = False
+    prompt_estimate: int = 0
+    echo: JsonObject = field(default_factory=dict, repr=False)
+    done: Callable[[JsonObject], object] | None = field(default=None, repr=False)
 
     @classmethod
     def current(cls, request_id: str | None = None) -> AnswerFacts:
@@ -119,7 +123,6 @@ class AnswerCollector:
 
     def __init__(self) -> None:
         self.finished = False
-        self.error: JsonObject | None = None
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._calls = ToolCallCollector()
@@ -136,7 +139,6 @@ class AnswerCollector:
                 self._thoughts.append(thinking)
             self._calls.add(chunk.get("tool_calls") or ())
             self._usage = chunk.get("usage") or self._usage
-            self.error = chunk.get("error") or self.error
             if chunk["finish_reason"] is not None:
                 self._finish, self.finished = chunk["finish_reason"], True
                 break

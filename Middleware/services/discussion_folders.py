@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.config.paths import is_discussion_id
 from Middleware.services.chunk_list import entries_of
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore, an_object
@@ -87,7 +87,7 @@ class DiscussionFolders:
     root: Path
     key_hash: str | None = None
     encryption_key: bytes | None = None
-    install: Path = INSTALL_DIRECTORY
+    install: Path = OLD_DATA_DIRECTORY
 
     def store(self, discussion_id: str) -> DiscussionStore:
         """Raises Refused for what cannot be a discussion id."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.common.errors import Forbidden
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.config.paths import is_discussion_id
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import locked, locked_in_time
@@ -65,7 +65,7 @@ class DiscussionStore:
         *,
         key_hash: str | None = None,
         encryption_key: str | bytes | None = None,
-        install: Path = INSTALL_DIRECTORY,
+        install: Path = OLD_DATA_DIRECTORY,
         folder_name: str | None = None,
     ) -> None:
         if not is_discussion_id(discussion_id):

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS InstanceStarts (
 """
 
 
-def lock_database(folder: Path, user: str, *, install: Path = INSTALL_DIRECTORY) -> Path:
+def lock_database(folder: Path, user: str, *, install: Path = OLD_DATA_DIRECTORY) -> Path:
     """`WilmerDb.<user>.sqlite` in `folder`; if it is not there but in the working directory or the install
     folder, that.
     """

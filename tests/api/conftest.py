@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
 
 from Middleware.api import workflow_gateway
-from Middleware.api.access import AccessRules
-from Middleware.api.api_rules import ServerRules
 from Middleware.api.api_server import ApiServer
 from Middleware.api.app import _App
+from Middleware.api.requests.access import AccessRules
+from Middleware.api.serving.api_rules import ServerRules
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 
 
@@ -26,17 +27,18 @@ class FakeEngine:
         self.answer = [[chunk("Hel")], [chunk("lo.")], [chunk("", "stop")]]
         self.calls = []
 
-    def WorkflowManager(self, user, request):
+    def manager(self, user, request):
         return SimpleNamespace(user=user, request=request, open_run=self._named(user, request))
 
     def _named(self, user, request):
-        return lambda name, messages, **call: self._open(user, request, messages, {**call, "name": name})
+        return lambda name, question, **call: self._open(user, request, question, {**call, "name": name})
 
-    def open_answer_run(self, manager, messages, **call):
-        return self._open(manager.user, manager.request, messages, call)
+    def open_answer_run(self, manager, question):
+        return self._open(manager.user, manager.request, question, {})
 
-    def _open(self, user, request, messages, call):
-        known = SimpleNamespace(user=user, request=request, messages=messages, **call)
+    def _open(self, user, request, question, call):
+        asked = {field.name: getattr(question, field.name) for field in fields(question)}
+        known = SimpleNamespace(user=user, request=request, **asked, **call)
         self.calls.append(known)
         return iter(self.answer(known) if callable(self.answer) else list(self.answer))
 

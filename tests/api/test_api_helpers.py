@@ -7,13 +7,13 @@ import pytest
 from Middleware.api import api_helpers
 from Middleware.api.app import app
 from Middleware.common.request_context import RequestContext, entered
-from Middleware.services import wire_formats
+from Middleware.protocols import registry
 
 
 def test_names_of_the_peer_are_here():
-    """They stand in the services floor."""
-    assert api_helpers.build_response_json is wire_formats.build_response_json
-    assert api_helpers.sse_format is wire_formats.sse_format
+    """They stand on the floor of the protocols."""
+    assert api_helpers.build_response_json is registry.build_response_json
+    assert api_helpers.sse_format is registry.sse_format
     assert callable(api_helpers.parse_model_field)
 
 

@@ -8,8 +8,10 @@ from io import BytesIO
 
 import pytest
 
-from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background, is_generation
-from Middleware.api.request_life import LIFE, RequestLife
+from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background
+from Middleware.api.handlers import impl  # noqa: F401
+from Middleware.api.handlers.registry import all_doors
+from Middleware.api.requests.request_life import LIFE, RequestLife
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate
 
@@ -33,21 +35,13 @@ def answer():
     return Answer()
 
 
-@pytest.mark.parametrize(
-    ("environ", "gated"),
-    [
-        (CHAT, True),
-        ({"REQUEST_METHOD": "POST", "PATH_INFO": "/api/generate"}, True),
-        ({"PATH_INFO": "/completions"}, True),
-        ({}, True),
-        ({"REQUEST_METHOD": "POST", "PATH_INFO": "/api/show"}, False),
-        ({"REQUEST_METHOD": "GET", "PATH_INFO": "/v1/chat/completions"}, False),
-        ({"REQUEST_METHOD": "DELETE", "PATH_INFO": "/api/chat"}, False),
-    ],
-)
-def test_only_generation_is_gated(environ, gated):
-    """A request without a method counts as POST."""
-    assert is_generation(environ) is gated
+@pytest.mark.parametrize("environ", [{"PATH_INFO": "/completions"}, {}], ids=["no-method", "no-path"])
+def test_what_is_not_said_is_gated(environ, answer):
+    """A request without a method counts as POST, one without a path as gated."""
+    gate = FairGate(1)
+    gate.acquire()
+    ConcurrencyLimitMiddleware(app, gate, acquire_timeout=0.01)(environ, answer.start)
+    assert answer.status.startswith("503 ")
 
 
 @pytest.mark.parametrize("semaphore", [threading.BoundedSemaphore(1), FairGate(1)], ids=["threading", "fair"])
@@ -171,7 +165,7 @@ def posted(path, text=TASK, more=None, header=None):
 def test_what_stands_behind_people(environ, expected):
     """Open WebUI's own requests, by their header or their shape; a body that is broken is nobody's."""
     environ.setdefault("wsgi.input", BytesIO())
-    assert is_background(environ) is expected
+    assert is_background(environ, all_doors()) is expected
 
 
 def test_a_title_waits_for_the_chat(answer):

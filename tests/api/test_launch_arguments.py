@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from Middleware.api.launch_arguments import DEFAULT_THREADS, parse
+from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 
 
@@ -166,8 +166,6 @@ class TestServer:
             ("--require-api-key", ""),
             ("--require-api-key", "k", "--require-api-key", " "),
             ("--conc", "2"),
-            ("--validate", "--doctor"),
-            ("--dry-run", "A", "--explain", "B"),
         ],
         ids=" ".join,
     )
@@ -178,20 +176,11 @@ class TestServer:
         assert caught.value.code == 2 and "error:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "command"),
-    [
-        (("--validate",), "validate"),
-        (("--schemas", "d"), "schemas"),
-        (("--dry-run", "Main", "--messages", "f", "--stub-output", "x"), "dry_run"),
-        (("--explain", "Main#2"), "dry_run"),
-        (("--doctor",), "doctor"),
-    ],
-)
-def test_commands(launch, words, command):
-    """Each is a module of `api/commands`."""
-    assert launch(*words).command == command
-    assert importlib.util.find_spec(f"Middleware.api.commands.{command}") is not None
+def test_the_version(capsys):
+    """Printed, and that is all."""
+    with pytest.raises(SystemExit) as caught:
+        parse(("--version",))
+    assert (caught.value.code, capsys.readouterr().out) == (0, f"headrace {VERSION}\n")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +206,7 @@ def test_what_is_no_origin(given, capsys):
     assert "e.g. https://llm.example.com" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flag", ["--schemas", "--dry-run", "--explain", "--messages"])
+@pytest.mark.parametrize("flag", ["--schemas", "--dry-run", "--explain", "--messages", "--init"])
 def test_an_empty_value_is_none(flag, capsys):
     """It comes from a shell variable that nobody set, and would be taken for a folder or a name."""
     with pytest.raises(SystemExit):

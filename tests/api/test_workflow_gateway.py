@@ -8,6 +8,7 @@ import pytest
 
 from Middleware.api import workflow_gateway
 from Middleware.api.workflow_gateway import handle_user_prompt, open_answer
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import EarlyTermination
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.config.loader import default_snapshot
@@ -27,7 +28,7 @@ def ask(configs, engine):
 
     def opened(messages, *, task=None, headers=None):
         request = RequestContext("R", "mira", "openaichatcompletion", task=task, snapshot=default_snapshot())
-        open_answer(request, messages, stream=True, tools=[CALL], tool_choice="auto", headers=headers)
+        open_answer(request, ClientQuestion(messages, True, [CALL], "auto"), headers)
         return engine.last
 
     return opened
@@ -70,7 +71,7 @@ class TestOpenAnswer:
         configs("Users/mira.json", {"discussionIdFromHeader": "X-Chat"})
         call = ask(user("a [DiscussionId]d[/DiscussionId]b"), task="unknown", headers={"x-chat": "c"})
         assert call.messages == user("a b")
-        assert not hasattr(call, "discussion_id") and not hasattr(call, "name")
+        assert call.discussion_id is None and not hasattr(call, "name")
 
     def test_a_background_task_may_have_a_workflow_of_its_own(self, ask, configs):
         """Instead of the normal routing."""

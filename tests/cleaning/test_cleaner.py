@@ -7,7 +7,6 @@ import time
 import pytest
 
 from Middleware.cleaning import ResponseCleaner, strip_inline_xml_tags
-from Middleware.cleaning.stage import RULES
 
 THINK = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
 
@@ -183,11 +182,6 @@ class TestThoughts:
         ]
 
         assert [(kind, part) for kind, part in events if part] == [("=", "a"), ("?", "b"), ("=", "c")]
-
-
-def test_rules_are_known_by_their_order():
-    """The table of the rules is the order of the spec."""
-    assert sorted(RULES) == [100, 110, 200, 300, 305, 310, 320, 330, 340, 400]
 
 
 def test_the_face_hands_on_inline_xml():

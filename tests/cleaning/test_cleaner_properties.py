@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from Middleware.cleaning import ResponseCleaner
+from Middleware.cleaning.stage import keys_of
 
 MORSELS = [
     "<", ">", "/", " ", "\n", "\t", " ", ":", "a", "b", "A", "x", "<think>", "</think>", "<THINK>", "</Think>", "< think >",
@@ -62,7 +63,38 @@ NODES = st.sampled_from([
 USERS = st.sampled_from([
     {}, {"chatCompleteAddUserAssistant": True, "chatCompletionAddMissingAssistantGenerator": True},
 ])  # fmt: skip
-CONFIGS = st.tuples(ENDPOINTS, NODES, USERS, st.sampled_from([None, "Roland:", " B: "]))
+PROMPTS = st.sampled_from([None, "Roland:", " B: "])
+CONFIGS = st.tuples(ENDPOINTS, NODES, USERS, PROMPTS)
+"""What the rules that the oracle knows are made for."""
+
+
+def values(shape):
+    """What may stand under a key, made of what the rule says of it."""
+    if "enum" in shape:
+        return st.sampled_from(shape["enum"])
+    kinds = shape["type"] if isinstance(shape["type"], list) else [shape["type"]]
+    inner = {name: values(field) for name, field in shape.get("properties", {}).items()}
+    made = {
+        "boolean": st.booleans(),
+        "string": st.sampled_from([*MORSELS, "*", "think"]),
+        "array": st.lists(st.sampled_from([*MORSELS, "think", "a"]), max_size=3),
+        "integer": st.integers(0, 9),
+        "object": optional(**inner),
+    }
+    return st.one_of([made[kind] for kind in kinds])
+
+
+def stated(place):
+    """A file with any of the keys that the rules state; switches are mostly on."""
+    fields = {
+        name: st.sampled_from([True, True, False]) if key.is_switch else values(key.shape)
+        for name, key in keys_of(place).items()
+    }
+    return optional(**fields)
+
+
+ANY = CONFIGS | st.tuples(stated("endpoint"), stated("node"), stated("user"), PROMPTS)
+"""What any rule that there is may be told."""
 
 
 def cleaner_of(config):
@@ -93,7 +125,7 @@ def test_whole_text_means_what_the_spec_says(oracle, config, text):
 
 
 @MANY
-@given(CONFIGS, TEXTS, st.lists(st.integers(0, 400), max_size=12))
+@given(ANY, TEXTS, st.lists(st.integers(0, 400), max_size=12))
 def test_cutting_changes_nothing(config, text, places):
     """However an answer is cut, text, thoughts and warnings are the same."""
     whole, pieces, letters = cleaner_of(config), cleaner_of(config), cleaner_of(config)
@@ -106,7 +138,7 @@ def test_cutting_changes_nothing(config, text, places):
 
 
 @MANY
-@given(CONFIGS, TEXTS, st.lists(st.integers(0, 400), max_size=12))
+@given(ANY, TEXTS, st.lists(st.integers(0, 400), max_size=12))
 def test_what_is_released_depends_on_what_has_come_not_on_the_cut(config, text, places):
     """After each chunk exactly that is out which would be out had each character come alone."""
     pieces, letters = cleaner_of(config), cleaner_of(config)
@@ -117,7 +149,7 @@ def test_what_is_released_depends_on_what_has_come_not_on_the_cut(config, text, 
 
 
 @MANY
-@given(CONFIGS, TEXTS, st.lists(st.integers(0, 400), max_size=12))
+@given(ANY, TEXTS, st.lists(st.integers(0, 400), max_size=12))
 def test_order_of_thought_and_text_does_not_depend_on_the_cut(config, text, places):
     """`feed_in_order` gives thoughts and text in one order, however the answer is cut."""
 

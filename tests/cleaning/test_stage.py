@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.cleaning import stage
+from Middleware.cleaning.keys import FLAG, TEXT
 from Middleware.cleaning.stage import RULES, Chain, reasoning_output, rule, text_of, texts_of
 
 
@@ -68,6 +70,33 @@ class TestRule:
             return None
 
         assert RULES.pop(999) is newcomer
+
+    def test_its_docstring_says_what_a_key_means_that_has_no_words(self, monkeypatch):
+        """The first paragraph of it, in one line."""
+        monkeypatch.setattr(stage, "RULES", dict(RULES))
+
+        @rule(order=999, node={"beLoud": FLAG, "howLoud": TEXT("In words.")})
+        def newcomer(inputs):
+            """Makes the answer
+            loud.
+
+            Not too loud.
+            """
+
+        assert newcomer.keys["node"]["beLoud"].description == "Makes the answer loud."
+        assert newcomer.keys["node"]["howLoud"].description == "In words."
+
+    def test_two_rules_that_state_a_key_differently_refuse_to_load(self, monkeypatch):
+        """Which would be a question of who is asked first."""
+        monkeypatch.setattr(stage, "RULES", dict(RULES))
+        said = "'thinking_literal' and 'newcomer' state the endpoint key 'removeThinking' differently"
+        with pytest.raises(ValueError, match=said):
+
+            @rule(order=999, endpoint={"removeThinking": TEXT})
+            def newcomer(inputs):
+                return None
+
+        assert 999 not in stage.RULES
 
 
 @pytest.mark.parametrize(

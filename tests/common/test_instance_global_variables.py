@@ -35,3 +35,19 @@ def test_there_is_nothing_else():
     """A mistyped name is an error."""
     with pytest.raises(AttributeError, match="API_TIPE"):
         _ = facts.API_TIPE
+
+
+def test_a_wheel_is_told_by_the_examples_in_it(tmp_path, monkeypatch):
+    """A clone has them beside the server; a wheel has nothing there that is ours."""
+    assert not facts.is_installed()
+    assert facts.LaunchFacts().public_directory == facts.INSTALL_DIRECTORY / "Public"
+    monkeypatch.setattr(facts, "SHIPPED_DIRECTORY", tmp_path)
+    assert facts.is_installed()
+    assert facts.LaunchFacts().public_directory == tmp_path / "Public"
+    assert facts.LaunchFacts().config_directory == tmp_path / "Public" / "Configs"
+
+
+def test_data_lies_in_the_public_folder_or_apart(tmp_path):
+    """Apart where that is only for reading."""
+    assert facts.LaunchFacts(public_directory=tmp_path).data_root == tmp_path
+    assert facts.LaunchFacts(data_directory=tmp_path).data_root == tmp_path

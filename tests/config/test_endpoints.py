@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
+
 import pytest
 
+from Middleware.cleaning.stage import keys_of
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config.endpoints import (
+    EndpointConfig,
+    InjectedTexts,
     ensure_generates,
     load_endpoint,
-    load_mcp_server,
-    load_prompt_template,
     load_samplers,
-    load_structured_schema,
 )
+from Middleware.config.file_schemas import schema
+from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
 
+HOUSE = Path(__file__).parents[2] / "Middleware"
+SCHEMA = schema("endpoint")
+PLACES = ("System", "Prompt", "Completion")  # of the injected texts, one value
+OTHER_KEYS = (
+    "apiKey",  # read when a call is made, from the environment perhaps
+    "apiKeyEnv",
+    "apiTypeConfigFileName",  # leads to the other half of the value
+    "modelNameForDisplayOnly",  # for people
+    "thinkTagText",  # of old files, without effect
+    *(f"{flag}ToStartOf{place}" for flag in ("addText", "textToAdd") for place in PLACES),
+    "ensureTextAddedToAssistantWhenChatCompletion",
+)
 ANA = UserSettings("ana")
 LAN = UserSettings("ana", endpoint_configs_sub_directory="lan")
 
@@ -43,7 +60,33 @@ class TestEndpoint:
         )
         assert (found.api_type_name, found.preset_type, found.api_key) == ("Open-AI-API", "T", "k")
         assert (found.file, found.extra_headers) == ("Endpoints/main.json", {})
-        assert "k" not in repr(found).split("'")
+        assert repr(found) == "EndpointConfig('main', 'Open-AI-API', 'Endpoints/main.json')"
+
+    @pytest.mark.parametrize("key", sorted(SCHEMA["properties"]))
+    def test_every_key_has_a_reader(self, key):
+        """A field of the value, or the cleaning rules; the others say why not."""
+        of_fields = {field.metadata["key"] for field in fields(EndpointConfig) if field.metadata}
+        assert (key in of_fields or key in keys_of("endpoint")) != (key in OTHER_KEYS)
+
+    def test_nothing_is_set(self, tree):
+        """Then these are the defaults."""
+        bare = EndpointConfig("E", {}, "t", {})
+        told = {field.name: getattr(bare, field.name) for field in fields(bare) if not field.init}
+        assert {name: value for name, value in told.items() if value} == {
+            "injected_texts": InjectedTexts(),
+            "backend_supports_tool_turns": True,
+            "claude_prefill": True,
+            "backend_stream": "asRequested",
+        }
+
+    @pytest.mark.parametrize(
+        ("own", "of_api_type", "expected"),
+        [(None, None, None), (None, True, True), (False, True, False), (True, None, True)],
+    )
+    def test_a_default_of_the_api_type(self, own, of_api_type, expected):
+        """Counts where the endpoint says nothing."""
+        found = EndpointConfig("E", {"requestStreamUsage": own}, "t", {"requestStreamUsage": of_api_type})
+        assert found.request_stream_usage is expected
 
     def test_the_root_is_not_tried_when_there_is_a_sub_folder(self, tree):
         with pytest.raises(ConfigMissing, match="Endpoints/lan/main"):

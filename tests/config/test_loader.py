@@ -375,14 +375,6 @@ class TestCase:
 
 
 class TestProcess:
-    def test_preload_reads_everything_and_raises_nothing(self, configs):
-        configs.put("Users/a.json", "{")
-        configs.put(FILE, template("good"))
-        configs.tree.preload()
-        configs.tree.preload([FILE])
-        configs.put(FILE, "[")
-        assert configs.snapshot().read(FILE) == template("good")
-
     def test_a_note_is_new_once(self, configs):
         """For all requests of the process."""
         first, second = configs.snapshot(), configs.snapshot()

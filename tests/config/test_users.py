@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config.file_schemas import schema
 from Middleware.config.users import (
     SETTINGS,
     UserSettings,
@@ -17,7 +18,7 @@ from Middleware.config.users import (
     settings_of,
     user_names,
 )
-from Middleware.config.validation import schema
+from Middleware.config.validation import check_file
 
 VALUES = [
     ("number", {"port": 5061}, "port", 5061),
@@ -58,18 +59,16 @@ def test_a_malformed_liveness_call_is_warned_of(caplog):
     assert [r.levelno for r in caplog.records] == [logging.WARNING]
 
 
-def test_every_setting_of_the_schema_exists_and_no_other():
-    """Fields that are accepted but not read have no value."""
-    unread = {"stream", "verboseLogging", "defaultParallelProcessWorkflow", "description"}
-    assert set(SETTINGS) == set(schema("user")["properties"]) - unread
-
-
-def test_defaults_of_schema_and_settings_agree():
-    defaults = {
-        key: rule["default"] for key, rule in schema("user")["properties"].items() if "default" in rule
-    }
-    settings = UserSettings("ana")
-    assert defaults == {key: getattr(settings, SETTINGS[key].name) for key in defaults}
+@pytest.mark.parametrize("key", SETTINGS)
+def test_a_setting_is_a_field_of_the_schema(key):
+    """With a sentence, and a default that the file might say too and that is then the same."""
+    stated = schema("user")["properties"][key]
+    assert stated["description"]
+    default = getattr(UserSettings("ana"), SETTINGS[key].name)
+    if "default" in stated:
+        assert stated["default"] == default and check_file("Users/ana.json", {key: default}) == []
+    said = {} if default is None else {key: default}
+    assert getattr(settings_of("ana", said), SETTINGS[key].name) == default
 
 
 def test_settings_are_frozen():

@@ -6,6 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from Middleware.config import validation
+from Middleware.config.file_schemas import schema
 from Middleware.config.validation import (
     ERROR,
     KINDS,
@@ -18,7 +19,6 @@ from Middleware.config.validation import (
     json_pointer,
     nearest,
     nearest_file,
-    schema,
     unknown_fields,
 )
 

@@ -15,7 +15,7 @@ import pytest
 
 from Middleware.api.commands import schemas
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
-from Middleware.workflows.handlers.base.common_fields import EVERY_NODE, MODEL_NODES
+from Middleware.workflows.handlers.base.common_fields import every_node, model_nodes
 from Middleware.workflows.handlers.registry import NODES
 
 pytestmark = pytest.mark.editor
@@ -39,7 +39,7 @@ FOLDERS = {
 def ask(tmp_path_factory):
     """`ask((file, text), ...)`: what the service says of each text; a `|` in it is the cursor."""
     folder = tmp_path_factory.mktemp("schemas")
-    assert schemas.run(Namespace(schemas=str(folder))) == 0
+    assert schemas.Schemas().run(Namespace(schemas=str(folder))) == 0
     node = shutil.which("node")
     assert node, "the editor tests need Node.js; .ci/run installs it"
 
@@ -118,7 +118,7 @@ class TestOffered:
         """Then the common ones that fit it; others are allowed, but not offered."""
         own = [*NODES[name].FIELDS, *NODES[name].FITTING]
         labels = offered(ask, f'[{{"type": "{name}", |}}]')
-        common = {*EVERY_NODE, *(MODEL_NODES if NODES[name].CALLS_MODEL else ())} - {"type"}
+        common = {*every_node(), *(model_nodes() if NODES[name].CALLS_MODEL else ())} - {"type"}
         assert set(labels[: len(own)]) == set(own)
         assert set(labels[len(own) :]) == common - set(own)
 

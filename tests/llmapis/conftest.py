@@ -207,3 +207,6 @@ class Rig:
 @pytest.fixture
 def rig() -> type[Rig]:
     return Rig
+
+
+from tests.llmapis.handler_fixtures import *  # noqa: E402, F403

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from Middleware.llmapis.backend_errors import (
+    Refusal,
+    error_chunk,
     error_message,
     in_band_error,
     native_body,
     retry_after,
     status_error,
+    told_error,
 )
 
 MESSAGES = [
@@ -57,7 +60,7 @@ KINDS = [
 )
 def test_the_kind(status, body, kind, retryable):
     """What the text says comes before what the status says."""
-    error = status_error("E", status, {}, body)
+    error = status_error("E", Refusal(status, {}, body))
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
 
 
@@ -65,24 +68,26 @@ def test_the_kind(status, body, kind, retryable):
 def test_a_wrong_address_is_named(status):
     """Without user, query and key: a wrong base URL is the most frequent mistake."""
     asked = "POST http://me:pw@h:1/openai/sk-12345/v1/chat?k=1#f"
-    error = status_error("E", status, {}, b'{"error":"nothing here"}', secrets=["sk-12345"], asked=asked)
+    error = status_error(
+        "E", Refusal(status, {}, b'{"error":"nothing here"}'), secrets=["sk-12345"], asked=asked
+    )
     assert error.message == "nothing here (POST http://h:1/openai/***/v1/chat)"
 
 
 def test_other_failures_do_not_name_the_address():
     """It was right."""
-    assert status_error("E", 400, {}, b"no", asked="POST http://h/v1").message == "no"
+    assert status_error("E", Refusal(400, {}, b"no"), asked="POST http://h/v1").message == "no"
 
 
 def test_an_empty_body_still_has_a_text():
     """Never an empty message."""
-    assert status_error("E", 401, {}, b"").message == "status 401 without a text"
+    assert status_error("E", Refusal(401, {}, b"")).message == "status 401 without a text"
 
 
 def test_the_key_is_nowhere():
     """Neither in the message nor in the native body."""
     error = status_error(
-        "E", 401, {}, b'{"error":{"message":"key sk-123456 is bad"}}', secrets=("", "sk-123456")
+        "E", Refusal(401, {}, b'{"error":{"message":"key sk-123456 is bad"}}'), secrets=("", "sk-123456")
     )
     assert error.message == "key *** is bad"
     assert error.native == {"error": {"message": "key *** is bad"}}
@@ -90,7 +95,7 @@ def test_the_key_is_nowhere():
 
 def test_a_very_short_key_is_not_looked_for():
     """It would cut words to pieces."""
-    assert status_error("E", 401, {}, b"bad", secrets=("a",)).message == "bad"
+    assert status_error("E", Refusal(401, {}, b"bad"), secrets=("a",)).message == "bad"
 
 
 @pytest.mark.parametrize("body", [{"a": "é" * 5000}, "é" * 5000], ids=["object", "text"])
@@ -125,6 +130,29 @@ RETRY = [
 def test_retry_after(value, seconds):
     """Seconds, or a date."""
     assert retry_after(value, now=60.0) == seconds
+
+
+TOLD = [
+    (
+        {"kind": "overloaded", "message": "m", "status": 200, "native": {"a": 1}},
+        ("overloaded", "m", 200, {"a": 1}),
+    ),
+    ({"kind": "odd", "message": "m"}, ("stream_error", "m", None, None)),
+    ({}, ("stream_error", "the backend reported an error", None, None)),
+]
+
+
+@pytest.mark.parametrize(("told", "error"), TOLD, ids=["whole", "unknown-kind", "empty"])
+def test_an_error_dict_is_an_error_again(told, error):
+    """Whatever a backend's handler put into it."""
+    found = told_error("E", told)
+    assert (found.kind, found.message, found.status, found.native) == error
+
+
+def test_nothing_is_lost_on_the_way():
+    """From an error to a dict of the stream and back."""
+    error = in_band_error("E", {"error": {"type": "overloaded_error", "message": "m"}})
+    assert str(told_error("E", error_chunk(error))) == str(error)
 
 
 def test_errors_in_band():

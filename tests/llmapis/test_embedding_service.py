@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError
+from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.embedding_service import EmbeddingService
-from Middleware.llmapis.handlers.base import outgoing_call
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 

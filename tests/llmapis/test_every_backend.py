@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.handlers.base import outgoing_call
+from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service

@@ -14,7 +14,9 @@ from Middleware.common.errors import BackendError, ConfigError, SlotTimeout
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.llmapis import egress
-from Middleware.llmapis.handlers.base import open_stream, outgoing_call
+from Middleware.llmapis.call import open_stream, outgoing_call
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.service_call import ServiceCall
 from Middleware.llmapis.llm_api import LlmApiService, LlmText
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.wire import http
@@ -59,6 +61,10 @@ def saying(*parts, keep=True):
                 return
 
     return script
+
+
+def asking(conversation, request_id=None):
+    return ServiceCall(CallArguments(conversation, request_id=request_id))
 
 
 def tokens_of(chunks):
@@ -117,7 +123,7 @@ class TestStream:
         """`stream_batches`; the backend has answered when it returns."""
         server = serve(saying(hello))
         configs.endpoint("E", server.url)
-        batches = service().stream_batches(HELLO)
+        batches = service().stream_batches(asking(HELLO))
         assert len(server.requests) == 1
         assert [tokens_of(batch) for batch in batches] == ["Hello"]
 
@@ -133,7 +139,7 @@ class TestStream:
             peer.send(rig.chunked(rig.token("a"), rig.DONE))
 
         configs.endpoint("E", serve(script).url)
-        batches = service().stream_batches(HELLO)
+        batches = service().stream_batches(asking(HELLO))
         assert [next(batches), next(batches)] == [[], []]
         go_on.set()
         assert [batch for batch in batches if batch] == [[{"token": "a", "finish_reason": None}, STOP]]
@@ -170,7 +176,7 @@ class TestStream:
         """So that the client gets a real status."""
         configs.endpoint("E", serve(saying(rig.json_answer({"error": "no such model"}, "404 X"))).url)
         with pytest.raises(BackendError, match="no such model") as caught:
-            service().stream_batches(HELLO)
+            service().stream_batches(asking(HELLO))
         assert caught.value.kind == "not_found"
 
     def test_images_only_where_they_are_wanted(self, serve, configs, service, hello):
@@ -383,7 +389,7 @@ class TestCancellation:
 
         configs.endpoint("E", serve(script).url)
         made = service()
-        batches = made.stream_batches(HELLO)
+        batches = made.stream_batches(asking(HELLO))
         assert made.is_busy()
         if how == "close":
             batches.close()
@@ -399,7 +405,7 @@ class TestCancellation:
         """The thread that waits for bytes wakes up and finds the end."""
         server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD), peer.closed()))
         configs.endpoint("E", server.url)
-        batches, results = service().stream_batches(HELLO), []
+        batches, results = service().stream_batches(asking(HELLO)), []
         thread = threading.Thread(target=lambda: results.append([b for b in batches if b]))
         thread.start()
         while not batches._batches._batches.gi_running:
@@ -470,7 +476,7 @@ class TestCancellation:
         server = serve(saying())
         configs.endpoint("E", server.url)
         cancellation_service.request_cancellation("early")
-        assert list(service().stream_batches(HELLO, request_id="early")) == []
+        assert list(service().stream_batches(asking(HELLO, "early"))) == []
         assert service(stream=False).get_response_from_llm(HELLO, request_id="early") == ""
         cancellation_service.acknowledge_cancellation("early")
         assert server.requests == []
@@ -489,14 +495,14 @@ class TestSlots:
         )
         configs.endpoint("E", server.url, backupEndpointName="B")
         configs.endpoint("B", server.url)
-        first = service().stream_batches(HELLO)
+        first = service().stream_batches(asking(HELLO))
         for stream in (True, False):
             with pytest.raises(TimeoutError, match=r"0.05 s \(limit 1\)") as caught:
                 made = service(stream=stream)
                 list(made.get_response_from_llm(HELLO))
             assert isinstance(caught.value, SlotTimeout)
         first.close()
-        service().stream_batches(HELLO).close()
+        service().stream_batches(asking(HELLO)).close()
         assert len(server.requests) == 2
 
     def test_an_endpoint_of_its_own(self, serve, rig, configs, service, launched):
@@ -511,8 +517,8 @@ class TestSlots:
         )
         configs.endpoint("E", server.url, maxConcurrentRequests=1)
         configs.endpoint("F", server.url)
-        first = service().stream_batches(HELLO)
-        service("F").stream_batches(HELLO).close()
+        first = service().stream_batches(asking(HELLO))
+        service("F").stream_batches(asking(HELLO)).close()
         results = []
 
         def wait_in_line(stream):
@@ -607,7 +613,7 @@ class TestFailover:
             raise KeyError("late")
 
         monkeypatch.setattr(made.handler, "stream_batches", broken)
-        batches = made.stream_batches(HELLO)
+        batches = made.stream_batches(asking(HELLO))
         next(batches)
         with pytest.raises(KeyError):
             next(batches)
@@ -642,9 +648,10 @@ class TestFailover:
 
         def rebuild(backup):
             shapes.append(backup.takes_messages)
-            return {"conversation": None, "system_prompt": "S ", "prompt": "P"}
+            return CallArguments(system_prompt="S ", prompt="P")
 
-        assert tokens_of(service().get_response_from_llm(HELLO, rebuild=rebuild)) == "ok"
+        batches = service().stream_batches(ServiceCall(CallArguments(HELLO), rebuild=rebuild))
+        assert tokens_of(chunk for batch in batches for chunk in batch) == "ok"
         assert shapes == [False]
         assert json.loads(second.requests[0]["body"])["prompt"] == "S P"
 
@@ -713,7 +720,7 @@ class TestFailover:
             "E", serve(saying(rig.SSE_HEAD + rig.chunked(": x\n\n"))).url, backupEndpointName="B"
         )
         configs.endpoint("B", serve(saying(rig.json_answer({}, "401 X"))).url)
-        batches = service().stream_batches(HELLO)
+        batches = service().stream_batches(asking(HELLO))
         with pytest.raises(BackendError, match="401"):
             list(batches)
         assert list(batches) == []
@@ -745,7 +752,7 @@ class TestFailover:
             raise ValueError("closed under my feet")
 
         monkeypatch.setattr(made.handler, "stream_batches", broken)
-        assert list(made.stream_batches(HELLO, request_id="odd")) == [[]]
+        assert list(made.stream_batches(asking(HELLO, "odd"))) == [[]]
         cancellation_service.acknowledge_cancellation("odd")
         assert self.second.requests == []
 
@@ -858,7 +865,7 @@ class TestLogs:
         """`__del__` cleans up."""
         caplog.set_level(logging.INFO, open_stream.__name__.replace("open_stream", "call_log"))
         configs.endpoint("E", serve(saying(hello)).url)
-        service().stream_batches(HELLO)
+        service().stream_batches(asking(HELLO))
         assert "ended closed" in caplog.text
 
 

@@ -12,7 +12,6 @@ from Middleware.llmapis.reasoning_parser import (
     DIALECTS,
     has_reasoning_marks,
     reasoning_splitter,
-    split_reasoning,
 )
 
 FINAL = "<|channel|>final<|message|>"
@@ -82,11 +81,19 @@ CASES = [
 ]
 
 
+def split(parser, text):
+    """`(thinking, answer)` of a text that comes in one piece."""
+    splitter = reasoning_splitter(parser)
+    if splitter is None:
+        return "", text
+    return tuple("".join(part) for part in zip(splitter.feed(text), splitter.finish(), strict=True))
+
+
 @pytest.mark.parametrize(("parser", "text", "thinking", "answer"), CASES)
 class TestSplit:
     def test_whole(self, parser, text, thinking, answer):
         """What is thought and what is said."""
-        assert split_reasoning(parser, text) == (thinking, answer)
+        assert split(parser, text) == (thinking, answer)
 
     @pytest.mark.parametrize("size", [1, 2, 3, 7])
     def test_streamed(self, parser, text, thinking, answer, size):
@@ -113,7 +120,7 @@ def test_any_cut_gives_the_same(text, cuts, parser):
     splitter = reasoning_splitter(parser)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     pieces = [splitter.feed(text[a:b]) for a, b in pairwise(edges)] + [splitter.finish()]
-    assert ("".join(p[0] for p in pieces), "".join(p[1] for p in pieces)) == split_reasoning(parser, text)
+    assert ("".join(p[0] for p in pieces), "".join(p[1] for p in pieces)) == split(parser, text)
 
 
 def test_at_most_a_mark_less_one_is_held():

@@ -35,12 +35,6 @@ class TestCollector:
         assert (answer.text, answer.thinking, answer.finish_reason) == ("Hey", "hm", "length")
         assert answer.usage == {"prompt_tokens": 3}
 
-    def test_an_error_is_kept(self):
-        """The edge makes an HTTP status of it."""
-        collector = AnswerCollector()
-        assert collector.add([chunk("", "error", error={"kind": "timeout"})])
-        assert collector.error == {"kind": "timeout"}
-
     def test_a_run_without_a_finish_is_a_stop(self):
         """An answer always has a reason that clients know."""
         assert AnswerCollector().answer().finish_reason == "stop"

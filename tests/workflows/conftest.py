@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext
@@ -127,7 +128,7 @@ class House:
 
     def open(self, name: str = "Main", *, stream: bool = False, say: Any = "hi", **more: Any) -> Batches:
         messages = [{"role": "user", "content": say}] if isinstance(say, str) else say
-        return self.manager().open_run(name, messages, stream=stream, **more)
+        return self.manager().open_run(name, ClientQuestion(messages, stream, **more))
 
     def ask(
         self, *nodes: Any, stream: bool = False, say: Any = "hi", name: str = "Main", **more: Any
@@ -138,7 +139,9 @@ class House:
         return collect(self.open(name, stream=stream, say=say, **more))
 
     def route(self, *, stream: bool = False, say: str = "hi") -> WholeAnswer:
-        return collect(open_answer_run(self.manager(), [{"role": "user", "content": say}], stream=stream))
+        return collect(
+            open_answer_run(self.manager(), ClientQuestion([{"role": "user", "content": say}], stream))
+        )
 
 
 def collect(batches: Batches) -> WholeAnswer:
@@ -161,7 +164,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
         def _get_api_endpoint_url(self) -> str:
             return self.base_url
 
-        def _prepare_payload(self, *_: Any, **__: Any) -> dict[str, Any]:
+        def _payload(self, call: Any) -> dict[str, Any]:
             return {}
 
         def _map_event(self, *_: Any) -> None:

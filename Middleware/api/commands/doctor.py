@@ -8,7 +8,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 
-from Middleware.api.endpoint_advice import is_well, line
+from Middleware.api.commands.endpoint_advice import is_well, line
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
+from Middleware.api.launch_arguments import check_config_folder
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.endpoints import load_endpoint
@@ -20,26 +22,34 @@ from Middleware.workflows.managers.config_check import check_users, checked_tree
 from Middleware.workflows.managers.user_walk import UserWalk
 
 
-def run(arguments: Namespace) -> int:
-    """Exit status 0 when all is well, 1 when something is wrong, 2 for a usage error."""
-    facts = launch_facts()
-    if len(facts.users) > 1:
-        print("--doctor needs one --User", file=sys.stderr)
-        return 2
-    snapshot = checked_tree(facts.config_directory).snapshot()
-    try:
-        user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
-    except ConfigError as error:
-        print(f"error: {error}")
-        return 1
-    errors = [finding for finding in check_users(snapshot, [user.name]) if finding.level == ERROR]
-    for finding in errors:
-        print(finding)
-    names = with_backups(snapshot, user, UserWalk(snapshot, user).endpoints())
-    told = {(finding.file, finding.pointer, finding.message) for finding in errors}
-    well = [name for name in names if _looked_at(snapshot, user, name, told)]
-    print(f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}")
-    return 0 if well == names and not errors else 1
+@COMMANDS.register("doctor")
+class Doctor(Command):
+    """Calls each endpoint of a user once."""
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument("--doctor", action="store_true", help="call each endpoint once")
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0 when all is well, 1 when something is wrong, 2 for a usage error."""
+        facts = launch_facts()
+        check_config_folder(facts)
+        if len(facts.users) > 1:
+            print("--doctor needs one --User", file=sys.stderr)
+            return 2
+        snapshot = checked_tree(facts.config_directory).snapshot()
+        try:
+            user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
+        except ConfigError as error:
+            print(f"error: {error}")
+            return 1
+        errors = [finding for finding in check_users(snapshot, [user.name]) if finding.level == ERROR]
+        for finding in errors:
+            print(finding)
+        names = with_backups(snapshot, user, UserWalk(snapshot, user).endpoints())
+        told = {(finding.file, finding.pointer, finding.message) for finding in errors}
+        well = [name for name in names if _looked_at(snapshot, user, name, told)]
+        print(f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}")
+        return 0 if well == names and not errors else 1
 
 
 def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> list[str]:
@@ -49,7 +59,7 @@ def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[s
         while name and name not in found:
             found.append(name)
             try:
-                name = str(load_endpoint(snapshot, user, name).raw.get("backupEndpointName") or "").strip()
+                name = load_endpoint(snapshot, user, name).backup_endpoint_name
             except ConfigError:
                 break
     return found

@@ -11,8 +11,11 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.chat_messages import check_messages, internal_messages
-from Middleware.api.model_names import parse_model_field
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, filled
+from Middleware.api.launch_arguments import check_config_folder
+from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.model_names import parse_model_field
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, entered
@@ -25,23 +28,38 @@ from Middleware.workflows.managers.dry_run import DryNode, DryRun
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
-def run(arguments: Namespace) -> int:
-    """Exit status 0; 1 when a node fails or there is no such node; 2 for a usage error."""
-    facts = launch_facts()
-    if len(facts.users) > 1:
-        print("--dry-run and --explain need one --User", file=sys.stderr)
-        return 2
-    try:
-        body = _request_body(arguments.messages)
-    except (OSError, ValueError, MiddlewareError) as error:
-        print(f"--messages {arguments.messages}: {error}", file=sys.stderr)
-        return 2
-    wanted = arguments.explain or arguments.dry_run
-    try:
-        return _walk(wanted, body, arguments, explain=bool(arguments.explain))
-    except MiddlewareError as error:
-        print(f"error: {error}")
-        return 1
+@COMMANDS.register("dry_run", "explain")
+class WalkAWorkflow(Command):
+    """Walks a workflow without a model."""
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument(
+            "--dry-run", type=filled, metavar="NAME", help="walk a workflow with a stub model"
+        )
+        parser.add_argument("--explain", type=filled, metavar="NAME#N", help="what one node would send")
+        parser.add_argument(
+            "--messages", type=filled, metavar="FILE", help="conversation for --dry-run and --explain"
+        )
+        parser.add_argument("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0; 1 when a node fails or there is no such node; 2 for a usage error."""
+        facts = launch_facts()
+        check_config_folder(facts)
+        if len(facts.users) > 1:
+            print("--dry-run and --explain need one --User", file=sys.stderr)
+            return 2
+        try:
+            body = _request_body(arguments.messages)
+        except (OSError, ValueError, MiddlewareError) as error:
+            print(f"--messages {arguments.messages}: {error}", file=sys.stderr)
+            return 2
+        wanted = arguments.explain or arguments.dry_run
+        try:
+            return _walk(wanted, body, arguments, explain=bool(arguments.explain))
+        except MiddlewareError as error:
+            print(f"error: {error}")
+            return 1
 
 
 def _request_body(file: str | None) -> dict[str, Any]:
@@ -70,14 +88,13 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
         return 2
     walk = DryRun(user, request, arguments.stub_output)
     workflow, folder = _workflow(snapshot, user, name)
-    batches = walk.open_run(
-        workflow,
+    question = ClientQuestion(
         internal_messages(body["messages"], user),
         stream=body.get("stream") is True,
-        folder=folder,
         tools=body.get("tools") or None,
         tool_choice=body.get("tool_choice"),
     )
+    batches = walk.open_run(workflow, question, folder=folder)
     failure: MiddlewareError | None = None
     with entered(request):
         try:

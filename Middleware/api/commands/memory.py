@@ -18,7 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.chat_messages import check_messages, internal_messages
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
+from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ClientRequestError, MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, entered
@@ -32,7 +34,7 @@ from Middleware.services.discussion_store import VECTOR_DATABASE
 from Middleware.services.rekeying import holds_files_of, moved, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 from Middleware.workflows.managers.memory_rebuild import Rebuild
-from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare
+from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepared
 from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.upkeep import backfill, embeddings_endpoint, lacking, vector_count
@@ -54,23 +56,31 @@ class Desk:
     preview: bool
 
 
-def run(arguments: Namespace) -> int:
-    """Exit status 0; 1 if anything remains undone; 2 for a usage error."""
-    action, *words = arguments.memory
-    known = ACTIONS.get(action)
-    if known is None:
-        return _usage(f"found {action!r}, allowed: {', '.join(ACTIONS)}")
-    if not known.least <= len(words) <= known.most:
-        return _usage(f"{action}: give {known.wants}")
-    if len(launch_facts().users) > 1:
-        return _usage("one --User is needed")
-    try:
-        desk = _desk(arguments.preview)
-        with entered(desk.request):
-            return known.work(desk, *words)
-    except FAULTS as error:
-        print(f"error: {_sentence(error)}")
-        return 1
+@COMMANDS.register("memory")
+class Memory(Command):
+    """Looks after discussions."""
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument("--memory", nargs="+", metavar="ACTION", help=", ".join(ACTIONS))
+        parser.add_argument("--preview", action="store_true", help="what --memory would do, without doing it")
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0; 1 if anything remains undone; 2 for a usage error."""
+        action, *words = arguments.memory
+        known = ACTIONS.get(action)
+        if known is None:
+            return _usage(f"found {action!r}, allowed: {', '.join(ACTIONS)}")
+        if not known.least <= len(words) <= known.most:
+            return _usage(f"{action}: give {known.wants}")
+        if len(launch_facts().users) > 1:
+            return _usage("one --User is needed")
+        try:
+            desk = _desk(arguments.preview)
+            with entered(desk.request):
+                return known.work(desk, *words)
+        except FAULTS as error:
+            print(f"error: {_sentence(error)}")
+            return 1
 
 
 def _sentence(error: BaseException) -> str:
@@ -172,9 +182,7 @@ def _conversation(file: str, user: UserSettings) -> Messages:
         raise Refused(f"{file}: it is nested too deeply") from None
     except (ClientRequestError, ValueError) as error:
         raise Refused(f"{file}: {error}") from error
-    del messages[len(document) :]
-    prepare(messages)
-    return messages
+    return prepared(ClientQuestion(messages[: len(document)])).messages
 
 
 def _backfill(desk: Desk, *discussion_id: str) -> int:

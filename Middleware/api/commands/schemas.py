@@ -6,20 +6,28 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, filled
 from Middleware.workflows.managers.editor_schemas import editor_schemas
 
 
-def run(arguments: Namespace) -> int:
-    """Exit status 0, or 1 when the folder `arguments.schemas` cannot be written."""
-    folder = Path(arguments.schemas).expanduser()
-    files = editor_schemas()
-    try:
-        for name, schema in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        print(f"{folder}: error: cannot be written: {error.strerror}")
-        return 1
-    print(f"{folder}: {len(files)} schemas")
-    return 0
+@COMMANDS.register("schemas")
+class Schemas(Command):
+    """Writes JSON Schemas."""
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument("--schemas", type=filled, metavar="DIR", help="write JSON Schemas for editors")
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0, or 1 when the folder `arguments.schemas` cannot be written."""
+        folder = Path(arguments.schemas).expanduser()
+        files = editor_schemas()
+        try:
+            for name, schema in files.items():
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        except OSError as error:
+            print(f"{folder}: error: cannot be written: {error.strerror}")
+            return 1
+        print(f"{folder}: {len(files)} schemas")
+        return 0

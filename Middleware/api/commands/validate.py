@@ -8,27 +8,35 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.users import user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING
 from Middleware.workflows.managers.config_check import check_tree, check_users, checked_tree
 
 
-def run(arguments: Namespace) -> int:
-    """Exit status 0 without errors, else 1. Reads the config directory of the launch facts."""
-    root = launch_facts().config_directory
-    if not root.is_dir():
-        print(f"{root}: error: there is no such folder")
-        return 1
-    snapshot, users = checked_tree(root).snapshot(), launch_facts().users
-    if not user_names(snapshot):
-        print(f"{root}: error: there is no user file in Users/; is this the folder Public/Configs?")
-        return 1
-    snapshot.spelling.notes = []
-    findings = check_users(snapshot, users) if users else check_tree(snapshot)
-    for finding in findings:
-        print(finding)
-    count = Counter(finding.level for finding in findings)
-    place = f"{root}, what {', '.join(users)} can reach" if users else str(root)
-    print(f"{place}: errors {count[ERROR]}, warnings {count[WARNING]}, notes {count[NOTE]}")
-    return 1 if count[ERROR] else 0
+@COMMANDS.register("validate")
+class Validate(Command):
+    """Checks the whole config tree."""
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument("--validate", action="store_true", help="check the whole config tree")
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0 without errors, else 1. Reads the config directory of the launch facts."""
+        root = launch_facts().config_directory
+        if not root.is_dir():
+            print(f"{root}: error: there is no such folder")
+            return 1
+        snapshot, users = checked_tree(root).snapshot(), launch_facts().users
+        if not user_names(snapshot):
+            print(f"{root}: error: there is no user file in Users/; is this the folder Public/Configs?")
+            return 1
+        snapshot.spelling.notes = []
+        findings = check_users(snapshot, users) if users else check_tree(snapshot)
+        for finding in findings:
+            print(finding)
+        count = Counter(finding.level for finding in findings)
+        place = f"{root}, what {', '.join(users)} can reach" if users else str(root)
+        print(f"{place}: errors {count[ERROR]}, warnings {count[WARNING]}, notes {count[NOTE]}")
+        return 1 if count[ERROR] else 0

@@ -5,13 +5,22 @@ it goes.
 from __future__ import annotations
 
 from Middleware.cleaning.head_strip import HeadStrip
+from Middleware.cleaning.keys import FLAG
 from Middleware.cleaning.stage import Inputs, Stage, rule
 
 SPEAKER = "Assistant:"
-FLAGS = ("chatCompleteAddUserAssistant", "chatCompletionAddMissingAssistantGenerator")
+FLAGS = {
+    "chatCompleteAddUserAssistant": FLAG(
+        "Put `User: ` and `Assistant: ` before the messages of chat requests."
+    ),
+    "chatCompletionAddMissingAssistantGenerator": FLAG(
+        "Append an assistant message to chat requests that do not end with one."
+    ),
+}
+"""The requests read them too: whoever asks the model for the prefix wants it gone again."""
 
 
-@rule(order=340)
+@rule(order=340, user=FLAGS)
 def assistant_prefix(inputs: Inputs) -> Stage | None:
     """On when the user sets both `chatCompleteAddUserAssistant` and
     `chatCompletionAddMissingAssistantGenerator`.

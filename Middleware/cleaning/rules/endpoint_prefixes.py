@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from Middleware.cleaning.head_strip import HeadStrip
+from Middleware.cleaning.keys import FLAG, TEXT_OR_TEXTS
 from Middleware.cleaning.stage import Inputs, Stage, rule, texts_of
 
 
-@rule(order=320)
+@rule(
+    order=320,
+    endpoint={
+        "removeCustomTextFromResponseStartEndpointWide": FLAG(
+            "Remove one of `responseStartTextToRemoveEndpointWide` from the start of answers."
+        ),
+        "responseStartTextToRemoveEndpointWide": TEXT_OR_TEXTS("Texts to remove, tried in order."),
+    },
+)
 def endpoint_prefixes(inputs: Inputs) -> Stage | None:
     """On when the endpoint sets `removeCustomTextFromResponseStartEndpointWide` and lists the texts.
 

@@ -10,8 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from Middleware.cleaning.keys import Key
 from Middleware.cleaning.stage import Inputs, Stage, rule
 from Middleware.cleaning.xml_elements import Names, PairedElements, Pieces, SelfClosingTags
+
+STRIP = Key(
+    {
+        "type": ["boolean", "object"],
+        "properties": {
+            "tags": {
+                "type": ["string", "array"],
+                "items": {"type": "string"},
+                "description": "`*` (all) or a list of tag names.",
+            },
+            "collapseWhitespace": {
+                "type": "boolean",
+                "description": "Turn the gaps that are left into one blank.",
+                "default": True,
+                "x-level": "warning",
+            },
+        },
+    },
+    "Remove XML tags from answers: true, or an object with `tags` and `collapseWhitespace`.",
+    default=False,
+)
 
 
 class _Spacing(Protocol):
@@ -88,7 +110,7 @@ def strip_inline_xml_tags(
     return stage.feed(text or "") + stage.finish()
 
 
-@rule(order=200)
+@rule(order=200, endpoint={"stripInlineXmlTags": STRIP})
 def inline_xml(inputs: Inputs) -> Stage | None:
     """On when the endpoint sets `stripInlineXmlTags` to true or to `{"tags": ..., "collapseWhitespace":
     ...}`.

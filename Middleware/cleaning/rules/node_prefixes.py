@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from Middleware.cleaning.head_strip import HeadStrip
+from Middleware.cleaning.keys import FLAG, TEXT_OR_TEXTS
 from Middleware.cleaning.stage import Inputs, Stage, rule, texts_of
 
 
-@rule(order=310)
+@rule(
+    order=310,
+    node={
+        "removeCustomTextFromResponseStart": FLAG(
+            "Remove one of `responseStartTextToRemove` from the start."
+        ),
+        "responseStartTextToRemove": TEXT_OR_TEXTS(
+            "Texts to remove from the start of the output, tried in order."
+        ),
+    },
+)
 def node_prefixes(inputs: Inputs) -> Stage | None:
     """On when the node sets `removeCustomTextFromResponseStart` and lists `responseStartTextToRemove`."""
     if not inputs.node.get("removeCustomTextFromResponseStart"):

@@ -7,13 +7,37 @@ from collections.abc import Mapping
 from typing import Any
 
 from Middleware.cleaning.block_remover import ANYWHERE, BlockRemover, BlockRule
+from Middleware.cleaning.keys import COUNT, FLAG, TEXT, TEXTS, one_of
 from Middleware.cleaning.matching import literal_tag
 from Middleware.cleaning.stage import Inputs, Stage, rule, text_of, texts_of
 
 GRACE_PERIOD = 100
 
 
-@rule(order=100)
+NAMED = {
+    "removeThinking": FLAG("Remove the model's thoughts from its answers."),
+    "thinkTagNames": TEXTS(
+        "Names of think tags, e.g. think, thought; found wherever they stand and however they are spelled."
+    ),
+    "whenEndThinkTagMissing": one_of("discard", "keep")("What happens to thoughts that are never closed."),
+}
+"""The keys that this rule and `thinking_names` read."""
+
+
+@rule(
+    order=100,
+    endpoint={
+        **NAMED,
+        "startThinkTag": TEXT("Tag that opens the thoughts, e.g. <think>."),
+        "endThinkTag": TEXT("Tag that closes the thoughts, e.g. </think>."),
+        "openingTagGracePeriod": COUNT(
+            "How far from the start (in characters) the opening tag may stand.", default=GRACE_PERIOD
+        ),
+        "expectOnlyClosingThinkTag": FLAG(
+            "Answers begin inside the thoughts; the opening tag was in the prompt."
+        ),
+    },
+)
 def thinking_literal(inputs: Inputs) -> Stage | None:
     """On when the endpoint sets `removeThinking` and no `thinkTagNames`.
 

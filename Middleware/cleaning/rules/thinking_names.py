@@ -6,10 +6,11 @@ import re
 
 from Middleware.cleaning.block_remover import BlockRemover, BlockRule
 from Middleware.cleaning.matching import closing_tag, opening_tag
+from Middleware.cleaning.rules.thinking_literal import NAMED
 from Middleware.cleaning.stage import Inputs, Stage, rule, texts_of
 
 
-@rule(order=110)
+@rule(order=110, endpoint=NAMED)
 def thinking_names(inputs: Inputs) -> Stage | None:
     """On when the endpoint sets `removeThinking` and `thinkTagNames`; the literal tags then mean nothing."""
     endpoint = inputs.endpoint

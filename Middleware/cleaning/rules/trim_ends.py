@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from Middleware.cleaning.keys import FLAG
 from Middleware.cleaning.stage import Inputs, Stage, rule
 
 
@@ -30,7 +31,10 @@ class TrimEnds:
         return ""
 
 
-@rule(order=400)
+@rule(
+    order=400,
+    endpoint={"trimBeginningAndEndLineBreaks": FLAG("Trim white space at both ends of answers.")},
+)
 def trim_ends(inputs: Inputs) -> Stage | None:
     """On when the endpoint sets `trimBeginningAndEndLineBreaks`."""
     return TrimEnds() if inputs.endpoint.get("trimBeginningAndEndLineBreaks") else None

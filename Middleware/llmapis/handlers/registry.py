@@ -19,9 +19,3 @@ def backend(api_type: str) -> type[LlmApiHandler]:
     if found is None:
         raise ValueError(f"Unsupported LLM type: {api_type}. Known: {', '.join(sorted(BACKENDS))}")
     return found
-
-
-def takes_messages(api_type: str) -> bool:
-    """True when this type is sent a list of messages, False when it is sent one flat prompt. Raises as
-    `backend`."""
-    return backend(api_type).takes_messages

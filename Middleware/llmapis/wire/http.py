@@ -28,7 +28,7 @@ from urllib3.poolmanager import PoolManager
 
 from Middleware.common.constants import TICK_S
 from Middleware.common.errors import BackendError, let_go
-from Middleware.llmapis.backend_errors import status_error
+from Middleware.llmapis.backend_errors import Refusal, status_error
 from Middleware.llmapis.wire.abort import AbortHandle, opening
 from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
 from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
@@ -312,9 +312,7 @@ def _failed_status(post: Post, answer: Answer) -> BackendError:
         answer.close()
     return status_error(
         post.endpoint,
-        answer.status,
-        answer.headers,
-        bytes(body),
+        Refusal(answer.status, answer.headers, bytes(body)),
         secrets=post.secrets,
         asked=f"{post.method} {post.url}",
     )

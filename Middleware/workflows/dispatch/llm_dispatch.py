@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.types import JsonObject, Message, Messages
-from Middleware.config.endpoints import load_prompt_template, load_structured_schema
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.named_files import load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.handlers.base.message_building import structured_output_block
-from Middleware.llmapis.joined import joined
-from Middleware.llmapis.llm_api import LlmApiService
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.service_call import Service, ServiceCall
+from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.demanded_call import Demand, call_of, demand_of
 from Middleware.workflows.dispatch.prompt_assembly import Parts, Prompt, Target, assemble
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
-from Middleware.workflows.models.node_result import NodeResult, NodeStream, is_tool_call_answer
+from Middleware.workflows.models.node_result import NodeResult, NodeStream, is_tool_call_answer, result_text
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
 logger = logging.getLogger(__name__)
@@ -42,9 +44,9 @@ class Dispatched:
 class Prepared:
     """All that is decided before the backend is called; a dry run stops here."""
 
-    handler: LlmHandler
+    model: LlmHandler
     prompt: Prompt
-    arguments: JsonObject
+    call: ServiceCall
     demand: Demand | None
     stream: bool
 
@@ -55,31 +57,29 @@ class LLMDispatchService:
     @staticmethod
     def prepare(context: ExecutionContext, call: LlmCall) -> Prepared:
         """What will be sent. Raises ConfigError (no endpoint, unknown schema), ValueError (no messages)."""
-        handler = context.llm_handler
-        if handler is None:
+        model = context.llm_handler
+        if model is None:
             raise ConfigError(
                 'this node needs an "endpointName"',
                 file=context.workflow_file.file,
                 pointer=f"/nodes/{context.node_number - 1}",
             )
-        parts = _parts(context, call, handler)
-        demand, schema = _constraints(context, handler, bool(parts.tools))
+        parts = _parts(context, call, model)
+        demand, schema = _constraints(context, model, bool(parts.tools))
         if demand is not None:
             parts = _with_instruction(parts, demand)
-        prompt = assemble(parts, target_of(handler))
+        prompt = assemble(parts, target_of(model))
         _report(context, prompt)
         stream = context.stream if call.stream is None else call.stream
-        arguments: JsonObject = {
-            **prompt.arguments(),
-            "llm_takes_images": call.llm_takes_images,
-            "request_id": context.request_id,
-            "rebuild": _rebuild(context, parts, call.must_show),
-        }
-        if parts.tools:
-            arguments |= {"tools": list(parts.tools), "tool_choice": context.tool_choice}
-        if schema is not None:
-            arguments["structured_output_schema"] = schema
-        return Prepared(handler, prompt, arguments, demand, stream)
+        asked = CallArguments(
+            tools=list(parts.tools) or None,
+            tool_choice=context.tool_choice if parts.tools else None,
+            schema=schema,
+            request_id=context.request_id,
+        )
+        again = _Again(context, parts, asked, call.must_show)
+        sent = ServiceCall(prompt.put_into(asked), call.llm_takes_images, again)
+        return Prepared(model, prompt, sent, demand, stream)
 
     @staticmethod
     def dispatch(context: ExecutionContext, call: LlmCall) -> Dispatched:
@@ -93,15 +93,15 @@ class LLMDispatchService:
             result = _demanded(context, prepared, prepared.demand)
             return Dispatched(_as_stream(result, tokens) if prepared.stream else result, tokens)
         if prepared.stream:
-            batches = prepared.handler.llm.stream_batches(**prepared.arguments)
+            batches = prepared.model.llm.stream_batches(prepared.call)
             return Dispatched(NodeStream(batches, prompt_tokens=tokens), tokens)
-        return Dispatched(_whole(context, prepared), tokens)
+        return Dispatched(prepared.model.llm.whole(prepared.call), tokens)
 
 
 # --- what is sent ---
 
 
-def _parts(context: ExecutionContext, call: LlmCall, handler: LlmHandler) -> Parts:
+def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts:
     node = context.config
     messages = context.messages if call.messages is None else call.messages
     if messages is None:
@@ -110,7 +110,7 @@ def _parts(context: ExecutionContext, call: LlmCall, handler: LlmHandler) -> Par
     authored = call.prompt is not None or bool(raw_prompt)
     exchange: Messages = []
     if authored and node.get("appendNativeToolExchange"):
-        messages, exchange = _split_exchange(messages, handler)
+        messages, exchange = _split_exchange(messages, model)
     seen = messages if exchange or call.messages is not None else None
 
     def filled(given: str | None, raw: str) -> str:
@@ -128,7 +128,7 @@ def _parts(context: ExecutionContext, call: LlmCall, handler: LlmHandler) -> Par
         takes_images=call.llm_takes_images,
         max_images=call.max_images,
         tools=tuple(tools or ()),
-        max_tokens=handler.llm.max_tokens,
+        max_tokens=model.llm.max_tokens,
         wants_generation_prompt=wants_generation_prompt(context),
         user_clamp=context.user.clamp_prompt_to_context_window,
     )
@@ -154,51 +154,44 @@ def wants_generation_prompt(context: ExecutionContext) -> bool:
     return bool(node.get("forceGenerationPromptIfEndpointAllows") or node.get("addUserTurnTemplate"))
 
 
-def target_of(handler: LlmHandler) -> Target:
+def target_of(model: LlmHandler) -> Target:
     """The shape that a node's model takes."""
-    return Target(
-        handler.llm.endpoint.raw,
-        handler.takes_message_collection,
-        handler.prompt_template,
-        handler.add_generation_prompt,
-    )
+    return Target(model.llm.endpoint, model.takes_message_collection, model.prompt_template)
 
 
-def template_of(
-    snapshot: ConfigSnapshot, user: UserSettings, endpoint: Mapping[str, Any]
-) -> Mapping[str, str]:
+def template_of(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig) -> Mapping[str, str]:
     """The prompt template of an endpoint, else the user's, else nothing.
 
     Raises ConfigMissing for an unknown name.
     """
-    return load_prompt_template(snapshot, endpoint.get("promptTemplate") or user.chat_prompt_template_name)
+    return load_prompt_template(snapshot, endpoint.prompt_template or user.chat_prompt_template_name)
 
 
-def _rebuild(
-    context: ExecutionContext, parts: Parts, must_show: str
-) -> Callable[[LlmApiService], JsonObject]:
-    """The same prompt for a backup endpoint, in the backup's shape.
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """The same call for a backup endpoint, in the backup's shape."""
 
-    It raises BackendError for a backup whose model would not see the picture `must_show`.
-    """
+    context: ExecutionContext
+    parts: Parts
+    asked: CallArguments
+    must_show: str
 
-    def rebuild(service: LlmApiService) -> JsonObject:
-        if must_show and not service.can_show(must_show):
-            message = f"cannot take an image from this source: {must_show:.100}"
+    def __call__(self, service: Service) -> CallArguments:
+        """Raises BackendError for a backup whose model would not see the picture `must_show`."""
+        if self.must_show and not service.can_show(self.must_show):
+            message = f"cannot take an image from this source: {self.must_show:.100}"
             raise BackendError(service.endpoint.name, "config_error", message)
-        raw = service.endpoint.raw
-        template = {} if service.takes_messages else template_of(context.snapshot, context.user, raw)
-        target = Target(raw, service.takes_messages, template, raw.get("addGenerationPrompt") is True)
-        return assemble(parts, target).arguments()
-
-    return rebuild
+        endpoint, context = service.endpoint, self.context
+        template = {} if service.takes_messages else template_of(context.snapshot, context.user, endpoint)
+        target = Target(endpoint, service.takes_messages, template)
+        return assemble(self.parts, target).put_into(self.asked)
 
 
-def _split_exchange(messages: Messages, handler: LlmHandler) -> tuple[Messages, Messages]:
+def _split_exchange(messages: Messages, model: LlmHandler) -> tuple[Messages, Messages]:
     """The conversation before the trailing tool exchange, and the exchange (empty: there is none)."""
-    if not handler.takes_message_collection:
+    if not model.takes_message_collection:
         return messages, []
-    if handler.llm.endpoint.raw.get("backendSupportsToolTurns") is False:
+    if not model.llm.endpoint.backend_supports_tool_turns:
         return messages, []
     end = len(messages)
     while end and _is_filler(messages[end - 1]):
@@ -220,20 +213,20 @@ def _is_filler(message: Message) -> bool:
 
 
 def _constraints(
-    context: ExecutionContext, handler: LlmHandler, with_tools: bool
+    context: ExecutionContext, model: LlmHandler, with_tools: bool
 ) -> tuple[Demand | None, JsonObject | None]:
     """The demanded call, if any, and the schema that the backend gets."""
     demand = None
-    if with_tools and handler.takes_message_collection:
+    if with_tools and model.takes_message_collection:
         demand = demand_of(context.tools or (), context.tool_choice)
-        if demand is not None and structured_output_block(handler.llm.endpoint.api_type) is None:
+        if demand is not None and structured_output_block(model.llm.endpoint.api_type) is None:
             demand = None
     name = context.config.get("structuredOutputFile")
     if name in (None, ""):
         return demand, demand.schema if demand else None
     if demand is not None:
         raise ValueError('"structuredOutputFile" cannot go with a tool call that the client demands')
-    if not handler.takes_message_collection:
+    if not model.takes_message_collection:
         context.warn('"structuredOutputFile" is ignored: this endpoint takes no messages')
         return None, None
     if with_tools:
@@ -243,19 +236,7 @@ def _constraints(
 
 def _with_instruction(parts: Parts, demand: Demand) -> Parts:
     system = f"{parts.system}\n\n{demand.instruction}" if parts.system else demand.instruction
-    return Parts(
-        parts.node,
-        system,
-        parts.authored,
-        parts.messages,
-        parts.exchange,
-        parts.takes_images,
-        parts.max_images,
-        (),
-        parts.max_tokens,
-        parts.wants_generation_prompt,
-        parts.user_clamp,
-    )
+    return replace(parts, system=system, tools=())
 
 
 def _report(context: ExecutionContext, prompt: Prompt) -> None:
@@ -273,33 +254,25 @@ def _report(context: ExecutionContext, prompt: Prompt) -> None:
 # --- the call ---
 
 
-def _whole(context: ExecutionContext, prepared: Prepared) -> NodeResult:
-    """A whole answer, also from a model that was loaded for streaming."""
-    llm = prepared.handler.llm
-    if context.stream:
-        return joined(llm.endpoint.name, llm.stream_batches(**prepared.arguments))
-    return llm.get_response_from_llm(**prepared.arguments)
-
-
-def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> NodeResult:
+def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> LlmText | JsonObject:
     """At most two tries. A reply that is no such call is given as it is, with an error in the log."""
-    result: NodeResult = ""
+    result: LlmText | JsonObject = LlmText("")
     for _ in range(2):
-        result = _whole(context, prepared)
+        result = prepared.model.llm.whole(prepared.call)
         if is_tool_call_answer(result) or context.is_cancelled():
             return result
-        text = remove_thinking_from_text(result, prepared.handler.llm.endpoint.raw)
+        text = remove_thinking_from_text(result_text(result), prepared.model.llm.endpoint.raw)
         if (answer := call_of(text, demand)) is not None:
             thinking, usage = getattr(result, "thinking", ""), getattr(result, "usage", None)
             extras = {"thinking": thinking, "usage": usage}
             return answer | {key: value for key, value in extras.items() if value}
     logger.error(
         "endpoint '%s': two replies were no call of %s; the text is given as it is",
-        prepared.handler.llm.endpoint.name,
+        prepared.model.llm.endpoint.name,
         ", ".join(sorted(demand.names)),
     )
     return result
 
 
-def _as_stream(result: NodeResult, tokens: Callable[[], int]) -> NodeStream:
+def _as_stream(result: LlmText | JsonObject, tokens: Callable[[], int]) -> NodeStream:
     return NodeStream(iter([[whole_chunk(result)]]), prompt_tokens=tokens)

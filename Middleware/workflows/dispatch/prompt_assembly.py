@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from Middleware.common.types import Message, Messages, NodeConfig
+from Middleware.config.endpoints import EndpointConfig, InjectedTexts
 from Middleware.config.users import means_true
-from Middleware.llmapis.handlers.base.message_building import InjectedTexts
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
     leading_system_count,
@@ -54,12 +55,11 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who is sent to: the endpoint file, its template (flat), whether it takes messages."""
+    """Who is sent to: the endpoint, its template (flat), whether it takes messages."""
 
-    endpoint: Mapping[str, Any]
+    endpoint: EndpointConfig
     takes_messages: bool
     template: Mapping[str, str] = field(default_factory=dict)
-    add_generation_prompt: bool = False
 
 
 @dataclass(slots=True)
@@ -72,13 +72,11 @@ class Prompt:
     warnings: list[str] = field(default_factory=list)
     dropped: int = 0
 
-    def arguments(self) -> dict[str, Any]:
-        """As keyword arguments of `LlmApiService`."""
-        return {
-            "conversation": self.conversation,
-            "system_prompt": self.system_prompt,
-            "prompt": self.prompt,
-        }
+    def put_into(self, call: CallArguments) -> CallArguments:
+        """A call that asks this."""
+        return replace(
+            call, conversation=self.conversation, system_prompt=self.system_prompt, prompt=self.prompt
+        )
 
     def tokens(self) -> int:
         """Estimate of the prompt."""
@@ -106,17 +104,17 @@ class Clamp:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, parts: Parts, endpoint: Mapping[str, Any]) -> Clamp:
+    def of(cls, parts: Parts, endpoint: EndpointConfig) -> Clamp:
         settings = (
             parts.node.get("clampPromptToContextWindow"),
-            endpoint.get("clampPromptToContextWindow"),
+            endpoint.clamp_prompt_to_context_window,
             parts.user_clamp,
         )
         if not means_true(next((setting for setting in settings if setting is not None), None)):
             return cls()
-        factor, warnings = level_factor(endpoint.get("wilmerContextEstimationLevel"))
-        window = endpoint.get("maxContextTokenSize")
-        if isinstance(window, bool) or not isinstance(window, (int, float)) or window <= 0:
+        factor, warnings = level_factor(endpoint.wilmer_context_estimation_level)
+        window = endpoint.max_context_token_size
+        if window is None:
             return cls(None, factor, warnings)
         budget = int((window - max(0, parts.max_tokens)) * factor) - RESERVE - estimate_tokens(parts.system)
         if parts.tools:
@@ -305,8 +303,8 @@ def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
 
 def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
     prompt = Prompt(warnings=list(clamp.warnings))
-    strict = target.endpoint.get("strictPromptTemplate") is True
-    injected = InjectedTexts.of(target.endpoint) if strict else InjectedTexts()
+    strict = target.endpoint.strict_prompt_template
+    injected = target.endpoint.injected_texts if strict else InjectedTexts()
     template = target.template
     if parts.authored is None:
         window = _capped_window(parts, clamp.factor)
@@ -320,7 +318,7 @@ def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
         text = templates.user_turn(text, template)
     if parts.node.get("addOpenEndedAssistantTurnTemplate"):
         text = templates.affixes(template, "assistant")[0] + text
-    if parts.wants_generation_prompt and target.add_generation_prompt:
+    if parts.wants_generation_prompt and target.endpoint.add_generation_prompt:
         text += templates.open_assistant_turn(template)
     system = templates.system_turn(injected.system + parts.system, template, strict=strict)
     prompt.system_prompt, prompt.prompt = templates.strip_marks(system), templates.strip_marks(text)

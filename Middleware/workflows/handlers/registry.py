@@ -5,14 +5,17 @@ The handlers register themselves when `Middleware.workflows.handlers.impl` is im
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from Middleware.common.constants import VALID_NODE_TYPES
 from Middleware.common.registry import Registry
+from Middleware.utilities.cleaning_fields import node_fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     COMMON_ADVICE,
     COMMON_SCHEMA,
+    Schema,
     WorkflowNodeHandler,
 )
 
@@ -42,7 +45,20 @@ def node_handler(node_type: object) -> WorkflowNodeHandler:
 def node_schema(node_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """JSON Schemas of one type, common fields included: what must hold, what should hold. Draft 2020-12."""
     handler = NODES[node_type]
+    must, should = common_schema()
     return (
-        {"allOf": [dict(COMMON_SCHEMA), dict(handler.SCHEMA)]},
-        {"allOf": [dict(COMMON_ADVICE), dict(handler.ADVICE)]},
+        {"allOf": [must, dict(handler.SCHEMA)]},
+        {"allOf": [should, dict(handler.ADVICE)]},
     )
+
+
+def common_schema() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the fields that any node may have, keys of cleaning rules included: what must, what should hold."""
+    return (
+        _with_fields(COMMON_SCHEMA, node_fields(strict=True)),
+        _with_fields(COMMON_ADVICE, node_fields(strict=False)),
+    )
+
+
+def _with_fields(part: Schema, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {**part, "properties": {**part["properties"], **fields}}

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import string
 from collections.abc import Generator, Sequence
-from typing import Any
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import NotFound
-from Middleware.common.types import Batch, Batches, Messages
+from Middleware.common.types import Batch, Batches
 from Middleware.config import paths
 from Middleware.config.workflows import (
     Category,
@@ -20,7 +20,7 @@ from Middleware.config.workflows import (
     shared_names,
     workflow_exists,
 )
-from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare
+from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepared
 from Middleware.workflows.models.node_result import result_text
 from Middleware.workflows.processors.run import Run
 
@@ -30,45 +30,32 @@ DEFAULT_WORKFLOW = "_DefaultWorkflow"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def open_answer_run(
-    manager: WorkflowManager,
-    messages: Messages,
-    *,
-    stream: bool,
-    tools: list[dict[str, Any]] | None = None,
-    tool_choice: Any = None,
-    discussion_id: str | None = None,
-) -> Batches:
+def open_answer_run(manager: WorkflowManager, question: ClientQuestion) -> Batches:
     """The run that answers the request; as `WorkflowManager.open_run`.
 
     Raises NotFound when nothing can answer it.
     """
     user, picked = manager.user, manager.request.workflow_folder
-    call: dict[str, Any] = {"stream": stream, "tools": tools, "tool_choice": tool_choice}
     if picked:
         folder = paths.shared_workflow_folder(user, picked)
-        return manager.open_run(
-            DEFAULT_WORKFLOW, messages, folder=folder, discussion_id=discussion_id, **call
-        )
+        return manager.open_run(DEFAULT_WORKFLOW, question, folder=folder)
     if user.custom_workflow_override:
-        return manager.open_run(user.custom_workflow, messages, discussion_id=discussion_id, **call)
+        return manager.open_run(user.custom_workflow, question)
     if not user.routing_config or not user.categorization_workflow:
         _ensure_default(manager)
-        return manager.open_run(DEFAULT_WORKFLOW, messages, discussion_id=discussion_id, **call)
+        return manager.open_run(DEFAULT_WORKFLOW, question)
     categories = load_routing(manager.snapshot, user.routing_config)
     if len(categories) == 1:
-        return manager.open_run(categories[0].workflow, messages, discussion_id=discussion_id, **call)
+        return manager.open_run(categories[0].workflow, question)
     load_workflow(manager.snapshot, user, user.categorization_workflow)
-    found = prepare(messages)
-    discussion_id = discussion_id or found
+    asked = prepared(question)
 
     def routed() -> Generator[Batch, None, None]:
-        name = chosen_workflow(manager, categories, messages, discussion_id)
+        name = chosen_workflow(manager, categories, asked)
         file = load_workflow(manager.snapshot, user, name)
-        run = Run(manager.state, file, messages, discussion_id=discussion_id, chain=(name,), **call)
-        yield from manager.answer_of(run)
+        yield from manager.answer_of(Run(manager.state, file, asked, chain=(name,)))
 
-    return manager.guarded(routed(), stream=stream)
+    return manager.guarded(routed(), stream=question.stream)
 
 
 def _ensure_default(manager: WorkflowManager) -> None:
@@ -85,17 +72,14 @@ def _ensure_default(manager: WorkflowManager) -> None:
 
 
 def chosen_workflow(
-    manager: WorkflowManager,
-    categories: Sequence[Category],
-    messages: Messages,
-    discussion_id: str | None,
+    manager: WorkflowManager, categories: Sequence[Category], question: ClientQuestion
 ) -> str:
     """The workflow of the category that the categorisation workflow names, else the default one."""
     user = manager.user
     file = load_workflow(manager.snapshot, user, user.categorization_workflow)
     descriptions = {category.name: category.description for category in categories}
     for _ in range(max(1, user.max_categorization_attempts)):
-        value = manager.run_internal(file, messages, discussion_id=discussion_id, categories=descriptions)
+        value = manager.run_internal(file, question, categories=descriptions)
         category = matching_category("UNKNOWN" if value is None else result_text(value), categories)
         if category is not None:
             logger.info("category %s: workflow '%s'", category.name, category.workflow)

@@ -15,6 +15,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import validation
 from Middleware.config.addresses import address_fault
+from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
 from Middleware.config.paths import USER_POINTER, is_archived_user, user_file
 from Middleware.config.positions import placed, repeated_keys
@@ -111,7 +112,7 @@ def file_findings(snapshot: ConfigSnapshot, file: str, settings_kind: str | None
         return [finding_of(error)]
     findings = repeated_keys(snapshot.text(file), file)
     if settings_kind is not None:
-        return [*findings, *validation.check(document, validation.schema(settings_kind), file)]
+        return [*findings, *validation.check(document, schema(settings_kind), file)]
     findings += validation.check_file(file, document)
     findings += _slips(file, document)
     if file.startswith("Workflows/"):

@@ -16,7 +16,6 @@ from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
-from Middleware.llmapis.llm_api import ServiceCall
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, masked, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
@@ -25,8 +24,8 @@ from Middleware.workflows.managers.stub_output import StubOutput
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, result_text
-from Middleware.workflows.processors.node_engine import NodeEngine
-from Middleware.workflows.processors.run import Run, title_of
+from Middleware.workflows.processors.loop_kit import LoopKit
+from Middleware.workflows.processors.run import Known, Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
@@ -101,11 +100,8 @@ class _DryProcessor(WorkflowProcessor):
         super().__init__(run, walk.run_child)
         self._walk = walk
 
-    def _engine(self, index: int) -> NodeEngine:
-        return _DryEngine(self._walk, super()._engine(index), self._shared())
-
-    def _shared(self) -> tuple[Any, ...]:
-        return (self._run_child, self._inputs, self._outputs, self._thoughts)
+    def _kit(self, index: int) -> LoopKit:
+        return _DryKit(self._walk, self.run, index, self._known)
 
     def _handled(self, context: ExecutionContext) -> NodeResult:
         handler = node_handler(context.config.get("type"))
@@ -119,11 +115,11 @@ class _DryProcessor(WorkflowProcessor):
             fields=_filled_fields(context),
         )
         self._walk.nodes.append(node)
-        engine = context.engine
-        assert isinstance(engine, _DryEngine)
-        engine.node = node
+        kit = context.kit
+        assert isinstance(kit, _DryKit)
+        kit.node = node
         node.notes = handler.dry_notes(context)
-        result = handler.handle(context) if handler.RUNS_DRY else engine.stub_object()
+        result = handler.handle(context) if handler.RUNS_DRY else kit.stub_object()
         node.notes += [f"{path} is a stub here: only a run can tell what it is" for path in self._taken()]
         node.output = (
             "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
@@ -148,11 +144,11 @@ class _DryProcessor(WorkflowProcessor):
         """The answer's time would be written."""
 
 
-class _DryEngine(NodeEngine):
-    """A node's engine whose LLM calls end before the backend."""
+class _DryKit(LoopKit):
+    """A node's kit whose LLM calls end before the backend."""
 
-    def __init__(self, walk: DryRun, engine: NodeEngine, shared: tuple[Any, ...]) -> None:
-        super().__init__(engine.run, engine.index, *shared)
+    def __init__(self, walk: DryRun, run: Run, index: int, known: Known) -> None:
+        super().__init__(run, index, walk.run_child, known)
         self._walk = walk
         self.node: DryNode | None = None
 
@@ -179,17 +175,10 @@ class _DryEngine(NodeEngine):
 
 def _sent(prepared: Prepared) -> Sent:
     """The request that the node's backend would get."""
-    service = prepared.handler.llm
-    call = ServiceCall(**prepared.arguments).arguments(service, is_backup=False)
-    handler = service.handler_for(prepared.stream or service.endpoint.raw.get("backendStream") == "always")
-    body = handler._prepare_payload(
-        call.conversation,
-        call.system_prompt,
-        call.prompt,
-        tools=call.tools,
-        tool_choice=call.tool_choice,
-        schema=call.schema,
-    )
+    service = prepared.model.llm
+    call = prepared.call.arguments(service, is_backup=False)
+    handler = service.handler_for(prepared.stream or service.endpoint.backend_stream == "always")
+    body = handler._payload(call)
     headers = {
         name: MASK if _is_secret(name, service.endpoint) else value
         for name, value in handler.request_headers().items()
@@ -199,7 +188,7 @@ def _sent(prepared: Prepared) -> Sent:
 
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
     """Claims that a header may hold a key: by its name, or because it is filled from the environment."""
-    written = {name.lower(): str(value) for name, value in (endpoint.raw.get("extraHeaders") or {}).items()}
+    written = {name.lower(): str(value) for name, value in endpoint.written_headers.items()}
     return bool(SECRET_NAME.search(header)) or "${" in written.get(header.lower(), "")
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from Middleware.config.validation import known_fields, schema
+from Middleware.config.file_schemas import schema
+from Middleware.config.validation import known_fields
 from Middleware.workflows.handlers import impl
-from Middleware.workflows.handlers.base.base_workflow_node_handler import COMMON_ADVICE, COMMON_SCHEMA
-from Middleware.workflows.handlers.base.common_fields import DESCRIPTIONS, EVERY_NODE, MODEL_NODES
-from Middleware.workflows.handlers.registry import DEFAULT_TYPE, NODES
+from Middleware.workflows.handlers.base.common_fields import EVERY_NODE, descriptions, every_node, model_nodes
+from Middleware.workflows.handlers.registry import DEFAULT_TYPE, NODES, common_schema
 from Middleware.workflows.managers.editor_presets import NATIVE_SAMPLERS
 
 NODE_HANDLERS = impl.__name__
@@ -119,14 +119,14 @@ def _about(name: str) -> str:
 def _fields(name: str) -> dict[str, Any]:
     """Each field with its description: own ones first, then common ones; those that do not fit unoffered."""
     handler = NODES[name]
-    parts = (COMMON_SCHEMA, COMMON_ADVICE, handler.SCHEMA, handler.ADVICE)
+    parts = (*common_schema(), handler.SCHEMA, handler.ADVICE)
     merged: dict[str, Any] = {}
     for part in parts:
         for field, wanted in known_fields(part).items():
             merged[field] = {**merged.get(field, {}), **wanted}
     own = [*handler.FIELDS, *(field for field in merged if field in handler.FITTING)]
-    fitting = {*EVERY_NODE, *(MODEL_NODES if handler.CALLS_MODEL else ())}
-    described = {**DESCRIPTIONS, **handler.FIELDS}
+    fitting = {*every_node(), *(model_nodes() if handler.CALLS_MODEL else ())}
+    described = {**descriptions(), **handler.FIELDS}
     ordered = dict.fromkeys([*own, *described, *merged])
     return {
         field: {

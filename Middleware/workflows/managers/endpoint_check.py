@@ -9,18 +9,13 @@ from urllib.parse import urlsplit
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths, validation
 from Middleware.config.addresses import address_fault
-from Middleware.config.endpoints import (
-    EMBEDDING_TYPES,
-    EndpointConfig,
-    load_endpoint,
-    load_prompt_template,
-    load_samplers,
-)
+from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint, load_samplers
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
+from Middleware.llmapis.dialects.base_url import ends_in_openai_route
 from Middleware.llmapis.handlers import impl
-from Middleware.llmapis.handlers.base.base_url import ends_in_openai_route
 from Middleware.llmapis.handlers.registry import BACKENDS
 
 BACKEND_HANDLERS = impl.__name__
@@ -75,12 +70,12 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
     except ConfigError:
         return []
     findings = _address_findings(endpoint)
-    template = endpoint.raw.get("promptTemplate")
+    template = endpoint.prompt_template
     if template:
         findings += leads(
             snapshot, (file, "/promptTemplate"), lambda: load_prompt_template(snapshot, template)
         )
-    if endpoint.raw.get("appendPresetName"):
+    if endpoint.append_preset_name:
         findings += leads(
             snapshot, (file, "/appendPresetName"), lambda: load_samplers(snapshot, user, endpoint, None)
         )
@@ -125,23 +120,23 @@ def _backup_findings(
     """A backup that does not exist, one that leads back, and a remote one without its flag. Source:
     backends.md 15.6.
     """
-    name, pointer = endpoint.raw.get("backupEndpointName"), "/backupEndpointName"
+    name, pointer = endpoint.backup_endpoint_name, "/backupEndpointName"
     if not name:
         return
-    yield from leads(snapshot, (endpoint.file, pointer), lambda: load_endpoint(snapshot, user, str(name)))
+    yield from leads(snapshot, (endpoint.file, pointer), lambda: load_endpoint(snapshot, user, name))
     chain = [endpoint.name]
     while name and name not in chain:
         chain.append(name)
         try:
-            backup = load_endpoint(snapshot, user, str(name))
+            backup = load_endpoint(snapshot, user, name)
         except ConfigError:
             return
-        if len(chain) == 2 and is_remote(backup.url) and not backup.raw.get("allowRemoteBackup"):
+        if len(chain) == 2 and is_remote(backup.url) and not backup.allow_remote_backup:
             message = (
                 f'"{name}" is not on a local network, and has no `allowRemoteBackup`: it will be refused'
             )
             yield Finding(endpoint.file, pointer, WARNING, message)
-        name = backup.raw.get("backupEndpointName")
+        name = backup.backup_endpoint_name
     if name:
         yield Finding(
             endpoint.file, pointer, WARNING, f"backups run in a circle: {' > '.join([*chain, name])}"

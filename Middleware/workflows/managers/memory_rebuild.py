@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import Forbidden
 from Middleware.common.types import Messages
 from Middleware.config.workflows import WorkflowFile
@@ -32,8 +33,8 @@ from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.vector_store import VectorDatabase
 from Middleware.workflows.memory.vector_takeover import is_sound, take_over
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.processors.node_engine import NodeEngine
-from Middleware.workflows.processors.run import Run
+from Middleware.workflows.processors.loop_kit import LoopKit
+from Middleware.workflows.processors.run import Known, Run
 
 _NODE = {"type": "QualityMemory", "title": "rebuild"}
 _RUNS = 4
@@ -102,13 +103,12 @@ class Rebuild:
         run = Run(
             self.manager.state,
             file,
-            self.messages,
-            discussion_id=self.discussion_id,
+            ClientQuestion(self.messages, discussion_id=self.discussion_id),
             internal=True,
             chain=(file.name,),
         )
-        engine = NodeEngine(run, 0, self.manager.run_child, {}, {}, {})
-        return engine.prepared(_NODE, self.messages, is_responder=False)
+        kit = LoopKit(run, 0, self.manager.run_child, Known())
+        return kit.prepared(_NODE, self.messages, is_responder=False)
 
     def _chunks(self, context: ExecutionContext, settings: SettingsFile) -> Chunks:
         """The conversation as it is cut where there are no memories yet."""

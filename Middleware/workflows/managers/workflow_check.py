@@ -18,6 +18,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
+from Middleware.utilities.cleaning_fields import Rules, rules_now
 from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
@@ -87,9 +88,13 @@ def node_places(file: str, document: Any) -> list[NodePlace]:
     ]
 
 
-@cache
 def schemas_of(node_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`node_schema`, made once, so that its validators are."""
+    """`node_schema`, made once for the cleaning rules that there are, so that its validators are."""
+    return _schemas_of(node_type, rules_now())
+
+
+@cache
+def _schemas_of(node_type: str, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
     return node_schema(node_type)
 
 

@@ -12,11 +12,11 @@ import logging
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
-from typing import Any
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Messages
@@ -26,8 +26,8 @@ from Middleware.config.workflows import WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult, NodeStream
-from Middleware.workflows.processors.delivery import finish_chunks, merged
+from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
+from Middleware.workflows.processors.delivery import Ending, finish_chunks, merged
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
@@ -60,40 +60,19 @@ class WorkflowManager:
         self._max_depth = min(user.max_workflow_depth, DEEPEST)
         _make_room_for(self._max_depth)
 
-    def open_run(
-        self,
-        name: str,
-        messages: Messages,
-        *,
-        stream: bool,
-        folder: str | None = None,
-        tools: list[dict[str, Any]] | None = None,
-        tool_choice: Any = None,
-        discussion_id: str | None = None,
-    ) -> Batches:
+    def open_run(self, name: str, question: ClientQuestion, *, folder: str | None = None) -> Batches:
         """The answer of workflow `name`, then empty batches until its last node has ended.
 
-        `messages` is prepared in place. `discussion_id`: None = the first tag in the messages. Raises
-        ConfigMissing and ConfigError at once; the iterator raises WorkflowError or RequestCancelled, before
-        the answer is complete only. Closing it ends the run.
+        Raises ConfigMissing and ConfigError at once; the iterator raises WorkflowError or RequestCancelled,
+        before the answer is complete only. Closing it ends the run.
         """
         file = load_workflow(self.snapshot, self.user, name, folder=folder)
-        found = prepare(messages)
-        run = Run(
-            self.state,
-            file,
-            messages,
-            discussion_id=discussion_id or found,
-            stream=stream,
-            tools=tools,
-            tool_choice=tool_choice,
-            chain=(name,),
-        )
-        return self.guarded(self.answer_of(run), stream=stream)
+        run = Run(self.state, file, prepared(question), chain=(name,))
+        return self.guarded(self.answer_of(run), stream=question.stream)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guarded`."""
-        pictures = any(message.get("images") for message in run.messages)
+        pictures = any(message.get("images") for message in run.question.messages)
         yield from self.processor(run).execute()
         if pictures and not self.state.pictures_taken:
             logger.warning(
@@ -107,23 +86,11 @@ class WorkflowManager:
         return WorkflowProcessor(run, self.run_child)
 
     def run_internal(
-        self,
-        file: WorkflowFile,
-        messages: Messages,
-        *,
-        discussion_id: str | None,
-        categories: Mapping[str, str],
-    ) -> NodeResult:
-        """The value of a run that does not answer the user. Raises what the run raises."""
-        run = Run(
-            self.state,
-            file,
-            messages,
-            discussion_id=discussion_id,
-            internal=True,
-            chain=(file.name,),
-            categories=categories,
-        )
+        self, file: WorkflowFile, question: ClientQuestion, *, categories: Mapping[str, str]
+    ) -> NodeValue:
+        """The value of a run that does not answer the user and calls no tool. Raises what the run raises."""
+        bare = question.without_tools()
+        run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
         return _value_of(self.processor(run))
 
     def run_child(
@@ -141,18 +108,15 @@ class WorkflowManager:
         file = load_workflow(
             self.snapshot, self.user, call.name, folder=call.folder, calling_folder=parent.file.folder
         )
+        seen = replace(parent.question, messages=context.messages if call.messages is None else call.messages)
         run = Run(
             self.state,
             file,
-            context.messages if call.messages is None else call.messages,
-            discussion_id=parent.discussion_id,
-            stream=parent.stream,
+            seen if call.with_tools else seen.without_tools(),
             internal=call.internal or parent.internal or not context.is_responder,
             inputs=call.inputs,
             system_prompt_override=_filled(call.system_prompt_override, source),
             prompt_override=_filled(call.prompt_override, source),
-            tools=parent.tools if call.with_tools else None,
-            tool_choice=parent.tool_choice if call.with_tools else None,
             chain=chain,
         )
         processor = self.processor(run)
@@ -193,7 +157,7 @@ class WorkflowManager:
 
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []
-        batch = [*first, *finish_chunks(self.request, self.user, text=text)]
+        batch = [*first, *finish_chunks(self.request, self.user, Ending(text))]
         return batch if stream else [merged(batch)]
 
     def _log_trace(self) -> None:
@@ -202,20 +166,20 @@ class WorkflowManager:
             logger.debug("trace %s", json.dumps({"request": self.request.request_id, "nodes": nodes}))
 
 
-def prepare(messages: Messages) -> str | None:
-    """Make a client's messages ready for a run, in place; gives the discussion id that they name, if any.
+def prepared(question: ClientQuestion) -> ClientQuestion:
+    """The question made ready for a run: its discussion id is the one that its messages name, unless it has
+    one already.
 
     Discussion tags are removed, then messages that hold nothing. Source: workflows.md 3.3, 6.1.
     """
-    found = discussion_id_of(messages)
+    found = discussion_id_of(question.messages)
     kept: Messages = []
-    for message in messages:
+    for message in question.messages:
         if "[DiscussionId]" in message["content"]:
             message = {**message, "content": without_discussion_tags(message["content"])}
         if message["content"].strip() or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
             kept.append(message)
-    messages[:] = kept
-    return found
+    return replace(question, messages=kept, discussion_id=question.discussion_id or found)
 
 
 def _make_room_for(depth: int) -> None:
@@ -229,7 +193,7 @@ def _filled(override: str | None, source: VariableSource) -> str | None:
     return variables.fill_override(override, source) if override else None
 
 
-def _value_of(processor: WorkflowProcessor) -> NodeResult:
+def _value_of(processor: WorkflowProcessor) -> NodeValue:
     for _ in processor.execute():
         continue
     return processor.value

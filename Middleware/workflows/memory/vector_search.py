@@ -38,7 +38,7 @@ _NEWEST_COUNTS = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MemoryQuery:
     """What is asked for. `weights`: of title, summary, entities, key phrases, text; None: all equal."""
 
     input: str
@@ -81,7 +81,7 @@ class VectorSearch:
         self._database = VectorDatabase(store)
         self._embed, self._now = embed, now
 
-    def find(self, question: Question) -> list[Row]:
+    def find(self, question: MemoryQuery) -> list[Row]:
         """The rows in order, at most `limit`; none when there is no database of memories."""
         if not self._database.exists or not self._holds_memories():
             return []
@@ -106,7 +106,7 @@ class VectorSearch:
             _tell_once(path, "it is no database of memories")
         return False
 
-    def _by_mode(self, question: Question) -> list[Row]:
+    def _by_mode(self, question: MemoryQuery) -> list[Row]:
         mode = question.mode.strip().lower()
         if mode not in MODES:
             logger.warning(
@@ -127,7 +127,7 @@ class VectorSearch:
         known |= {row.id: row for row in self._rows([each for each in order if each not in known])}
         return [known[each] for each in order if each in known]
 
-    def _nearest(self, question: Question) -> list[int]:
+    def _nearest(self, question: MemoryQuery) -> list[int]:
         """Ids by meaning; none when that cannot be told."""
         text = question.meaning
         if not text or self._embed is None:
@@ -143,7 +143,7 @@ class VectorSearch:
             return []
         return found
 
-    def _keyword(self, question: Question, pieces: Sequence[str]) -> list[Row]:
+    def _keyword(self, question: MemoryQuery, pieces: Sequence[str]) -> list[Row]:
         if len(pieces) > search_utils.MOST_PHRASES:
             logger.warning(
                 "%d phrases to search for; the first %d are used", len(pieces), search_utils.MOST_PHRASES
@@ -172,7 +172,7 @@ class VectorSearch:
             return []
         return [found[each] for each in ids if each in found]
 
-    def _expanded(self, question: Question, rows: list[Row]) -> list[Row]:
+    def _expanded(self, question: MemoryQuery, rows: list[Row]) -> list[Row]:
         """The rows, some of the last replaced by memories about the entities of the first."""
         limit = search_utils.row_limit(question.limit)
         entities = entities_of(rows[:_EXPANDED_ROWS], search_utils.phrases(question.input))

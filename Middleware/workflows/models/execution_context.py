@@ -1,7 +1,7 @@
 """ExecutionContext: all that one node may know and do. Frozen; never logged, never stored.
 
-A node reads its fields and calls its methods; what the methods do is the engine's business (`Engine`, handed
-in by the loop), so a handler is a function of its context and a test hands it a small fake engine. A node
+A node reads its fields and calls its methods; what the methods do is the business of the `NodeKit` that the
+loop hands in, so a node handler is a function of its context and a test hands it a small fake kit. A node
 that wants to change what it works on (other messages, another config) makes a copy with
 `dataclasses.replace`.
 """
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.request_context import RequestContext
-from Middleware.common.types import Messages, NodeConfig
+from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -57,7 +58,7 @@ class LlmCall:
     must_show: str = ""
 
 
-class Engine(Protocol):
+class NodeKit(Protocol):
     """What the loop does for its nodes. The first argument is the context of the node that asks."""
 
     def fill(
@@ -83,20 +84,20 @@ class Engine(Protocol):
 class ExecutionContext:
     """One node of one run.
 
-    `config`: the node object; overrides and numbers are done. `messages`: the list that all runs of the
-    request share (a stamped copy when the node has timestamps). `stream`: true only for the responder of a
-    streaming run. `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`:
-    the object form's object. `store`: files of the discussion, None without a discussion id. `llm_handler`:
-    None without `endpointName`.
+    `question`: what the client asked. `config`: the node object; overrides and numbers are done. `messages`:
+    the question's, which all runs of the request share (a stamped copy when the node has timestamps).
+    `stream`: true only for the responder of a streaming run. `agent_outputs`: inputs and earlier outputs, by
+    name (`agent1Output`). `workflow_config`: the object form's object. `store`: files of the discussion, None
+    without a discussion id. `llm_handler`: None without `endpointName`.
     """
 
-    engine: Engine = field(repr=False)
+    kit: NodeKit = field(repr=False)
     request: RequestContext = field(repr=False)
     user: UserSettings = field(repr=False)
     snapshot: ConfigSnapshot = field(repr=False)
     workflow_file: WorkflowFile = field(repr=False)
     workflow_id: str
-    discussion_id: str | None
+    question: ClientQuestion = field(repr=False)
     node_number: int
     config: NodeConfig = field(repr=False)
     messages: Messages = field(repr=False)
@@ -109,8 +110,6 @@ class ExecutionContext:
     store: DiscussionStore | None = field(default=None, repr=False)
     encryption_key: bytes | None = field(default=None, repr=False)
     api_key_hash: str | None = field(default=None, repr=False)
-    tools: list[dict[str, Any]] | None = field(default=None, repr=False)
-    tool_choice: Any = field(default=None, repr=False)
 
     @property
     def request_id(self) -> str:
@@ -119,6 +118,18 @@ class ExecutionContext:
     @property
     def api_key(self) -> str | None:
         return self.request.api_key
+
+    @property
+    def discussion_id(self) -> str | None:
+        return self.question.discussion_id
+
+    @property
+    def tools(self) -> list[JsonObject] | None:
+        return self.question.tools
+
+    @property
+    def tool_choice(self) -> Any:
+        return self.question.tool_choice
 
     @property
     def workflow_config(self) -> Mapping[str, Any]:
@@ -130,11 +141,11 @@ class ExecutionContext:
         `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system
         message in `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
         """
-        return self.engine.fill(self, text, messages, drop_system)
+        return self.kit.fill(self, text, messages, drop_system)
 
     def fill_parts(self, text: str) -> tuple[str, str | None]:
         """Filled text, and the base folder of nodes.md 6.1 (None: no limit)."""
-        return self.engine.fill_parts(self, text)
+        return self.kit.fill_parts(self, text)
 
     def run_workflow(
         self,
@@ -156,16 +167,16 @@ class ExecutionContext:
         fails.
         """
         call = ChildCall(
-            name,
-            folder,
-            tuple(inputs),
-            system_prompt_override,
-            prompt_override,
-            messages,
-            internal,
-            with_tools,
+            name=name,
+            folder=folder,
+            inputs=tuple(inputs),
+            system_prompt_override=system_prompt_override,
+            prompt_override=prompt_override,
+            messages=messages,
+            internal=internal,
+            with_tools=with_tools,
         )
-        return self.engine.run_workflow(self, call)
+        return self.kit.run_workflow(self, call)
 
     def dispatch(
         self,
@@ -183,25 +194,33 @@ class ExecutionContext:
         See `LlmCall`.
         Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
         """
-        call = LlmCall(messages, system_prompt, prompt, llm_takes_images, max_images, stream, must_show)
-        return self.engine.dispatch(self, call)
+        call = LlmCall(
+            messages=messages,
+            system_prompt=system_prompt,
+            prompt=prompt,
+            llm_takes_images=llm_takes_images,
+            max_images=max_images,
+            stream=stream,
+            must_show=must_show,
+        )
+        return self.kit.dispatch(self, call)
 
     def with_node(self, config: NodeConfig) -> ExecutionContext:
         """This context for an inner call with a config of its own (a settings file): numbers done, its model
         loaded. It never answers the user. Raises ConfigError.
         """
-        return self.engine.with_node(self, config)
+        return self.kit.with_node(self, config)
 
     def acquire_lock(self, lock_id: str) -> bool:
         """True: this run holds the lock now, until its end.
 
         False: somebody holds it (perhaps this run itself).
         """
-        return self.engine.acquire_lock(self, lock_id)
+        return self.kit.acquire_lock(self, lock_id)
 
     def is_cancelled(self) -> bool:
-        return self.engine.is_cancelled(self)
+        return self.kit.is_cancelled(self)
 
     def warn(self, message: str) -> None:
         """Log a warning that names the workflow file, the node and its title."""
-        self.engine.warn(self, message)
+        self.kit.warn(self, message)

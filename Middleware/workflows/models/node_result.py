@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
-from Middleware.common.types import Batches
+from Middleware.common.types import Batches, JsonObject
 
-NodeResult = Any
-"""`str` | tool-call `dict` `{"content", "tool_calls", "finish_reason"}` | `None` | `NodeStream` |
-another JSON value (a script's).
-"""
+NodeValue: TypeAlias = str | JsonObject | list[Any] | int | float | None
+"""What a node's output can be: text (also `LlmText`, `CleanText`), a tool-call answer, nothing, or another
+JSON value (a script's)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,11 @@ class NodeStream:
     batches: Batches
     cleaned: bool = False
     prompt_tokens: Callable[[], int] | None = None
-    value: Callable[[], NodeResult] | None = None
+    value: Callable[[], NodeValue] | None = None
+
+
+NodeResult: TypeAlias = NodeValue | NodeStream
+"""A value, or the answer of a responder that is still to be pulled."""
 
 
 class CleanText(str):
@@ -39,8 +42,9 @@ class CleanText(str):
     __slots__ = ()
 
 
-def is_tool_call_answer(result: NodeResult) -> bool:
-    """Claims that `result` is a tool-call answer (backends.md 10)."""
+def is_tool_call_answer(result: NodeResult) -> TypeGuard[JsonObject]:
+    """Claims that `result` is a tool-call answer (backends.md 10): `{"content", "tool_calls",
+    "finish_reason"}`."""
     return isinstance(result, dict) and isinstance(result.get("tool_calls"), list)
 
 

@@ -9,14 +9,18 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
-from Middleware.common.errors import KIND_STATUS, BackendError
+from Middleware.cleaning.stage import keys_of
+from Middleware.common.closing import close_batches
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.backend_errors import told_error
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.services.answers import compact_json
 from Middleware.services.timestamp_service import generation_prompt
 from Middleware.utilities.streaming_utils import log_findings
@@ -26,20 +30,15 @@ from Middleware.workflows.models.node_result import (
     CleanText,
     NodeResult,
     NodeStream,
+    NodeValue,
     is_tool_call_answer,
     result_text,
 )
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
 
-CHAT_API_TYPES = ("openaichatcompletion", "ollamaapichat")
 STATIC_DELAY_LIMIT_S = 5.0
-TICK_S = 0.5
+DELAY_STEP_S = 0.5
 _FACTS = ("model", "native_finish_reason", "truncated")
-_ASKS_FOR_CLEANING = (
-    "removeCustomTextFromResponseStart",
-    "addDiscussionIdTimestampsForLLM",
-    "useGroupChatTimestampLogic",
-)
 
 
 def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
@@ -47,9 +46,15 @@ def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
     if context.llm_handler is not None:
         raw: Mapping[str, Any] = context.llm_handler.llm.endpoint.raw
         return raw
-    if context.is_responder and any(context.config.get(field) for field in _ASKS_FOR_CLEANING):
+    if context.is_responder and _asks_for_cleaning(context.config):
         return {}
     return None
+
+
+def _asks_for_cleaning(config: NodeConfig) -> bool:
+    """Claims that the node switches a rule on (workflows.md 6.2, step 8)."""
+    switches = (name for name, key in keys_of("node").items() if key.is_switch)
+    return bool(config.get("useGroupChatTimestampLogic")) or any(config.get(name) for name in switches)
 
 
 def opening_of(context: ExecutionContext) -> str | None:
@@ -59,15 +64,32 @@ def opening_of(context: ExecutionContext) -> str | None:
     return None
 
 
-def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeResult, list[str]]:
+def cleaned_result(result: NodeValue, context: ExecutionContext) -> tuple[NodeValue, list[str]]:
     """The result of a node that does not answer the user, its text cleaned; the thoughts that were in it."""
     endpoint = None if isinstance(result, CleanText) else cleaning_endpoint(context)
-    is_call = is_tool_call_answer(result)
-    if is_call and context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
+    if is_tool_call_answer(result):
+        return _cleaned_call(result, endpoint, context)
+    if endpoint is None or not isinstance(result, str):
+        return result, []
+    return _cleaned_text(result, endpoint, context, beside=bool(getattr(result, "thinking", "")))
+
+
+def _cleaned_call(
+    result: JsonObject, endpoint: Mapping[str, Any] | None, context: ExecutionContext
+) -> tuple[JsonObject, list[str]]:
+    if context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
         result = {**result, "tool_calls": [lowered(call) for call in result["tool_calls"]]}
-    text = result.get("content") if is_call else result
-    if endpoint is None or not isinstance(text, str) or (is_call and not text):
-        return _kept(result, text) if is_call else result, []
+    text = result.get("content")
+    if endpoint is None or not isinstance(text, str) or not text:
+        return _kept(result, text), []
+    text, thoughts = _cleaned_text(text, endpoint, context, beside=False)
+    return _kept(result, text), thoughts
+
+
+def _cleaned_text(
+    text: str, endpoint: Mapping[str, Any], context: ExecutionContext, *, beside: bool
+) -> tuple[str, list[str]]:
+    """`beside`: thoughts came beside the text."""
     cleaner = ResponseCleaner(
         endpoint,
         {**context.config, "reasoningOutput": "drop"},
@@ -75,8 +97,8 @@ def cleaned_result(result: NodeResult, context: ExecutionContext) -> tuple[NodeR
         generation_prompt=opening_of(context),
     )
     text = cleaner.feed(text) + cleaner.finish()
-    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=bool(getattr(result, "thinking", "")))
-    return _kept(result, text) if is_call else text, list(cleaner.completed_thoughts)
+    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=beside)
+    return text, list(cleaner.completed_thoughts)
 
 
 def _kept(result: JsonObject, text: Any) -> JsonObject:
@@ -109,7 +131,7 @@ class Delivery:
         self._context, self._result = context, result
         self._prompt_tokens = prompt_tokens
         self._answered = answered
-        self.value: NodeResult = None
+        self.value: NodeValue = None
         self.thoughts: list[str] = []
         self._sent = _Sent(usage)
 
@@ -121,8 +143,8 @@ class Delivery:
         """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk ends it."""
         context = self._context
         raw = self._raw()
-        handler = self._handler()
-        cleaned = handler.clean(raw) if handler else raw
+        cleaner = self._cleaner()
+        cleaned = cleaner.clean(raw) if cleaner else raw
         sent = self._sent
         lowering = bool(context.config.get("lowercaseToolCallFunctionNames"))
         passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
@@ -134,32 +156,26 @@ class Delivery:
                 whole = as_one_chunk(passing)
         finally:
             close_batches(raw)
-        text = sent.text() if handler is None else handler.full_response_text
-        if handler is not None:
-            self.thoughts = list(handler.thoughts)
+        text = sent.text() if cleaner is None else cleaner.full_response_text
+        if cleaner is not None:
+            self.thoughts = list(cleaner.thoughts)
         self.value = self._output(text)
         self._answered(self, text)
-        finish = finish_chunks(
-            context.request,
-            context.user,
-            sent,
-            self._prompt_tokens,
-            node=context.config,
-            text=text,
-        )
+        ending = Ending(text, context.config, sent, self._prompt_tokens)
+        finish = finish_chunks(context.request, context.user, ending)
         yield [merged([whole, *finish])] if whole is not None else finish
 
     def _raw(self) -> Batches:
         result = self._result
         if isinstance(result, NodeStream):
             return result.batches
-        if is_tool_call_answer(result) or isinstance(result, LlmText):
+        if isinstance(result, LlmText) or is_tool_call_answer(result):
             return iter([[whole_chunk(result)]])
         text = result_text(result)
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
         return static_batches(text, delay_ms / 1000)
 
-    def _handler(self) -> StreamingResponseHandler | None:
+    def _cleaner(self) -> StreamingResponseHandler | None:
         """The cleaner of this node's text; None: it goes out as it is."""
         context = self._context
         endpoint = cleaning_endpoint(context)
@@ -172,14 +188,12 @@ class Delivery:
             endpoint, node, opening_of(context), context.request_id, user_config=context.user.raw
         )
 
-    def _output(self, text: str) -> NodeResult:
+    def _output(self, text: str) -> NodeValue:
         """What is recorded: the cleaned text; a value that was no text stays what it is."""
         result = self._result
-        if is_tool_call_answer(result):
-            return _kept(result, text)
-        if isinstance(result, (str, NodeStream)):
+        if isinstance(result, str | NodeStream):
             return text
-        return result
+        return _kept(result, text) if is_tool_call_answer(result) else result
 
 
 class _Sent:
@@ -211,7 +225,7 @@ class _Sent:
             for chunk in batch:
                 if "error" in chunk:
                     yield out
-                    raise _error_of(chunk, endpoint)
+                    raise told_error(endpoint, chunk["error"])
                 if len(chunk) > 2 or chunk["finish_reason"] is not None:
                     kept = self._without_end(chunk, lowering)
                     if kept is None:
@@ -239,41 +253,32 @@ class _Sent:
         return kept if kept["token"] or len(kept) > 2 else None
 
 
-def _error_of(chunk: Chunk, endpoint: str) -> BackendError:
-    error = chunk["error"]
-    kind = error.get("kind")
-    return BackendError(
-        endpoint,
-        kind if kind in KIND_STATUS else "stream_error",
-        str(error.get("message") or "the stream failed"),
-        status=error.get("status"),
-        native=error.get("native"),
-    )
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known of an answer at its end. `text`: all of it. `node`: who gave it, empty for nobody.
+    `sent`: what has left, None = the text and nothing else. `prompt_tokens()`: estimate, None = no model was
+    called."""
+
+    text: str = ""
+    node: NodeConfig = field(default_factory=dict)
+    sent: _Sent | None = None
+    prompt_tokens: Callable[[], int] | None = None
 
 
-def finish_chunks(
-    request: RequestContext,
-    user: UserSettings,
-    sent: _Sent | None = None,
-    prompt_tokens: Callable[[], int] | None = None,
-    *,
-    node: NodeConfig | None = None,
-    text: str = "",
-) -> Batch:
-    """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one.
+EMPTY = Ending()
 
-    Nothing but `request` and `user`: the end of an empty answer.
-    """
-    if sent is None:
-        sent = _Sent(text=text)
+
+def finish_chunks(request: RequestContext, user: UserSettings, ending: Ending = EMPTY) -> Batch:
+    """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one."""
+    sent = ending.sent or _Sent(text=ending.text)
     reason = "tool_calls" if sent.with_calls else sent.reason or "stop"
     batch: Batch = []
-    call = None if sent.with_calls else _liveness_call(request, user, node or {}, text)
+    call = None if sent.with_calls else _liveness_call(request, user, ending.node, ending.text)
     if call is not None:
         reason = "tool_calls"
         batch.append({"token": "", "finish_reason": None, "tool_calls": [call]})
     finish: Chunk = {"token": "", "finish_reason": reason}
-    finish["usage"] = _usage(sent, prompt_tokens)
+    finish["usage"] = _usage(sent, ending.prompt_tokens)
     finish.update(sent.facts)  # type: ignore[typeddict-item]
     return [*batch, finish]
 
@@ -283,7 +288,8 @@ def _liveness_call(
 ) -> JsonObject | None:
     """The tool call that keeps an agentic client going. Source: frontend-api.md 11.7."""
     wanted = user.liveness_tool_call
-    if wanted is None or request.api_type not in CHAT_API_TYPES:
+    wire_format = WIRE_FORMATS.get(request.api_type)
+    if wanted is None or wire_format is None or not wire_format.gets_liveness_call:
         return None
     if text.strip() and not node.get("injectLivenessToolCall"):
         return None
@@ -353,15 +359,8 @@ def _word_by_word(text: str, delay_s: float, sleep: Callable[[float], None]) -> 
         left = 0.0 if piece.isspace() or spent >= STATIC_DELAY_LIMIT_S else delay_s
         spent += left
         while left > 0:
-            sleep(min(left, TICK_S))
-            left -= TICK_S
+            sleep(min(left, DELAY_STEP_S))
+            left -= DELAY_STEP_S
             if left > 0:
                 yield []
         yield [{"token": piece, "finish_reason": None}]
-
-
-def close_batches(batches: Batches) -> None:
-    """Close an iterator of batches, if it can be closed: its backend stream ends."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()

@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigError, MiddlewareError, WorkflowError, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext
-from Middleware.common.types import Messages
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -115,7 +115,7 @@ def discussions_root(user: UserSettings) -> Path:
         return facts.discussion_directory
     if user.discussion_directory:
         return Path(user.discussion_directory).expanduser()
-    return facts.public_directory / "DiscussionIds"
+    return facts.data_root / "DiscussionIds"
 
 
 def lock_folder(user: UserSettings) -> Path:
@@ -128,7 +128,7 @@ def lock_folder(user: UserSettings) -> Path:
         return facts.sqlite_directory
     if user.sql_lite_directory:
         return Path(user.sql_lite_directory).expanduser()
-    return facts.public_directory / "SqlLiteDBs"
+    return facts.data_root / "SqlLiteDBs"
 
 
 _ids = random.Random()
@@ -148,7 +148,7 @@ SPEAK_FOR_THEMSELVES = (MiddlewareError, OSError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of one workflow file.
+    """One execution of one workflow file. `question`: what the client asked, as far as this run may see it.
 
     `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by
     the parent (`fill_override`). `chain`: names of the workflows from the first to this one.
@@ -156,15 +156,11 @@ class Run:
 
     state: RequestState
     file: WorkflowFile
-    messages: Messages
-    discussion_id: str | None = None
-    stream: bool = False
+    question: ClientQuestion
     internal: bool = False
     inputs: tuple[Any, ...] = ()
     system_prompt_override: str | None = None
     prompt_override: str | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: Any = None
     chain: tuple[str, ...] = ()
     categories: Mapping[str, str] = field(default_factory=dict)
     workflow_id: str = field(default_factory=new_workflow_id)
@@ -197,6 +193,29 @@ class Run:
         )
         failure.__cause__ = error
         return failure
+
+
+@dataclass(slots=True)
+class Known:
+    """What the nodes of a run can use by name, so far: `inputs` (`agent1Input`), `outputs` (the inputs, and
+    `agent1Output`), `thoughts` (`agent1Thinking`)."""
+
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    thoughts: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def at_start(cls, run: Run) -> Known:
+        inputs = {f"agent{i}Input": value for i, value in enumerate(run.inputs, 1)}
+        return cls(inputs, dict(inputs))
+
+    def keep(self, index: int, output: Any, thinking: str) -> None:
+        """What node `index` gave, for the nodes after it."""
+        self.outputs[f"agent{index + 1}Output"] = output
+        self.thoughts[f"agent{index + 1}Thinking"] = thinking
+
+    def output(self, number: int) -> Any:
+        return self.outputs.get(f"agent{number}Output")
 
 
 def shortened(chain: tuple[str, ...]) -> str:

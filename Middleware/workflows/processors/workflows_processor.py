@@ -12,8 +12,8 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
+from Middleware.common.closing import close_batches
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
 from Middleware.common.types import Batch, Chunk, Messages, NodeConfig
 from Middleware.llmapis.joined import joined
@@ -32,24 +32,25 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     NodeResult,
     NodeStream,
+    NodeValue,
     is_tool_call_answer,
     result_text,
 )
 from Middleware.workflows.processors.delivery import (
     Delivery,
+    Ending,
     cleaned_result,
-    close_batches,
     finish_chunks,
     merged,
     static_batches,
 )
-from Middleware.workflows.processors.node_engine import NodeEngine, RunChild
+from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
-from Middleware.workflows.processors.run import NodeRecord, Run, responder_index, title_of
+from Middleware.workflows.processors.run import Known, NodeRecord, Run, responder_index, title_of
 
 logger = logging.getLogger(__name__)
 
-Answer = Generator[Batch, None, None]
+BatchGenerator = Generator[Batch, None, None]
 
 NEVER_A_FAILURE = (EarlyTermination, RequestCancelled)
 
@@ -59,20 +60,18 @@ class WorkflowProcessor:
 
     def __init__(self, run: Run, run_child: RunChild) -> None:
         self.run = run
-        self.value: NodeResult = None
+        self.value: NodeValue = None
         self._run_child = run_child
         self._nodes = run.file.nodes
         self._responder = responder_index(self._nodes)
-        self._inputs = {f"agent{i}Input": value for i, value in enumerate(run.inputs, 1)}
-        self._outputs: dict[str, Any] = dict(self._inputs)
-        self._thoughts: dict[str, str] = {}
+        self._known = Known.at_start(run)
         self._delivery: Delivery | None = None
         """Of the responder, from its first piece on."""
         self._records: list[NodeRecord] = []
         self._in_order_until = 0
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
 
-    def execute(self) -> Answer:
+    def execute(self) -> BatchGenerator:
         """The run. An internal run yields nothing.
 
         Raises WorkflowError for a node that fails, RequestCancelled, EarlyTermination (a lock is held).
@@ -89,7 +88,7 @@ class WorkflowProcessor:
                 elif index == self._responder and not self.run.internal:
                     yield from self._answer(index)
                 else:
-                    self._keep(index, self._worked(index, self.run.messages))
+                    self._keep(index, self._worked(index, self.run.question.messages))
                 index = end
             if not self._nodes and not self.run.internal:
                 yield finish_chunks(self.run.state.request, self.run.state.user)
@@ -99,54 +98,53 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _worked(self, index: int, messages: Messages) -> tuple[NodeResult, NodeEngine]:
+    def _worked(self, index: int, messages: Messages) -> tuple[NodeValue, LoopKit]:
         """A node that does not answer the user: its cleaned result."""
-        engine = self._engine(index)
+        kit = self._kit(index)
         node = self._node(index)
         record, begun = self._record(index), time.perf_counter()
         try:
-            context = engine.prepared(node, messages, is_responder=index == self._responder)
+            context = kit.prepared(node, messages, is_responder=index == self._responder)
             context = self._with_stamps(context)
             self._note_model(record, context)
-            result = self._handled(context)
-            if isinstance(result, NodeStream):
-                result = joined(record.endpoint, result.batches)
-            result, thoughts = cleaned_result(result, context)
-            engine.thinking.extend(thoughts)
+            given = self._handled(context)
+            value = joined(record.endpoint, given.batches) if isinstance(given, NodeStream) else given
+            result, thoughts = cleaned_result(value, context)
+            kit.thinking.extend(thoughts)
         except NEVER_A_FAILURE as stop:
             record.ended = _how_stopped(stop)
             raise
         except Exception as error:
             record.ended = "failed"
-            result = self._failed(index, engine, node, error)
+            result = self._failed(index, kit, node, error)
         finally:
             record.seconds = time.perf_counter() - begun
         self._stop_if_cancelled()
-        return result, engine
+        return result, kit
 
-    def _answer(self, index: int) -> Answer:
+    def _answer(self, index: int) -> BatchGenerator:
         """The responder of a run that answers the user."""
-        engine = self._engine(index)
+        kit = self._kit(index)
         node = self._node(index)
         record, begun = self._record(index), time.perf_counter()
         begun_to_answer = answered = False
         try:
-            context = engine.prepared(node, self.run.messages, is_responder=True)
+            context = kit.prepared(node, self.run.question.messages, is_responder=True)
             context = self._with_stamps(context)
             self._note_model(record, context)
             result = self._handled(context)
             self._stop_if_cancelled()
-            passed_on = isinstance(result, NodeStream) and result.cleaned
-            if passed_on:
-                batches = self._passed_on(index, context, result)
+            child = result if isinstance(result, NodeStream) and result.cleaned else None
+            if child is not None:
+                batches = self._passed_on(index, context, child)
             else:
-                batches = self._delivered(index, context, result, engine)
+                batches = self._delivered(index, context, result, kit)
             with closing(batches):
                 for batch in batches:
                     begun_to_answer = begun_to_answer or bool(batch)
                     if batch and batch[-1]["finish_reason"] is not None:
                         answered = True
-                        self._say_whether_last(index, batch[-1], of_child=passed_on)
+                        self._say_whether_last(index, batch[-1], of_child=child is not None)
                     yield batch
         except (*NEVER_A_FAILURE, GeneratorExit) as stop:
             record.ended = "" if answered else _how_stopped(stop)
@@ -157,7 +155,7 @@ class WorkflowProcessor:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
                 raise failure from failure.__cause__
-            text = self._failed(index, engine, node, error)
+            text = self._failed(index, kit, node, error)
             if not answered:
                 yield from self._answer_with(index, text)
         finally:
@@ -174,56 +172,56 @@ class WorkflowProcessor:
             finish["last"] = True
 
     def _delivered(
-        self, index: int, context: ExecutionContext, result: NodeResult, engine: NodeEngine
-    ) -> Answer:
+        self, index: int, context: ExecutionContext, result: NodeResult, kit: LoopKit
+    ) -> BatchGenerator:
         """The node's own text, cleaned; recorded before its finish chunk leaves."""
 
         def answered(delivery: Delivery, text: str) -> None:
             self._stop_if_cancelled()
             self._stamp_answer(context, text)
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
-            engine.thinking = [*([] if own else engine.thinking), *delivery.thoughts]
-            self._keep(index, (delivery.value, engine))
+            kit.thinking = [*([] if own else kit.thinking), *delivery.thoughts]
+            self._keep(index, (delivery.value, kit))
 
         delivery = Delivery(
             context,
             result,
-            usage=engine.usage,
-            prompt_tokens=engine.prompt_tokens or getattr(result, "prompt_tokens", None),
+            usage=kit.usage,
+            prompt_tokens=kit.prompt_tokens or getattr(result, "prompt_tokens", None),
             answered=answered,
         )
         self._delivery = delivery
         return delivery.batches()
 
-    def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> Answer:
+    def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> BatchGenerator:
         """The answer of a child, untouched; recorded when it is complete. The rest of the child runs then."""
         value = stream.value or (lambda: None)
         try:
             for batch in stream.batches:
                 if batch and batch[-1]["finish_reason"] is not None:
                     self.value = value()
-                    self._record_output(index, self.value)
+                    self._known.keep(index, self.value, "")
                     self._stamp_answer(context, result_text(self.value))
                 yield batch
         finally:
             close_batches(stream.batches)
 
-    def _answer_with(self, index: int, text: str) -> Answer:
+    def _answer_with(self, index: int, text: str) -> BatchGenerator:
         """`errorText` in place of an answer."""
         self.value = text
-        self._record_output(index, text)
+        self._known.keep(index, text, "")
         state = self.run.state
         batches = [[*batch] for batch in static_batches(text)][:-1]
-        finish = finish_chunks(state.request, state.user, node=self._nodes[index], text=text)
+        finish = finish_chunks(state.request, state.user, Ending(text, self._nodes[index]))
         self._say_whether_last(index, finish[-1], of_child=False)
         batches.append(finish)
-        if self.run.stream:
+        if self.run.question.stream:
             yield from batches
         else:
             yield [merged(chunk for batch in batches for chunk in batch)]
 
-    def _engine(self, index: int) -> NodeEngine:
-        return NodeEngine(self.run, index, self._run_child, self._inputs, self._outputs, self._thoughts)
+    def _kit(self, index: int) -> LoopKit:
+        return LoopKit(self.run, index, self._run_child, self._known)
 
     def _handled(self, context: ExecutionContext) -> NodeResult:
         node_type = context.config.get("type")
@@ -247,7 +245,7 @@ class WorkflowProcessor:
         given = {"systemPrompt": self.run.system_prompt_override, "prompt": self.run.prompt_override}
         return {**node, **{field: text for field, text in given.items() if text}}
 
-    def _failed(self, index: int, engine: NodeEngine, node: NodeConfig, error: Exception) -> str:
+    def _failed(self, index: int, kit: LoopKit, node: NodeConfig, error: Exception) -> str:
         """The output of a node that failed, if the run goes on (`onNodeError`). Else raises WorkflowError."""
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
@@ -255,21 +253,17 @@ class WorkflowProcessor:
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
         try:
-            return engine.error_text(node, self.run.messages)
+            return kit.error_text(node, self.run.question.messages)
         except ConfigError as wrong_text:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
 
-    def _keep(self, index: int, worked: tuple[NodeResult, NodeEngine]) -> None:
+    def _keep(self, index: int, worked: tuple[NodeValue, LoopKit]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
-        result, engine = worked
-        self._record_output(index, result, "\n".join(engine.thinking))
+        result, kit = worked
+        self._known.keep(index, result, "\n".join(kit.thinking))
         if index == self._responder:
             self.value = result
-
-    def _record_output(self, index: int, output: NodeResult, thinking: str = "") -> None:
-        self._outputs[f"agent{index + 1}Output"] = output
-        self._thoughts[f"agent{index + 1}Thinking"] = thinking
 
     # --- groups ---
 
@@ -290,9 +284,9 @@ class WorkflowProcessor:
         return end
 
     def _run_group(self, start: int, end: int) -> None:
-        def work(position: int) -> tuple[NodeResult, NodeEngine]:
+        def work(position: int) -> tuple[NodeValue, LoopKit]:
             self._stop_if_cancelled()
-            return self._worked(start + position, list(self.run.messages))
+            return self._worked(start + position, list(self.run.question.messages))
 
         results = run_together(end - start, work, self.run.state.extra_threads)
         for result in results:
@@ -308,12 +302,12 @@ class WorkflowProcessor:
             raise RequestCancelled
 
     def _stamps(self) -> RequestStamps | None:
-        return self.run.state.stamps(self.run.discussion_id)
+        return self.run.state.stamps(self.run.question.discussion_id)
 
     def _track_times(self) -> None:
         stamps = self._stamps()
         if stamps and any(node.get("addDiscussionIdTimestampsForLLM") for node in self._nodes):
-            stamps.track(self.run.messages)
+            stamps.track(self.run.question.messages)
 
     def _with_stamps(self, context: ExecutionContext) -> ExecutionContext:
         """With timestamps, if a node of an answering run wants them; a responder begins its answer here."""
@@ -363,7 +357,7 @@ class WorkflowProcessor:
             return
         lines = [f"{self.run.file.file}: {len(self._records)} of {len(self._nodes)} nodes ran"]
         for record in self._records:
-            output = result_text(self._outputs.get(f"agent{record.number}Output"))
+            output = result_text(self._known.output(record.number))
             record.tokens = record.tokens or estimate_tokens(output)
             lines.append(
                 f"  {record.number} {record.type} '{record.title}' {record.endpoint} {record.url} "

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
+from Middleware.common.closing import close_batches
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject
+from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply, Framer
 from Middleware.services.answers import AnswerFacts, client_finish_reason
-from Middleware.services.wire_formats import WIRE_FORMATS, Framer
 from Middleware.utilities.sensitive_logging_utils import shortened
 from Middleware.utilities.streaming_utils import endpoint_name, log_findings, routed_node, user_of_request
 from Middleware.workflows.streaming.thought_route import ThoughtRoute
@@ -89,9 +90,7 @@ class StreamingResponseHandler:
                 self._finish(out)
                 yield out
         finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+            close_batches(batches)
 
     def process_stream(self, chunks: Iterable[Chunk]) -> Iterator[str]:
         """Clean, then frame for the protocol of the request being served: the units of the stream, one
@@ -107,11 +106,18 @@ class StreamingResponseHandler:
         return self._framed(_singly(chunks), wire_format.framer(AnswerFacts.current(self._request_id)))
 
     def _framed(self, batches: Batches, framer: Framer) -> Iterator[str]:
+        """What stands behind an error chunk, or behind the finish chunk, is not sent."""
         for batch in self.clean(batches):
-            ended = framer.finished
+            if framer.finished:
+                continue
+            if batch and (failure := batch[-1].get("error")) is not None:
+                yield from framer.units(batch[:-1])
+                framer.finished = True
+                message = str(failure.get("message") or "the answer broke off")
+                yield from framer.error(ErrorReply(502, message, code="backend_error"))
+                continue
             yield from framer.units(batch)
-            if framer.finished and not ended:
-                yield from _end_units(framer)
+            yield from framer.end() if framer.finished else ()
 
     def _clean_batch(self, batch: Batch) -> Batch:
         out: Batch = []
@@ -254,17 +260,7 @@ def _singly(chunks: Iterable[Chunk]) -> Batches:
         for chunk in chunks:
             yield [chunk]
     finally:
-        close = getattr(chunks, "close", None)
-        if close is not None:
-            close()
-
-
-def _end_units(framer: Framer) -> list[str]:
-    """The end mark, or the error unit of a stream that failed."""
-    if framer.failed is None:
-        return framer.end()
-    message = str(framer.failed.get("message") or "the answer broke off")
-    return framer.error(message, "server_error", None, "backend_error")
+        close_batches(chunks)
 
 
 def lowered(call: JsonObject) -> JsonObject:

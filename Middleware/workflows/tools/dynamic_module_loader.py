@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, launch_facts
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, is_installed, launch_facts
 from Middleware.workflows.tools.old_style_imports import allow_old_style_imports
 
 logger = logging.getLogger(__name__)
@@ -73,27 +73,42 @@ _path_guard = threading.Lock()
 def prepare_search_path() -> None:
     """Put the install folder and its `Middleware` folder at the front of the module search path, once.
 
-    At its end stands the folder that holds the Public root: a tree that lies elsewhere finds its own scripts.
+    The folder of a wheel is on that path already. At the end stands the folder that holds the Public root: a
+    tree that lies elsewhere finds its own scripts.
     """
     with _path_guard:
         allow_old_style_imports()
-        for folder in (str(INSTALL_DIRECTORY / "Middleware"), str(INSTALL_DIRECTORY)):
+        for folder in map(str, (INSTALL_DIRECTORY / "Middleware", *_project_root())):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
         sys.path.extend(str(f) for f in launch_facts().beside_public if str(f) not in sys.path)
 
 
+def _project_root() -> tuple[Path, ...]:
+    """The install folder of a clone. That of a wheel is shared with strangers, whose files nobody means."""
+    return () if is_installed() else (INSTALL_DIRECTORY,)
+
+
 def locate(name: str) -> tuple[Path, Path]:
-    """Where a script is, and the folder that its relative name counts from: the working directory, the
-    install folder, or the one that holds the Public root. Source: tools.md 8.2.
+    """Where a script is, and the folder that its relative name counts from (`from_root`): the working
+    directory, the install folder, the one that holds the Public root, or that root itself, which `Public` at
+    the beginning of a name means whatever its name is. Source: tools.md 8.2.
 
     Raises FileNotFoundError.
     """
     path = Path(os.path.expanduser(name))
-    for root in (Path.cwd(), INSTALL_DIRECTORY, *launch_facts().beside_public):
-        if "\0" not in name and name.strip() and (root / path).exists():
-            return root / path, root
+    facts = launch_facts()
+    for root in (Path.cwd(), *_project_root(), *facts.beside_public, facts.public_directory):
+        if "\0" not in name and name.strip() and (place := from_root(root, path)).exists():
+            return place, root
     raise FileNotFoundError(f"no file '{name}'")
+
+
+def from_root(root: Path, path: Path) -> Path:
+    """`path` counted from a root of `locate`."""
+    place = root / path
+    is_public = root == launch_facts().public_directory and path.parts[:1] == ("Public",)
+    return root.joinpath(*path.parts[1:]) if is_public and not place.exists() else place
 
 
 def run_dynamic_module(module_path: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import importlib
 import json
 import logging
 import os
@@ -17,10 +16,13 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
+
+if TYPE_CHECKING:
+    from Middleware.workflows.tools.mcp_sessions import Sessions
 
 logger = logging.getLogger(__name__)
 
@@ -162,10 +164,10 @@ def _settle(future: Future[Any], message: dict[str, Any]) -> None:
         logger.debug("a call was cancelled as its result came")
 
 
-def new_sessions() -> Any:
+def new_sessions() -> Sessions:
     """A pool. Raises MCPToolCallError when the optional package `mcp` is not installed."""
     try:
-        return importlib.import_module("Middleware.workflows.tools.mcp_sessions").Sessions()
+        from Middleware.workflows.tools.mcp_sessions import Sessions
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("Middleware"):
             raise
@@ -173,6 +175,7 @@ def new_sessions() -> Any:
             f"MCP tool calls need the package 'mcp' ('{missing.name}' is missing): "
             f'{sys.executable} -m pip install -e ".[mcp]"'
         ) from missing
+    return Sessions()
 
 
 def _is_patched() -> bool:

@@ -23,7 +23,7 @@ CAP = 10 * 1024 * 1024
 TIMEOUT_S = (5.0, 60.0)
 """For the connection, and for each read."""
 
-Question = Mapping[str, str | int | float]
+WikiQuery = Mapping[str, str | int | float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class WikiKind:
     found: Callable[[Any, str], str]
 
 
-def ask(kind: WikiKind, user: UserSettings, question: Question, request_id: str) -> str:
+def ask(kind: WikiKind, user: UserSettings, question: WikiQuery, request_id: str) -> str:
     """The answer to `question["prompt"]`. Raises RequestCancelled only."""
     if not user.use_offline_wiki_api:
         return kind.off

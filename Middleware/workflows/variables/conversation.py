@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from Middleware.common.types import JsonObject, Message, Messages
-from Middleware.config.endpoints import load_prompt_template
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import means_true
 from Middleware.utilities.prompt_extraction_utils import (
     newest_first,
@@ -46,7 +47,7 @@ class Conversation:
         self._source = source
         model = source.llm_handler
         self._chat = model is None or model.takes_message_collection
-        self._endpoint: Mapping[str, Any] = {} if model is None else model.llm.endpoint.raw
+        self._endpoint: EndpointConfig | None = None if model is None else model.llm.endpoint
 
     def last(self, count: int, *, templated: bool) -> str:
         """The last `count` messages; with the clamp, only as many as fit the window."""
@@ -143,14 +144,15 @@ class Conversation:
 
     @cached_property
     def _clamped(self) -> bool:
-        for holder in (self._source.node, self._endpoint):
-            if (value := holder.get("clampPromptToContextWindow")) is not None:
-                return means_true(value)
-        return self._source.user.clamp_prompt_to_context_window
+        own = self._source.node.get("clampPromptToContextWindow")
+        if own is not None:
+            return means_true(own)
+        of_endpoint = self._endpoint.clamp_prompt_to_context_window if self._endpoint else None
+        return self._source.user.clamp_prompt_to_context_window if of_endpoint is None else of_endpoint
 
     @cached_property
     def _factor(self) -> float:
-        level = self._endpoint.get("wilmerContextEstimationLevel")
+        level = self._endpoint.wilmer_context_estimation_level if self._endpoint else None
         factor = estimation_factor(level)
         if factor is None:
             logger.warning("unknown wilmerContextEstimationLevel %r counts as 'conservative'", level)
@@ -159,13 +161,8 @@ class Conversation:
     @cached_property
     def _window(self) -> int | None:
         """Tokens of the window that the conversation may take; None: no clamp, or no known window."""
-        window = self._endpoint.get("maxContextTokenSize")
-        if (
-            not self._clamped
-            or isinstance(window, bool)
-            or not isinstance(window, (int, float))
-            or window <= 0
-        ):
+        window = self._endpoint.max_context_token_size if self._endpoint else None
+        if not self._clamped or window is None:
             return None
         response = max(0, self._number("maxResponseSizeInTokens", 400, bad=0))
         return int((window - response) * self._factor) - WINDOW_RESERVE

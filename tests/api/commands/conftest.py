@@ -56,7 +56,7 @@ def house(tmp_path, monkeypatch):
     )
     monkeypatch.delenv("WILMER_API_KEY", raising=False)
     monkeypatch.delenv("WILMER_NEW_API_KEY", raising=False)
-    monkeypatch.setattr("Middleware.services.discussion_folders.INSTALL_DIRECTORY", tmp_path / "install")
+    monkeypatch.setattr("Middleware.services.discussion_folders.OLD_DATA_DIRECTORY", tmp_path / "install")
     yield built
     set_launch_facts(before)
 
@@ -66,7 +66,7 @@ def memory_of(house, capsys):
     """Run an action; its exit status and what it printed."""
 
     def run(*words, preview=False):
-        status = memory.run(Namespace(memory=list(words), preview=preview))
+        status = memory.Memory().run(Namespace(memory=list(words), preview=preview))
         printed = capsys.readouterr()
         return status, printed.out + printed.err
 

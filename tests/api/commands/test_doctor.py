@@ -79,7 +79,7 @@ def endpoint(url, **fields):
 
 def run(capsys):
     """Exit status, and the lines of stdout without milliseconds."""
-    status = doctor.run(Namespace())
+    status = doctor.Doctor().run(Namespace())
     return status, [line.rpartition(", ")[0] or line for line in capsys.readouterr().out.splitlines()]
 
 
@@ -100,7 +100,7 @@ def test_a_dead_backup_is_found(put, model, capsys):
     put("Endpoints/Spare", endpoint("http://127.0.0.1:9", backupEndpointName="Main"))
     nodes = [{"type": "Standard", "endpointName": name, "prompt": "x"} for name in ("Main", "Other", "Main")]
     put("Workflows/ana/Main", nodes)
-    status = doctor.run(Namespace())
+    status = doctor.Doctor().run(Namespace())
     lines = capsys.readouterr().out.splitlines()
     assert status == 1
     assert [line.split(":")[0] for line in lines] == [
@@ -118,7 +118,7 @@ def test_a_name_that_leads_nowhere_is_told(put, capsys):
     """As --validate tells it; what can be called is called."""
     nodes = [{"type": "Standard", "endpointName": name, "prompt": "x"} for name in ("Mian", "Main")]
     put("Workflows/ana/Main", nodes)
-    assert doctor.run(Namespace()) == 1
+    assert doctor.Doctor().run(Namespace()) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(
         'Workflows/ana/Main.json:1:39: error: node 1, endpointName: no endpoint "Mian" in Endpoints (did you mean "Main"?)'
@@ -146,7 +146,7 @@ def test_a_fault_of_its_files_is_told_once(put, capsys, api_type, lines):
     """By the check of the files, or where it is called."""
     put("ApiTypes/Odd", {"type": "oddChat"})
     put("Endpoints/Main", {**endpoint(put.url), "apiTypeConfigFileName": api_type})
-    assert doctor.run(Namespace()) == 1
+    assert doctor.Doctor().run(Namespace()) == 1
     printed = capsys.readouterr().out.splitlines()
     assert [line[: len(wanted)] for line, wanted in zip(printed, lines, strict=False)] == lines
     assert printed[len(lines)].startswith("user ana: endpoints 1, well 0")
@@ -178,6 +178,6 @@ def test_there_must_be_one_user(put, capsys, users, status, told):
     """Given, or named by the pointer file."""
     facts = launch_facts()
     set_launch_facts(LaunchFacts(config_directory=facts.config_directory, users=users))
-    assert doctor.run(Namespace()) == status
+    assert doctor.Doctor().run(Namespace()) == status
     printed = capsys.readouterr()
     assert told in printed.out + printed.err

@@ -43,8 +43,8 @@ class TestUsage:
         launch = parse(
             ["--ConfigDirectory", str(house.folder / "Configs"), "--memory", "show", "trip", "--preview"]
         )
-        assert (launch.command, launch.arguments.memory, launch.arguments.preview) == (
-            "memory",
+        assert (type(launch.command), launch.arguments.memory, launch.arguments.preview) == (
+            memory.Memory,
             ["show", "trip"],
             True,
         )

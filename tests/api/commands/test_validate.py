@@ -28,7 +28,7 @@ def put(root, file, document):
 def test_errors_are_printed_and_make_it_fail(root, capsys):
     put(root, "Users/ana.json", {"customWorkflowOverride": True, "customWorkflow": "Main"})
     put(root, "Workflows/ana/Main.json", [{"type": "StaticResponse", "content": 5, "isResponder": True}])
-    assert validate.run(Namespace()) == 1
+    assert validate.Validate().run(Namespace()) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "Workflows/ana/Main.json:1:40: error: node 1, content: found 5, allowed: a text",
@@ -40,12 +40,12 @@ def test_errors_are_printed_and_make_it_fail(root, capsys):
 def test_warnings_do_not(root, capsys):
     put(root, "Users/ana.json", {"customWorkflowOverride": True, "customWorkflow": "Main", "prot": 1})
     put(root, "Workflows/ana/Main.json", [{"type": "StaticResponse", "content": "x"}])
-    assert validate.run(Namespace()) == 0
+    assert validate.Validate().run(Namespace()) == 0
     assert "warnings 1" in capsys.readouterr().out
 
 
 def test_a_missing_folder_is_an_error(root, capsys):
-    assert validate.run(Namespace()) == 1
+    assert validate.Validate().run(Namespace()) == 1
     assert "no such folder" in capsys.readouterr().out
 
 
@@ -79,7 +79,7 @@ def test_with_users_only_what_they_reach(root, capsys, users, status, lines):
     put(root, "Workflows/ana/Main.json", [{"type": "StaticResponse", "content": "x"}])
     put(root, "Workflows/ana/Old.json", [{"type": "StaticResponse", "content": "x"}])
     set_launch_facts(LaunchFacts(config_directory=root, users=users))
-    assert validate.run(Namespace()) == status
+    assert validate.Validate().run(Namespace()) == status
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == len(lines)
     assert all(part in line for part, line in zip(lines, printed, strict=True))
@@ -88,7 +88,7 @@ def test_with_users_only_what_they_reach(root, capsys, users, status, lines):
 def test_a_folder_that_is_no_config_tree(root, capsys):
     """One level too high, for example: no all-clear for it."""
     put(root, "Configs/Users/ana.json", {})
-    assert validate.run(Namespace()) == 1
+    assert validate.Validate().run(Namespace()) == 1
     assert (
         capsys.readouterr().out
         == f"{root}: error: there is no user file in Users/; is this the folder Public/Configs?\n"

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import pytest
+from flask import Flask
 
-import Middleware.api.handlers.impl  # noqa: F401
+from Middleware.api.handlers import impl
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.impl.ollama_api_handler import OllamaApiHandler
-from Middleware.api.handlers.impl.openai_api_handler import OpenAIApiHandler
 from Middleware.api.handlers.registry import FRONT_ENDS
 
 
-def test_the_two_front_ends():
-    """In order of their modules' names."""
-    assert FRONT_ENDS.items() == [("ollama", OllamaApiHandler), ("openai", OpenAIApiHandler)]
+@pytest.mark.parametrize("name", FRONT_ENDS)
+def test_a_front_end_has_a_file_of_its_name_and_serves_something(name):
+    """So its test and its page are found; and a route that generates takes a POST."""
+    handler = FRONT_ENDS[name]
+    app = Flask("t", static_folder=None)
+    handler().register_routes(app)
+    assert handler.__module__ == f"{impl.__name__}.{name}_api_handler"
+    assert any("POST" in (route.methods or ()) for route in app.url_map.iter_rules())
+
+
+def test_no_two_front_ends_take_one_route():
+    """Which of them would answer?"""
+    app = Flask("t", static_folder=None)
+    for name in FRONT_ENDS:
+        FRONT_ENDS[name]().register_routes(app)
+    routes = [(str(route), route.methods - {"OPTIONS"}) for route in app.url_map.iter_rules()]
+    taken = [(path, method) for path, methods in routes for method in methods]
+    assert len(taken) == len(set(taken))
 
 
 def test_only_handlers_can_register():
@@ -22,7 +36,10 @@ def test_only_handlers_can_register():
         FRONT_ENDS.register("x")(int)
 
 
-def test_a_handler_must_register_routes():
-    """The contract is abstract."""
-    with pytest.raises(TypeError):
-        BaseApiHandler()
+@pytest.mark.parametrize(
+    ("stated", "missing"), [({"routes": ()}, "protocol"), ({"protocol": None}, "routes")], ids=str
+)
+def test_a_handler_states_its_facts(stated, missing):
+    """Or it cannot even be imported."""
+    with pytest.raises(TypeError, match=f"X must state its `{missing}`"):
+        type("X", (BaseApiHandler,), stated)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.handlers.base.backend_json import decoded
+from Middleware.llmapis.dialects.backend_json import decoded
 from Middleware.llmapis.joined import joined as as_whole
 
 ODD = [

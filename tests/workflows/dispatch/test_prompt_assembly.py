@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts, Target, assemble
 
 S0 = {"role": "system", "content": "S0"}
@@ -23,7 +24,13 @@ CALL = {
 RESULT = {"role": "tool", "content": "r", "tool_call_id": "c"}
 TALK = [S0, U1, A1, S1, U2]
 
-CHAT = Target({}, takes_messages=True)
+
+def of(**raw):
+    """An endpoint whose file holds these keys."""
+    return EndpointConfig("E", raw, "t", {})
+
+
+CHAT = Target(of(), takes_messages=True)
 TEMPLATE = {
     "promptTemplateSystemPrefix": "<s>",
     "promptTemplateSystemSuffix": "</s>",
@@ -36,7 +43,7 @@ TEMPLATE = {
 
 
 def flat(**endpoint: Any) -> Target:
-    return Target(endpoint, False, TEMPLATE, bool(endpoint.get("addGenerationPrompt")))
+    return Target(of(**endpoint), False, TEMPLATE)
 
 
 def parts(messages: Any = (), *, system: str = "", authored: str | None = None, **fields: Any) -> Parts:
@@ -233,7 +240,7 @@ class TestClamp:
     def test_budget(self, level, budget):
         """The window less the response, times the level, less a reserve."""
         endpoint = {"maxContextTokenSize": 8192, "wilmerContextEstimationLevel": level}
-        assert Clamp.of(parts(max_tokens=1024, user_clamp=True), endpoint).budget == budget
+        assert Clamp.of(parts(max_tokens=1024, user_clamp=True), of(**endpoint)).budget == budget
 
     @pytest.mark.parametrize(
         ("node", "endpoint", "user", "on"),
@@ -247,17 +254,17 @@ class TestClamp:
     )
     def test_who_decides(self, node, endpoint, user, on):
         """The node, else the endpoint, else the user."""
-        clamp = Clamp.of(parts(user_clamp=user, **node), {"maxContextTokenSize": 9000, **endpoint})
+        clamp = Clamp.of(parts(user_clamp=user, **node), of(maxContextTokenSize=9000, **endpoint))
         assert (clamp.budget is not None) is on
 
     def test_an_unknown_window_has_no_budget(self):
         """Only the factor applies then."""
-        clamp = Clamp.of(parts(user_clamp=True), {"wilmerContextEstimationLevel": "balanced"})
+        clamp = Clamp.of(parts(user_clamp=True), of(wilmerContextEstimationLevel="balanced"))
         assert (clamp.budget, clamp.factor) == (None, 1.25)
 
     def test_an_unknown_level_warns(self):
         """And counts as conservative."""
-        clamp = Clamp.of(parts(user_clamp=True), {"wilmerContextEstimationLevel": "huge"})
+        clamp = Clamp.of(parts(user_clamp=True), of(wilmerContextEstimationLevel="huge"))
         assert clamp.factor == 1.0 and "huge" in clamp.warnings[0]
 
     @pytest.mark.parametrize("target", [{}, {"flat": True}], ids=["chat", "flat"])
@@ -266,31 +273,31 @@ class TestClamp:
         endpoint = {"maxContextTokenSize": 560}
         talk = [{"role": "user", "content": "x" * 35} for _ in range(5)]
         given = parts(talk, user_clamp=True)
-        sent = assemble(given, flat(**endpoint) if target else Target(endpoint, True))
+        sent = assemble(given, flat(**endpoint) if target else Target(of(**endpoint), True))
         assert (sent.dropped, sent.warnings) == (3, [])
 
     def test_a_brace_in_a_message_is_long(self):
         """Windows end where those of existing memory files end."""
         talk = [{"role": "user", "content": "{" * 10}, U2]
-        sent = assemble(parts(talk, user_clamp=True), Target({"maxContextTokenSize": 560}, True))
+        sent = assemble(parts(talk, user_clamp=True), Target(of(maxContextTokenSize=560), True))
         assert sent.dropped == 1
 
     @pytest.mark.parametrize(("window", "word"), [(513, "over the budget"), (100, "leaves a budget")])
     def test_a_newest_message_that_is_too_long_is_sent(self, window, word):
         """With a warning."""
-        sent = assemble(parts([U1, U2], user_clamp=True), Target({"maxContextTokenSize": window}, True))
+        sent = assemble(parts([U1, U2], user_clamp=True), Target(of(maxContextTokenSize=window), True))
         assert texts(sent.conversation) == "u:u2" and word in sent.warnings[0]
 
     def test_an_authored_prompt_is_never_cut(self):
         """With a warning."""
-        sent = assemble(parts(authored="x" * 99, user_clamp=True), Target({"maxContextTokenSize": 520}, True))
+        sent = assemble(parts(authored="x" * 99, user_clamp=True), Target(of(maxContextTokenSize=520), True))
         assert len(sent.conversation[0]["content"]) == 99 and "sent whole" in sent.warnings[0]
 
     def test_system_prompt_and_tools_take_their_part(self):
         """Both are subtracted from the budget."""
-        full = Clamp.of(parts(user_clamp=True), {"maxContextTokenSize": 9000}).budget
+        full = Clamp.of(parts(user_clamp=True), of(maxContextTokenSize=9000)).budget
         less = Clamp.of(
-            parts(user_clamp=True, system="x" * 35, tools=({"a": 1},)), {"maxContextTokenSize": 9000}
+            parts(user_clamp=True, system="x" * 35, tools=({"a": 1},)), of(maxContextTokenSize=9000)
         )
         assert less.budget == full - 11 - 3
 

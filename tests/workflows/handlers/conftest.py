@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.request_context import RequestContext
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
@@ -95,13 +96,13 @@ class Bench:
                 self.folder / "discussions", self.discussion_id, install=self.folder / "no-old-install"
             )
         context = ExecutionContext(
-            engine=self.engine,
+            kit=self.engine,
             request=RequestContext("r1", "ana", "openaichatcompletion"),
             user=self.user,
             snapshot=ConfigTree(self.folder).snapshot(),
             workflow_file=WorkflowFile("Main", "ana", "Workflows/ana/Main.json", (), {}),
             workflow_id="w1",
-            discussion_id=self.discussion_id,
+            question=ClientQuestion(self.messages, discussion_id=self.discussion_id),
             node_number=2,
             config={"type": type, **fields},
             messages=self.messages,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.utilities.sensitive_logging_utils import MASK
 from Middleware.workflows.managers.dry_run import DryRun
 
@@ -24,7 +25,7 @@ def walked(house):
         house.workflow("Main", *nodes)
         manager = house.manager()
         dry = DryRun(manager.user, manager.request, stub)
-        batches = list(dry.open_run("Main", [{"role": "user", "content": say}], stream=stream))
+        batches = list(dry.open_run("Main", ClientQuestion([{"role": "user", "content": say}], stream)))
         return dry, "".join(chunk["token"] for batch in batches for chunk in batch)
 
     return walk
@@ -55,6 +56,13 @@ class TestWalk:
         assert sent.url == f"http://me:{MASK}@model.test"
         assert sent.headers["Authorization"] == MASK
         assert "secret" not in sent.text() and "X-Title: shown" in sent.text()
+
+    def test_a_backend_that_always_streams_is_shown_so(self, walked, house):
+        """Also where its API type says it, as in earnest."""
+        chat = {"type": "openAIChatCompletion", "streamPropertyName": "stream", "backendStream": "always"}
+        house.write("ApiTypes/Streams", chat)
+        house.endpoint("chat", apiTypeConfigFileName="Streams")
+        assert walked(ask())[0].nodes[0].sent[0].body["stream"] is True
 
     def test_keys_in_fields_are_masked(self, walked):
         """A node may carry headers of its own."""

@@ -10,9 +10,9 @@ import pytest
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.endpoints import load_endpoint, load_samplers
+from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user, pointer_user, user_names
-from Middleware.config.validation import schema
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.utilities.streaming_utils import post_process_llm_output
 from Middleware.workflows.managers.config_check import check_tree, check_users

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigMissing, WorkflowError
-from Middleware.workflows.managers.workflow_manager import prepare
+from Middleware.workflows.managers.workflow_manager import prepared
 
 
 def say(content: str, **fields: Any) -> dict[str, Any]:
@@ -159,7 +161,7 @@ class TestChildren:
 
 class TestPreparation:
     def test_messages(self):
-        """Tags go, then messages that hold nothing; the list stays the same list."""
+        """Tags go, then messages that hold nothing; what the client sent stays as it was."""
         calls = [{"id": "1"}]
         messages = [
             {"role": "user", "content": "a[DiscussionId]d1[/DiscussionId]b"},
@@ -169,8 +171,11 @@ class TestPreparation:
             {"role": "tool", "content": "", "tool_call_id": "1"},
             {"role": "assistant", "content": "\n"},
         ]
-        assert prepare(messages) == "d1"
-        assert [m["content"] for m in messages] == ["ab", "", " ", ""]
+        sent = deepcopy(messages)
+        ready = prepared(ClientQuestion(messages))
+        assert ready.discussion_id == "d1"
+        assert [m["content"] for m in ready.messages] == ["ab", "", " ", ""]
+        assert messages == sent
 
     def test_the_discussion_is_a_variable(self, house):
         """Found in the messages, or given by the gateway."""

@@ -16,7 +16,7 @@ from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 from Middleware.workflows.memory.reader import MemoryReader
-from Middleware.workflows.memory.vector_search import Question, VectorSearch
+from Middleware.workflows.memory.vector_search import MemoryQuery, VectorSearch
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
 KEY, USER = "test-key", "alice"
@@ -201,7 +201,7 @@ class TestDatabase:
 
     def test_it_is_searched_without_being_changed(self, path, open_trip):
         before = path.read_bytes()
-        (row,) = VectorSearch(open_trip()).find(Question("owe"))
+        (row,) = VectorSearch(open_trip()).find(MemoryQuery("owe"))
         assert (row.text, row.date[:10]) == ("Theo owes Mara a ticket.", "2031-05-04")
         assert path.read_bytes() == before
 

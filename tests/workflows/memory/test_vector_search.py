@@ -12,7 +12,7 @@ from Middleware.common.errors import BackendError
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.workflows.memory.vector_search import (
     NOTHING_FOUND,
-    Question,
+    MemoryQuery,
     Readers,
     Row,
     VectorSearch,
@@ -56,7 +56,7 @@ class Searched:
 
     def ids(self, text, *, endpoint=True, **fields):
         search = VectorSearch(self.store, self.embed if endpoint else None, lambda: NOW)
-        return [row.id for row in search.find(Question(text, **fields))]
+        return [row.id for row in search.find(MemoryQuery(text, **fields))]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.instance_global_variables import (
     INSTALL_DIRECTORY,
     LaunchFacts,
@@ -125,7 +126,11 @@ def test_the_failure_of_a_node_is_a_sentence(tmp_path, error, said):
     path = tmp_path / file.file
     path.parent.mkdir(parents=True)
     path.write_text('[\n  {"title": "T"}\n]', encoding="utf-8")
-    run = Run(state=SimpleNamespace(snapshot=ConfigTree(tmp_path).snapshot()), file=file, messages=[])
+    run = Run(
+        state=SimpleNamespace(snapshot=ConfigTree(tmp_path).snapshot()),
+        file=file,
+        question=ClientQuestion([]),
+    )
     assert str(run.failure(0, error)) == f'Workflows/ana/Main.json:2:3: node 1 "T" (Standard): {said}'
 
 

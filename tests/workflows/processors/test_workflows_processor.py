@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from Middleware.cleaning.stage import keys_of
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, RequestCancelled, WorkflowError
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
@@ -49,6 +51,11 @@ class TestRuns:
     def test_situation(self, house, nodes, answer, stream):
         """What the client gets, streamed and whole alike."""
         assert house.ask(*nodes, stream=stream).text == answer
+
+    @pytest.mark.parametrize("switch", [name for name, key in keys_of("node").items() if key.is_switch])
+    def test_each_switch_of_a_rule_asks_for_cleaning(self, house, switch, stream):
+        """Whatever node it stands on."""
+        assert house.ask(say("  a ", **{switch: True}), stream=stream).text == "a "
 
     def test_an_empty_workflow_gives_an_empty_answer(self, house, stream):
         """No node, no text; still a well-formed answer."""
@@ -281,8 +288,8 @@ class TestShape:
         """Numbers and overrides go into a copy."""
         house.workflow("Main", ask(maxResponseSizeInTokens="33"))
         manager = house.manager()
-        first = [*manager.open_run("Main", [{"role": "user", "content": "x"}], stream=False)]
-        again = [*manager.open_run("Main", [{"role": "user", "content": "x"}], stream=False)]
+        first = [*manager.open_run("Main", ClientQuestion([{"role": "user", "content": "x"}]))]
+        again = [*manager.open_run("Main", ClientQuestion([{"role": "user", "content": "x"}]))]
         assert first == again
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.workflows.streaming.response_handler import (
     StreamingResponseHandler,
     whole_chunk,
@@ -374,6 +375,16 @@ class TestLogging:
 
 
 class TestFraming:
+    @pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
+    def test_every_protocol_ends_with_the_answer(self, api_type):
+        """What comes behind the finish goes to nobody, in no protocol."""
+        with entered(replace(REQUEST, api_type=api_type)):
+            stream = StreamingResponseHandler(THINK, {}, request_id="r-9").process_stream(
+                iter([text("<think>plan</think>Hel"), text("lo"), end("length"), text("late")])
+            )
+        sent = "".join(stream)
+        assert "Hel" in sent and "lo" in sent and "plan" not in sent and "late" not in sent
+
     @pytest.mark.parametrize(
         "api_type", ["openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"]
     )

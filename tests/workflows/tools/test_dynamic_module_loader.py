@@ -247,6 +247,57 @@ class TestForeignTree:
         assert locate("Public/scripts/tool.py") == (tree / "Public/scripts/tool.py", tree)
 
 
+class TestPublicRootOfAnotherName:
+    """`Public` at the beginning of a name means the Public root: an example runs from a copy of any name."""
+
+    @pytest.fixture
+    def data(self, tmp_path, monkeypatch):
+        folder = tmp_path / "headrace-data"
+        (folder / "scripts").mkdir(parents=True)
+        (folder / "scripts" / "tool.py").write_text(invoke("return 'mine'"))
+        monkeypatch.chdir(tmp_path)
+        before = launch_facts()
+        set_launch_facts(LaunchFacts(public_directory=folder))
+        yield folder
+        set_launch_facts(before)
+
+    def test_its_scripts_are_found(self, data):
+        assert locate("Public/scripts/tool.py") == (data / "scripts" / "tool.py", data)
+        assert locate("Public") == (INSTALL_DIRECTORY / "Public", INSTALL_DIRECTORY)
+
+    def test_other_names_do_not_count_from_it(self, data):
+        for name in ("private/scripts/tool.py", "Public/tool.py"):
+            with pytest.raises(FileNotFoundError):
+                locate(name)
+
+    def test_a_folder_that_is_called_so_comes_first(self, data, tmp_path):
+        script = tmp_path / "Public" / "scripts" / "tool.py"
+        script.parent.mkdir(parents=True)
+        script.write_text(invoke("return 'near'"))
+        assert run_dynamic_module("Public/scripts/tool.py") == "near"
+
+
+class TestWheel:
+    """The program came out of a wheel: its folder is that of other packages, too."""
+
+    @pytest.fixture(autouse=True)
+    def _wheel(self, monkeypatch, tmp_path):
+        facts = "Middleware.common.instance_global_variables"
+        monkeypatch.setattr(f"{facts}.SHIPPED_DIRECTORY", tmp_path)
+        monkeypatch.setattr(f"{facts}._facts", LaunchFacts())
+        monkeypatch.chdir(tmp_path)
+
+    def test_no_script_is_taken_from_the_folder_of_packages(self):
+        with pytest.raises(FileNotFoundError):
+            locate("setup.cfg")
+
+    def test_that_folder_is_not_put_before_the_standard_library(self, monkeypatch):
+        monkeypatch.setattr(sys, "path", ["standard library"])
+        prepare_search_path()
+        assert sys.path[:2] == [str(INSTALL_DIRECTORY / "Middleware"), "standard library"]
+        assert str(INSTALL_DIRECTORY) not in sys.path[:-1]
+
+
 def test_a_config_root_of_another_name_says_nothing(tmp_path):
     """Only `Public/Configs` tells where the tree begins."""
     facts = LaunchFacts(public_directory=tmp_path / "p", config_directory=tmp_path / "conf" / "x")

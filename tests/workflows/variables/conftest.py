@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.common.request_context import RequestContext
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
 from Middleware.workflows.variables.source import VariableSource
@@ -28,7 +29,7 @@ def model(*, chat=False, template=None, **endpoint):
     return SimpleNamespace(
         takes_message_collection=chat,
         prompt_template={} if template is None else template,
-        llm=SimpleNamespace(endpoint=SimpleNamespace(raw=endpoint)),
+        llm=SimpleNamespace(endpoint=EndpointConfig("E", endpoint, "t", {})),
     )
 
 

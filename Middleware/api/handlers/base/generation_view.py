@@ -7,31 +7,34 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from flask import Response, g, request
 from flask.views import MethodView
 
-from Middleware.api.answering import AnswerStream, Job, whole_answer
 from Middleware.api.api_helpers import (
     current_life,
     current_request_id,
     extract_api_key,
     json_response,
 )
-from Middleware.api.model_names import choose
-from Middleware.api.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
-from Middleware.api.request_body import read_body
-from Middleware.api.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
-from Middleware.api.setup_phase import SetupPhase
+from Middleware.api.handlers.base.base_api_handler import cancel
+from Middleware.api.requests.answering import AnswerStream, Job, whole_answer
+from Middleware.api.requests.model_names import choose
+from Middleware.api.requests.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
+from Middleware.api.serving.doors import Generation
+from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.request_context import RequestContext, entered
-from Middleware.common.types import Batches, JsonObject, Messages
+from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
-from Middleware.services.wire_formats import WIRE_FORMATS, AnswerFacts
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 
 logger = logging.getLogger(__name__)
 
@@ -40,31 +43,32 @@ STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _setup_phase = SetupPhase()
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a body asks."""
-
-    messages: Messages
-    tools: list[JsonObject] | None = None
-    tool_choice: Any = None
-
-
-class GenerationView(MethodView):
+class GenerationView(MethodView, Generation):
     """One generation route.
 
-    `api_type`: key of WIRE_FORMATS; `is_chat`: its clients send messages, not a prompt.
+    `api_type`: key of WIRE_FORMATS; `stream_default`: whether a body that does not say so is streamed.
     """
 
     api_type: ClassVar[str]
-    is_chat: ClassVar[bool]
+    stream_default: ClassVar[bool] = False
+
+    @property
+    def wire(self) -> WireFormat:
+        return WIRE_FORMATS[self.api_type]
+
+    def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
+        return wants_stream(body, self.stream_default)
+
+    def suppresses_reasoning(self, body: JsonObject) -> bool:
+        """Claims that the client wants no reasoning."""
+        return suppresses_reasoning(body)
+
+    def task_messages(self, body: JsonObject) -> Any:
+        return body.get("messages") if self.wire.is_chat else None
 
     @abstractmethod
-    def stream_default(self) -> bool:
-        """Whether a body that does not say so is answered as a stream."""
-
-    @abstractmethod
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
-        """The question of a body. Raises ClientRequestError."""
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        """The question of a body; whether it is streamed is filled in. Raises ClientRequestError."""
 
     def check(self, body: JsonObject) -> None:
         """Raise ClientRequestError for what is wrong before the user is known."""
@@ -73,9 +77,17 @@ class GenerationView(MethodView):
         """An answer that needs no workflow, or None."""
         return None
 
+    def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
+        """The facts of an answer, with what the protocol repeats of the body or tells before the answer."""
+        return facts
+
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
         """The facts of an answer to Open WebUI's tool picker (16.1)."""
         return replace(facts, unmeasured=True)
+
+    def delete(self, request_id: str | None = None) -> Any:
+        """Cancel a request of this route (13)."""
+        return cancel(request_id)
 
     def post(self) -> Response:
         g.current_request_id = current_request_id()
@@ -89,7 +101,7 @@ class GenerationView(MethodView):
     def _answer(self, leave: Callable[[], None]) -> Response:
         body = json_body(read_body(request.environ, request.max_content_length))
         self.check(body)
-        stream = wants_stream(body, self.stream_default())
+        stream = self.streams(body, request.environ)
         context, user = self._context(body, stream, leave)
         with entered(context):
             if (answer := self.instead(body)) is not None:
@@ -112,10 +124,8 @@ class GenerationView(MethodView):
             api_key=key,
             workflow_folder=workflow,
             privacy=g.privacy,
-            suppress_reasoning=suppresses_reasoning(body),
-            task=task_of(
-                body.get("messages") if self.is_chat else None, request.headers.get(TASK_HEADER, ""), stream
-            ),
+            suppress_reasoning=self.suppresses_reasoning(body),
+            task=task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream),
             include_usage=wants_usage(body),
             snapshot=snapshot,
             arrived=current_life().arrived,
@@ -130,10 +140,11 @@ class GenerationView(MethodView):
             include_usage=wants_usage(body),
             arrived=context.arrived,
         )
-        wire, life = WIRE_FORMATS[self.api_type], current_life()
-        if self.is_chat and is_tool_selection(body.get("messages"), user):
+        wire, life = self.wire, current_life()
+        if is_tool_selection(self.task_messages(body), user):
             return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question, headers = self.read(body, user), _named_headers(user)
+        question, headers = replace(self.read(body, user), stream=stream), _named_headers(user)
+        facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
         logger.info(
             "request %s: %s, model %s, %d messages, stream=%s%s",
@@ -146,14 +157,7 @@ class GenerationView(MethodView):
         )
 
         def run() -> Batches:
-            return open_answer(
-                context,
-                question.messages,
-                stream=stream,
-                tools=question.tools,
-                tool_choice=question.tool_choice,
-                headers=headers,
-            )
+            return open_answer(context, question, headers)
 
         return Job(context, facts, wire, life, run)
 

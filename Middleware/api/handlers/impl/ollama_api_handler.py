@@ -9,26 +9,29 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Response, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
-from Middleware.api.chat_messages import check_messages, internal_messages, text_of, texts_of
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, cancel
-from Middleware.api.handlers.base.generation_view import GenerationView, Question
+from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.model_names import advertised_ids, choose
-from Middleware.api.request_body import read_body
-from Middleware.api.request_fields import json_body, tools_of
-from Middleware.api.tagged_prompts import generate_messages
+from Middleware.api.requests.chat_messages import check_messages, internal_messages, text_of, texts_of
+from Middleware.api.requests.model_names import advertised_ids, choose
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_fields import json_body, tools_of
+from Middleware.api.requests.tagged_prompts import generate_messages
+from Middleware.api.serving.doors import Route
 from Middleware.api.workflow_gateway import capabilities_of
+from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
+from Middleware.protocols.base import AnswerFacts
+from Middleware.protocols.ollama import PROTOCOL
 from Middleware.services.response_builder_service import ResponseBuilderService
-from Middleware.services.wire_formats import AnswerFacts
 
 _UNLOAD = ("0", "0s")
 
@@ -38,8 +41,7 @@ _builder = ResponseBuilderService()
 class _OllamaView(GenerationView):
     """What chat and generate share: streams by default, empty requests load and unload (8.4)."""
 
-    def stream_default(self) -> bool:
-        return True
+    stream_default = True
 
     def instead(self, body: JsonObject) -> JsonObject | None:
         if not self.is_empty(body):
@@ -50,7 +52,9 @@ class _OllamaView(GenerationView):
         )
         context = current_request()
         model = context.model_name if context else ""
-        return _builder.build_ollama_load_response(model, "unload" if unload else "load", chat=self.is_chat)
+        return _builder.build_ollama_load_response(
+            model, "unload" if unload else "load", chat=self.wire.is_chat
+        )
 
     @abstractmethod
     def is_empty(self, body: JsonObject) -> bool:
@@ -61,7 +65,6 @@ class ApiChatAPI(_OllamaView):
     """POST `/api/chat`."""
 
     api_type = "ollamaapichat"
-    is_chat = True
 
     def check(self, body: JsonObject) -> None:
         if "model" not in body:
@@ -70,9 +73,9 @@ class ApiChatAPI(_OllamaView):
     def is_empty(self, body: JsonObject) -> bool:
         return body.get("messages") == []
 
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         messages = internal_messages(check_messages(body.get("messages")), user)
-        return Question(messages, tools_of(body)[0])
+        return ClientQuestion(messages, tools=tools_of(body)[0])
 
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
         return replace(facts, model=text_of(body.get("model")), unmeasured=True)
@@ -82,7 +85,6 @@ class GenerateAPI(_OllamaView):
     """POST `/api/generate`."""
 
     api_type = "ollamagenerate"
-    is_chat = False
 
     def check(self, body: JsonObject) -> None:
         if not body.get("model"):
@@ -93,9 +95,11 @@ class GenerateAPI(_OllamaView):
             text_of(body.get("prompt")) or text_of(body.get("system")) or texts_of(body.get("images"))
         )
 
-    def read(self, body: JsonObject, user: UserSettings) -> Question:
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         images = [image for image in texts_of(body.get("images")) if image]
-        return Question(generate_messages(text_of(body.get("system")), text_of(body.get("prompt")), images))
+        return ClientQuestion(
+            generate_messages(text_of(body.get("system")), text_of(body.get("prompt")), images)
+        )
 
 
 class CancelChatAPI(MethodView):
@@ -168,16 +172,16 @@ class HealthAPI(MethodView):
 class OllamaApiHandler(BaseApiHandler):
     """Every route below `/api`, and the two that say that the server lives."""
 
-    def register_routes(self, app: Flask) -> None:
-        for path, views in {
-            "/api/chat": (ApiChatAPI, CancelChatAPI),
-            "/api/generate": (GenerateAPI, CancelGenerateAPI),
-            "/api/tags": (TagsAPI,),
-            "/api/version": (VersionAPI,),
-            "/api/show": (ShowAPI,),
-            "/api/ps": (PsAPI,),
-            "/": (RootAPI,),
-            "/health": (HealthAPI,),
-        }.items():
-            for view in views:
-                self.add(app, (path,), view)
+    protocol = PROTOCOL
+    routes = (
+        Route("/api/chat", ApiChatAPI, methods=("POST",)),
+        Route("/api/chat", CancelChatAPI),
+        Route("/api/generate", GenerateAPI, methods=("POST",)),
+        Route("/api/generate", CancelGenerateAPI),
+        Route("/api/tags", TagsAPI),
+        Route("/api/version", VersionAPI),
+        Route("/api/show", ShowAPI, free=True),
+        Route("/api/ps", PsAPI),
+        Route("/", RootAPI),
+        Route("/health", HealthAPI),
+    )

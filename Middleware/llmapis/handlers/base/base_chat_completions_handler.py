@@ -6,8 +6,9 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from Middleware.common.types import JsonObject, Messages
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.dialects.message_building import attach_schema, build_messages
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.message_building import InjectedTexts, attach_schema, build_messages
 
 
 class BaseChatCompletionsHandler(LlmApiHandler):
@@ -15,27 +16,18 @@ class BaseChatCompletionsHandler(LlmApiHandler):
 
     takes_messages: ClassVar[bool] = True
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
-        texts = InjectedTexts.of(self.settings.endpoint.raw)
-        messages = build_messages(conversation, system_prompt, prompt, texts)
+    def _payload(self, call: CallArguments) -> JsonObject:
+        texts = self.settings.endpoint.injected_texts
+        messages = build_messages(call.conversation, call.system_prompt, call.prompt, texts)
         payload = self._payload_head(self._convert_messages(messages))
-        self._add_tools(payload, tools, tool_choice)
-        if schema:
-            attach_schema(payload, schema, self.settings.endpoint.api_type)
+        self._add_tools(payload, call.tools, call.tool_choice)
+        if call.schema:
+            attach_schema(payload, call.schema, self.settings.endpoint.api_type)
         return payload
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         payload: JsonObject = {}
-        if not self.settings.endpoint.raw.get("dontIncludeModel", False):
+        if not self.settings.endpoint.dont_include_model:
             payload["model"] = self.settings.model
         payload["messages"] = messages
         payload.update(self._generation_fields())

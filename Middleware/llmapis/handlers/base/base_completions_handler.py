@@ -7,24 +7,24 @@ texts have been put inside the turns by whoever formatted them; here only the co
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from Middleware.common.types import Messages
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.dialects.image_injection import bare_images, image_sources
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.image_injection import bare_images, image_sources
-from Middleware.llmapis.handlers.base.message_building import InjectedTexts
 
 logger = logging.getLogger(__name__)
 
 BEGIN_TOKENS = ("<s>", "<bos>", "<BOS_TOKEN>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>")
 
 
-def flat_prompt(system_prompt: str | None, prompt: str | None, endpoint: Mapping[str, Any]) -> str:
+def flat_prompt(system_prompt: str | None, prompt: str | None, endpoint: EndpointConfig) -> str:
     """System and prompt as one text, with the texts of the endpoint; each is in it once."""
-    texts = InjectedTexts.of(endpoint)
+    texts = endpoint.injected_texts
     system_prompt, prompt = system_prompt or "", prompt or ""
-    if endpoint.get("strictPromptTemplate") is True:
+    if endpoint.strict_prompt_template:
         return f"{system_prompt}{prompt}{texts.completion}"
     return f"{texts.system}{system_prompt}{texts.prompt}{prompt}".strip() + texts.completion
 
@@ -52,5 +52,5 @@ class BaseCompletionsHandler(LlmApiHandler):
 
     takes_messages: ClassVar[bool] = False
 
-    def _flat_prompt(self, system_prompt: str | None, prompt: str | None) -> str:
-        return flat_prompt(system_prompt, prompt, self.settings.endpoint.raw)
+    def _flat_prompt(self, call: CallArguments) -> str:
+        return flat_prompt(call.system_prompt, call.prompt, self.settings.endpoint)

@@ -8,8 +8,8 @@ body:
         def _get_api_endpoint_url(self):
             return f"{self.base_url}/chat"
 
-        def _prepare_payload(self, conversation, system_prompt, prompt, **tools):
-            return {"messages": conversation, **self._generation_fields()}
+        def _payload(self, call):
+            return {"messages": call.conversation, **self._generation_fields()}
 
         def _map_event(self, event, data, state):
             return {"token": data.get("text") or "", "finish_reason": None}
@@ -27,17 +27,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from Middleware.common.closing import close_batches
 from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.llmapis.backend_errors import error_chunk, told_failure, unrecognised
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
-from Middleware.llmapis.handlers.base.model_lists import ModelList
-from Middleware.llmapis.handlers.base.open_stream import OpenStream, close_batches
-from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
-from Middleware.llmapis.handlers.base.stream_reader import StreamReader
-from Middleware.llmapis.handlers.base.stream_state import ReasoningSplitter, StreamState
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.handler_face import HandlerSettings
+from Middleware.llmapis.call.open_stream import OpenStream
+from Middleware.llmapis.call.outgoing_call import OutgoingCall
+from Middleware.llmapis.call.stream_reader import StreamReader
+from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
+from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import apply_structural_fields, normalize_gen_input
@@ -73,16 +74,7 @@ class LlmApiHandler(ABC):
         """The URL of a generation call; may look at `self.settings.stream`."""
 
     @abstractmethod
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
+    def _payload(self, call: CallArguments) -> JsonObject:
         """The body. The messages are the handler's own copies (changing them is allowed); `images` keys have
         been taken out already when the node does not want images."""
 
@@ -128,14 +120,14 @@ class LlmApiHandler(ABC):
     def _reasoning_splitter(self) -> ReasoningSplitter | None:
         """What splits reasoning out of the text (`reasoningParser`), made new for each stream; None = nothing
         does."""
-        return reasoning_splitter(self.settings.endpoint.raw.get("reasoningParser"))
+        return reasoning_splitter(self.settings.endpoint.reasoning_parser)
 
     # What a backend may use
 
     def _generation_fields(self) -> JsonObject:
         """`gen` with the structural fields set and nulls normalised (spec backends.md 4), a new dict."""
         settings = self.settings
-        size = settings.endpoint.raw.get("maxContextTokenSize")
+        size = settings.endpoint.max_context_token_size
         fields = apply_structural_fields(
             settings.samplers,
             settings.endpoint.api_type,
@@ -151,6 +143,28 @@ class LlmApiHandler(ABC):
         return not fields or any(isinstance(data.get(name), kind) for name, kind in fields.items())
 
     # The faces
+
+    def _prepare_payload(
+        self,
+        conversation: Messages | None,
+        system_prompt: str | None = None,
+        prompt: str | None = None,
+        *,
+        tools: list[JsonObject] | None = None,
+        tool_choice: Any = None,
+        schema: JsonObject | None = None,
+    ) -> JsonObject:
+        """The body of a call whose arguments are told one by one."""
+        return self._payload(
+            CallArguments(
+                conversation=conversation,
+                system_prompt=system_prompt,
+                prompt=prompt,
+                tools=tools,
+                tool_choice=tool_choice,
+                schema=schema,
+            )
+        )
 
     def _process_stream_data(self, data: str) -> Chunk | None:
         """One event's data text -> one standard dict, without memory of other events. None: nothing to
@@ -189,16 +203,18 @@ class LlmApiHandler(ABC):
 
         Raises BackendError here, and later only while nothing visible has come out. A cancelled call ends the
         stream."""
-        run = OutgoingCall(self, call)
+        outgoing = OutgoingCall(self, call)
         try:
-            answer = run.post()
+            answer = outgoing.post()
         except RequestCancelled:
-            run.end("cancelled")
+            outgoing.end("cancelled")
             return iter(())
         except BaseException as error:
-            run.end(getattr(error, "kind", type(error).__name__))
+            outgoing.end(getattr(error, "kind", type(error).__name__))
             raise
-        return OpenStream(answer, self.new_stream(answer.content_type), run.handle, run.log, run.unregister)
+        return OpenStream(
+            answer, self.new_stream(answer.content_type), outgoing.handle, outgoing.log, outgoing.unregister
+        )
 
     def handle_streaming(self, call: CallArguments) -> Iterator[Chunk]:
         """`stream_batches`, one dict at a time; the backend is opened by the first `next`."""
@@ -211,10 +227,10 @@ class LlmApiHandler(ABC):
 
     def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
         """The whole answer. Raises BackendError; a cancelled call gives the empty text."""
-        run = OutgoingCall(self, call)
+        outgoing = OutgoingCall(self, call)
         outcome = "cancelled"
         try:
-            answer = run.whole()
+            answer = outgoing.whole()
             outcome = _finish_of(answer)
             return answer
         except RequestCancelled:
@@ -223,7 +239,7 @@ class LlmApiHandler(ABC):
             outcome = error.kind
             raise
         finally:
-            run.end(outcome)
+            outgoing.end(outcome)
 
     def request_headers(self) -> dict[str, str]:
         """All headers of a call; `extraHeaders` replace others without regard to case."""
@@ -252,15 +268,7 @@ def _split(answer: LlmText | JsonObject, splitter: ReasoningSplitter) -> LlmText
     if isinstance(answer, dict):
         whole = answer.get("thinking", "") + thinking
         return {**answer, "content": text, **({"thinking": whole} if whole else {})}
-    return LlmText(
-        text,
-        finish_reason=answer.finish_reason,
-        native_finish_reason=answer.native_finish_reason,
-        thinking=answer.thinking + thinking,
-        usage=answer.usage,
-        model=answer.model,
-        refusal=answer.refusal,
-    )
+    return answer.told_apart(text, answer.thinking + thinking)
 
 
 def _finish_of(answer: LlmText | JsonObject) -> str:

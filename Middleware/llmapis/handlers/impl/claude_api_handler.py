@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.base.base_url import joined_url
-from Middleware.llmapis.handlers.base.claude_events import (
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
+from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.dialects.claude_events import (
     EVENT_TYPES,
     THOUGHT_BLOCKS,
     ClaudeEvents,
     claude_usage,
 )
-from Middleware.llmapis.handlers.base.claude_messages import (
+from Middleware.llmapis.dialects.claude_messages import (
     claude_messages,
     claude_tool_choice,
     claude_tools,
@@ -24,12 +27,11 @@ from Middleware.llmapis.handlers.base.claude_messages import (
     split_system,
     without_prefill,
 )
-from Middleware.llmapis.handlers.base.event_mapping import arguments_text, text_of
-from Middleware.llmapis.handlers.base.image_injection import claude_image
-from Middleware.llmapis.handlers.base.message_building import structured_output_block
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.thinking_replay import thinking_replay
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.dialects.event_mapping import arguments_text, text_of
+from Middleware.llmapis.dialects.image_injection import claude_image
+from Middleware.llmapis.dialects.message_building import structured_output_block
+from Middleware.llmapis.dialects.thinking_replay import thinking_replay
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
@@ -54,26 +56,15 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
         key = {"x-api-key": self.settings.api_key} if self.settings.api_key else {}
         return {**key, "anthropic-version": ANTHROPIC_VERSION}
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
-        if schema and structured_output_block(self.settings.endpoint.api_type) is None:
-            schema = None
-        return super()._prepare_payload(
-            conversation, system_prompt, prompt, tools=tools, tool_choice=tool_choice, schema=schema
-        )
+    def _payload(self, call: CallArguments) -> JsonObject:
+        if call.schema and structured_output_block(self.settings.endpoint.api_type) is None:
+            call = replace(call, schema=None)
+        return super()._payload(call)
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         system, rest = split_system(messages)
         turns = claude_messages(rest, self._thoughts_of)
-        if has_prefill(turns) and self.settings.endpoint.raw.get("claudePrefill") is False:
+        if has_prefill(turns) and not self.settings.endpoint.claude_prefill:
             turns = without_prefill(turns)
         payload = super()._payload_head(turns)
         dropped = [key for key in payload if key not in ALLOWED_KEYS]
@@ -133,7 +124,7 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         blocks = [block for block in body["content"] if isinstance(block, dict)]
         uses = [block for block in blocks if block.get("type") == "tool_use"]
-        answer = whole_answer(
+        answer = answer_form(
             _joined(blocks, "text"),
             thinking=_joined(blocks, "thinking"),
             tool_calls=[_openai_call(use) for use in uses],

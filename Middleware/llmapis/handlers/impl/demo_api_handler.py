@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, JsonObject
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.model_lists import ModelList
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAiApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -86,7 +86,7 @@ class DemoApiHandler(OpenAiApiHandler):
         return self.read_whole({"choices": [choice], "usage": usage, "model": MODEL_NAME})
 
     def _script(self, call: CallArguments) -> tuple[list[str], JsonObject]:
-        payload = self._prepare_payload(call.conversation, call.system_prompt, call.prompt)
+        payload = self._payload(CallArguments(call.conversation, call.system_prompt, call.prompt))
         request = current_request()
         if request is not None:
             request.setup_done()

@@ -10,13 +10,13 @@ import struct
 from typing import Any, ClassVar
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.outgoing_call import OutgoingCall
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.base_url import joined_url, ollama_url
+from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models, openai_models
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.base.base_url import joined_url, ollama_url
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models, openai_models
-from Middleware.llmapis.handlers.base.outgoing_call import OutgoingCall
-from Middleware.llmapis.handlers.base.stream_state import StreamState
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
@@ -34,10 +34,10 @@ class EmbeddingApiHandler(LlmApiHandler):
 
         Raises BackendError, ValueError for an answer that does not hold one vector of one length for each
         text."""
-        run = OutgoingCall(self, CallArguments(request_id=request_id))
+        outgoing = OutgoingCall(self, CallArguments(request_id=request_id))
         outcome = "cancelled"
         try:
-            body = run.body(self.payload(texts))
+            body = outgoing.body(self.payload(texts))
             outcome = f"{len(texts)} texts"
         except RequestCancelled:
             return None
@@ -47,13 +47,12 @@ class EmbeddingApiHandler(LlmApiHandler):
                 raise ValueError(str(error)) from error
             raise
         finally:
-            run.end(outcome)
+            outgoing.end(outcome)
         return self.vectors(body, len(texts))
 
     def payload(self, texts: list[str]) -> JsonObject:
-        endpoint = self.settings.endpoint.raw
         body: JsonObject = {"input": texts}
-        if endpoint.get("dontIncludeModel") is not True:
+        if not self.settings.endpoint.dont_include_model:
             body["model"] = self.settings.model
         return body
 
@@ -79,17 +78,8 @@ class EmbeddingApiHandler(LlmApiHandler):
         url = self._get_api_endpoint_url()
         return openai_models(url) if self._is_openai() else ollama_models(self.base_url)
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
-        return self.payload([prompt or ""])
+    def _payload(self, call: CallArguments) -> JsonObject:
+        return self.payload([call.prompt or ""])
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
         raise TypeError("an embeddings backend does not stream")

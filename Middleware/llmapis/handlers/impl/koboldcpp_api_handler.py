@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
+from Middleware.llmapis.dialects.base_url import koboldcpp_url
+from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, usage_of
+from Middleware.llmapis.dialects.image_injection import bare_base64
+from Middleware.llmapis.dialects.model_lists import ModelList, koboldcpp_model
 from Middleware.llmapis.handlers.base.base_completions_handler import (
     BaseCompletionsHandler,
     flat_images,
     without_begin_token,
 )
-from Middleware.llmapis.handlers.base.base_url import koboldcpp_url
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of, usage_of
-from Middleware.llmapis.handlers.base.image_injection import bare_base64
-from Middleware.llmapis.handlers.base.model_lists import ModelList, koboldcpp_model
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
@@ -48,26 +49,17 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
         key = self.settings.samplers.get("genkey")
         return koboldcpp_url(self.base_url, "/api/extra/abort"), {"genkey": key} if key else {}
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
-        text = self._flat_prompt(system_prompt, prompt)
+    def _payload(self, call: CallArguments) -> JsonObject:
+        text = self._flat_prompt(call)
         bare = without_begin_token(text)
-        if self.settings.endpoint.raw.get("strictPromptTemplate") is True:
+        if self.settings.endpoint.strict_prompt_template:
             text = bare
         elif bare != text:
             _tell_of_begin_token(self.settings.endpoint.name)
         fields = self._generation_fields()
         fields.pop("images", None)
         payload: JsonObject = {"prompt": text, **fields}
-        if images := flat_images(conversation):
+        if images := flat_images(call.conversation):
             payload["images"] = images
         return payload
 
@@ -82,7 +74,7 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         results = body["results"]
         result = results[0] if results else {"text": ""}
-        return whole_answer(
+        return answer_form(
             text_of(result["text"]),
             finish=result.get("finish_reason"),
             facts={"usage": usage_of(result.get("prompt_tokens"), result.get("completion_tokens"))},

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Message, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.base.base_url import ollama_url
-from Middleware.llmapis.handlers.base.event_mapping import (
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
+from Middleware.llmapis.dialects.base_url import ollama_url
+from Middleware.llmapis.dialects.event_mapping import (
     arguments_object,
     arguments_text,
     durations,
@@ -16,11 +17,10 @@ from Middleware.llmapis.handlers.base.event_mapping import (
     text_of,
     usage_of,
 )
-from Middleware.llmapis.handlers.base.image_injection import bare_base64, bare_images, with_images
-from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
-from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.dialects.image_injection import bare_base64, bare_images, with_images
+from Middleware.llmapis.dialects.message_building import without_empty_tool_calls
+from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
@@ -86,7 +86,7 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
         calls = openai_calls(message.get("tool_calls") or [], 0)
         ending: Chunk = {"token": "", "finish_reason": None}
         add_ending(ending, body, called=bool(calls))
-        return whole_answer(
+        return answer_form(
             text_of(message.get("content")),
             thinking=text_of(message.get("thinking")),
             tool_calls=calls,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
+from Middleware.llmapis.dialects.base_url import ollama_url
+from Middleware.llmapis.dialects.event_mapping import text_of
+from Middleware.llmapis.dialects.image_injection import bare_base64
+from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
-from Middleware.llmapis.handlers.base.base_url import ollama_url
-from Middleware.llmapis.handlers.base.event_mapping import text_of
-from Middleware.llmapis.handlers.base.image_injection import bare_base64
-from Middleware.llmapis.handlers.base.model_lists import ModelList, ollama_models
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, split_options
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -34,27 +35,18 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
     def model_list(self) -> ModelList | None:
         return ollama_models(self.base_url)
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
+    def _payload(self, call: CallArguments) -> JsonObject:
         stream_key = self.settings.endpoint.api_type.get("streamPropertyName")
         options, lifted = split_options(self._generation_fields(), stream_key)
         payload: JsonObject = {
             "model": self.settings.model,
-            "prompt": self._flat_prompt(system_prompt, prompt),
+            "prompt": self._flat_prompt(call),
             "stream": self.settings.stream,
             "raw": True,
             "options": options,
             **lifted,
         }
-        if images := flat_images(conversation):
+        if images := flat_images(call.conversation):
             payload["images"] = images
         return payload
 
@@ -72,7 +64,7 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         ending: Chunk = {"token": "", "finish_reason": None}
         add_ending(ending, body, called=False)
-        return whole_answer(
+        return answer_form(
             text_of(body.get("response")),
             thinking=text_of(body.get("thinking")),
             finish=ending["finish_reason"],

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.base.base_url import joined_url
-from Middleware.llmapis.handlers.base.event_mapping import (
+from Middleware.llmapis.call.handler_face import HandlerSettings
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
+from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.dialects.event_mapping import (
     MILLISECOND_NS,
     count_of,
     durations,
@@ -19,14 +21,12 @@ from Middleware.llmapis.handlers.base.event_mapping import (
     text_of,
     usage_of,
 )
-from Middleware.llmapis.handlers.base.handler_face import HandlerSettings
-from Middleware.llmapis.handlers.base.image_injection import content_parts, openai_image, with_images
-from Middleware.llmapis.handlers.base.message_building import without_empty_tool_calls
-from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
-from Middleware.llmapis.handlers.base.openai_messages import read_message, tool_calls_of
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.tool_turns import openai_calls
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
+from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
+from Middleware.llmapis.dialects.message_building import without_empty_tool_calls
+from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
+from Middleware.llmapis.dialects.openai_messages import read_message, tool_calls_of
+from Middleware.llmapis.dialects.tool_turns import openai_calls
+from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
@@ -65,7 +65,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
     def abort_request(self) -> tuple[str, JsonObject] | None:
         """Text-Generation-WebUI is told to stop; others stop when the connection closes."""
         endpoint = self.settings.endpoint
-        if TEXT_GENERATION_WEBUI in (endpoint.api_type_name, endpoint.api_type.get("presetType")):
+        if TEXT_GENERATION_WEBUI in (endpoint.api_type_name, endpoint.preset_type):
             return _ROUTE.sub("/internal/stop-generation", self._get_api_endpoint_url()), {}
         return None
 
@@ -87,7 +87,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
         choice = first_choice(body, {"message": {}})
         message = choice["message"]
         token, thinking, refused = read_message(message)
-        return whole_answer(
+        return answer_form(
             token,
             thinking=thinking,
             tool_calls=tool_calls_of(message),
@@ -111,7 +111,7 @@ def first_choice(body: JsonObject, empty: JsonObject) -> JsonObject:
 def ask_for_usage(payload: JsonObject, settings: HandlerSettings) -> None:
     """`stream_options` that ask for a usage chunk: when `requestStreamUsage` wants one, and when the client
     asked for one and nothing says that this server does not know them."""
-    wanted = settings.endpoint.setting("requestStreamUsage")
+    wanted = settings.endpoint.request_stream_usage
     request = current_request()
     if wanted is None:
         wanted = request is not None and request.include_usage

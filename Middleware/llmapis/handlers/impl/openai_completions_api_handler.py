@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.answer_form import answer_form
+from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of
+from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
-from Middleware.llmapis.handlers.base.base_url import joined_url
-from Middleware.llmapis.handlers.base.event_mapping import finish_fields, text_of
-from Middleware.llmapis.handlers.base.model_lists import ModelList, openai_models
-from Middleware.llmapis.handlers.base.stream_state import StreamState
-from Middleware.llmapis.handlers.base.whole_answer import whole_answer
 from Middleware.llmapis.handlers.impl.openai_api_handler import (
     ask_for_usage,
     first_choice,
@@ -38,21 +39,12 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
     def model_list(self) -> ModelList | None:
         return openai_models(self._get_api_endpoint_url())
 
-    def _prepare_payload(
-        self,
-        conversation: Messages | None,
-        system_prompt: str | None,
-        prompt: str | None,
-        *,
-        tools: list[JsonObject] | None = None,
-        tool_choice: Any = None,
-        schema: JsonObject | None = None,
-    ) -> JsonObject:
+    def _payload(self, call: CallArguments) -> JsonObject:
         payload: JsonObject = {
-            "prompt": self._flat_prompt(system_prompt, prompt),
+            "prompt": self._flat_prompt(call),
             **self._generation_fields(),
         }
-        if not self.settings.endpoint.raw.get("dontIncludeModel", False):
+        if not self.settings.endpoint.dont_include_model:
             payload["model"] = self.settings.model
         ask_for_usage(payload, self.settings)
         return payload
@@ -78,7 +70,7 @@ class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         choice = first_choice(body, {"text": ""})
-        return whole_answer(
+        return answer_form(
             text_of(choice["text"]),
             finish=choice.get("finish_reason"),
             facts={"usage": reported_usage(body), "model": body.get("model")},

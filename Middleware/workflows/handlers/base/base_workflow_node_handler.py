@@ -156,10 +156,8 @@ _FLAGS = (
     "insertUserTurnBetweenAssistantMessages",
     "addUserAssistantTags",
     "includeToolCallsInConversation",
-    "addDiscussionIdTimestampsForLLM",
     "useRelativeTimestamps",
     "useGroupChatTimestampLogic",
-    "removeCustomTextFromResponseStart",
     "allowTools",
     "appendNativeToolExchange",
     "lowercaseToolCallFunctionNames",
@@ -180,15 +178,13 @@ COMMON_SCHEMA: Schema = {
         "structuredOutputFile": TEXT,
         "scoped_variables": {"type": "array"},
         "workflowUserFolderOverride": TEXT,
-        "responseStartTextToRemove": {"type": ["array", "string"], "items": {"type": "string"}},
         "parallelGroup": TEXT,
         "onNodeError": {"enum": ["raise", "continue"]},
-        "reasoningOutput": {"enum": ["drop", "field", "inline"]},
         "insertedUserTurnText": TEXT,
         "mergeConsecutiveAssistantMessagesDelimiter": TEXT,
     },
 }
-"""What every node must keep to."""
+"""What every node must keep to, but for the keys of cleaning rules."""
 
 COMMON_ADVICE: Schema = {
     "properties": {
@@ -199,7 +195,7 @@ COMMON_ADVICE: Schema = {
         "scoped_variables": TEXTS,
     }
 }
-"""What every node should keep to.
+"""What every node should keep to, but for the keys of cleaning rules.
 
 Its property names and those of COMMON_SCHEMA are the known common fields.
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from Middleware.utilities.cleaning_fields import node_descriptions
+
 EVERY_NODE: Mapping[str, str] = {
     "type": "What the node does; `Standard` when it is left out.",
     "title": "The node's name in logs and messages.",
@@ -27,11 +29,8 @@ EVERY_NODE: Mapping[str, str] = {
     "includeToolCallsInConversation": "Tool calls and results stand in conversation variables. Default: "
     "false.",
     "useGroupChatTimestampLogic": "The answer begins with the speaker that was asked for. Default: false.",
-    "removeCustomTextFromResponseStart": "Remove one of `responseStartTextToRemove` from the start. Default: "
-    "false.",
-    "responseStartTextToRemove": "Texts to remove from the start of the output, tried in order.",
 }
-"""Field -> sentence. What fits any type."""
+"""Field -> sentence. What fits any type; the keys of cleaning rules come beside it (`every_node`)."""
 
 MODEL_NODES: Mapping[str, str] = {
     "endpointName": "File in `Endpoints/` of the model. May hold workflow variables and {agent1Input}.",
@@ -49,9 +48,6 @@ MODEL_NODES: Mapping[str, str] = {
     "allowTools": "Send the client's tools; on the node that answers. Default: false.",
     "appendNativeToolExchange": "Put the newest tool call and its results behind `prompt`. Default: false.",
     "structuredOutputFile": "JSON Schema in `StructuredOutputs/` that the answer must fit.",
-    "reasoningOutput": "Where thoughts go: nowhere, a field of their own, or into the text. Default: the "
-    "endpoint's.",
-    "addDiscussionIdTimestampsForLLM": "The model sees when each message was sent. Default: false.",
     "useRelativeTimestamps": "As `[Sent 5 minutes ago]` instead of date and time. Default: false.",
     "lowercaseToolCallFunctionNames": "Function names of tool calls in lower case. Default: false.",
     "injectLivenessToolCall": "Add the user's `livenessToolCall` to an answer without tool calls. Default: "
@@ -67,7 +63,7 @@ MODEL_NODES: Mapping[str, str] = {
     "forceGenerationPromptIfEndpointAllows": "Backends that take one text: end with the assistant prefix.",
     "blockGenerationPrompt": "Backends that take one text: never end with the assistant prefix.",
 }
-"""What fits a node that calls a model."""
+"""What fits a node that calls a model (`model_nodes`)."""
 
 CHILD_NODES: Mapping[str, str] = {
     "scoped_variables": "Inputs of the child: item 1 is {agent1Input} there, and so on. Takes variables.",
@@ -80,4 +76,17 @@ CHILD_NODES: Mapping[str, str] = {
 }
 """What fits a node that runs another workflow."""
 
-DESCRIPTIONS: Mapping[str, str] = {**EVERY_NODE, **MODEL_NODES, **CHILD_NODES}
+
+def every_node() -> dict[str, str]:
+    """Field -> sentence. What fits any type."""
+    return {**EVERY_NODE, **node_descriptions(of_models=False)}
+
+
+def model_nodes() -> dict[str, str]:
+    """Field -> sentence. What fits a node that calls a model."""
+    return {**MODEL_NODES, **node_descriptions(of_models=True)}
+
+
+def descriptions() -> dict[str, str]:
+    """Field -> sentence. All of them."""
+    return {**every_node(), **model_nodes(), **CHILD_NODES}

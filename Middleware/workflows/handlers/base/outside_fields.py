@@ -24,7 +24,6 @@ MAX_SECONDS = 2_000_000.0
 
 POSITIVE: Schema = {"type": ["number", "string"], "exclusiveMinimum": 0}
 BYTES: Schema = {"type": ["number", "string"]}
-STRICT_FLAG: Schema = {"type": "boolean"}
 ON_ERROR: Schema = {"enum": ["raise", "return"], "default": "raise"}
 GUARDS: Schema = {
     "blockPrivateAddresses": {"type": "boolean", "default": False},

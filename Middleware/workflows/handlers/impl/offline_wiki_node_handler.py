@@ -18,7 +18,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 )
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, Question, WikiKind, ask
+from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, WikiKind, WikiQuery, ask
 
 _QUERY: Schema = {"type": ["string", "number", "boolean", "array", "object"]}
 _SHARE: Schema = {"type": ["number", "string"], "pattern": r"^\s*-?\d*\.?\d+\s*$|\{"}
@@ -40,7 +40,7 @@ class _WikiNode(WorkflowNodeHandler):
         question = {"prompt": context.fill(str(prompt)), **self.numbers(context.config)}
         return ask(self.KIND, context.user, question, context.request_id)
 
-    def numbers(self, config: NodeConfig) -> Question:
+    def numbers(self, config: NodeConfig) -> WikiQuery:
         """What is asked for beside the prompt."""
         return {"percentile": 0.5, "num_results": 1}
 
@@ -61,7 +61,7 @@ class OfflineWikiApiBestFullArticleNode(_WikiNode):
 
     KIND = BEST
 
-    def numbers(self, config: NodeConfig) -> Question:
+    def numbers(self, config: NodeConfig) -> WikiQuery:
         return {"percentile": 0.5, "num_results": 10}
 
 
@@ -92,7 +92,7 @@ class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
 
     KIND = TOP_N
 
-    def numbers(self, config: NodeConfig) -> Question:
+    def numbers(self, config: NodeConfig) -> WikiQuery:
         return {
             "percentile": config.get("percentile", 0.5),
             "num_results": config.get("num_results", 10),
@@ -106,5 +106,5 @@ class OfflineWikiApiPartialArticleNode(_CountedWikiNode):
 
     KIND = PARTIAL
 
-    def numbers(self, config: NodeConfig) -> Question:
+    def numbers(self, config: NodeConfig) -> WikiQuery:
         return {"percentile": config.get("percentile", 0.5), "num_results": config.get("num_results", 1)}

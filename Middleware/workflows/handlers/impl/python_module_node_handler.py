@@ -11,8 +11,8 @@ from Middleware.utilities.file_utils import confined
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult
-from Middleware.workflows.tools.dynamic_module_loader import call_script, locate
+from Middleware.workflows.models.node_result import NodeValue
+from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate
 
 
 @NODES.register("PythonModule")
@@ -38,17 +38,18 @@ class PythonModuleNode(WorkflowNodeHandler):
         "required": ["module_path"],
     }
 
-    def handle(self, context: ExecutionContext) -> NodeResult:
+    def handle(self, context: ExecutionContext) -> NodeValue:
         config = context.config
         path = _script(context)
         as_argument = _native if config.get("argTypes") == "native" else _as_text
-        return call_script(
+        given: NodeValue = call_script(  # or any other value of Python, which is shown as its text
             path,
             [as_argument(value, context.fill) for value in config.get("args") or ()],
             {name: as_argument(value, context.fill) for name, value in (config.get("kwargs") or {}).items()},
             timeout_s=config.get("timeoutSeconds"),
             caller=context.snapshot.where(context.workflow_file.file, f"/nodes/{context.node_number - 1}"),
         )
+        return given
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run {_script(context)}"]
@@ -63,7 +64,7 @@ def _script(context: ExecutionContext) -> Path:
     path, root = locate(text)
     if base is not None:
         context.warn("'module_path' is built from a run-time value")
-        base = str(root / Path(base).expanduser())
+        base = str(from_root(root, Path(base).expanduser()))
     path = confined(str(path), base)
     roots = context.user.python_module_roots
     if roots is not None and not any(path.resolve().is_relative_to(_folder(folder)) for folder in roots):

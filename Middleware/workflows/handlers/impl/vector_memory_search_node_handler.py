@@ -16,7 +16,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 )
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.embedding import model_name, service_of
-from Middleware.workflows.memory.vector_search import EmbedOne, Question, VectorSearch, bm25_weights, shown
+from Middleware.workflows.memory.vector_search import EmbedOne, MemoryQuery, VectorSearch, bm25_weights, shown
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
@@ -61,7 +61,7 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
             return NO_DISCUSSION
         config = context.config
         limit, semantic = config.get("limit"), config.get("semanticQuery")
-        question = Question(
+        question = MemoryQuery(
             input=context.fill(str(config.get("input") or "")),
             limit=limit if isinstance(limit, int) else 5,
             weights=bm25_weights(config.get("bm25Weights")),

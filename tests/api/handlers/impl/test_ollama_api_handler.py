@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ollama import ChatResponse, GenerateResponse, ListResponse, ProcessResponse, ShowResponse
 
-from Middleware.api.open_webui import TOOL_SENTENCE
+from Middleware.api.requests.open_webui import TOOL_SENTENCE
 from Middleware.services.answers import METRICS
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.conftest import chunk

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from Middleware.api.open_webui import TOOL_SENTENCE
+from Middleware.api.requests.open_webui import TOOL_SENTENCE
 from Middleware.common.errors import EarlyTermination
 from Middleware.utilities.sensitive_logging_utils import REDACTED, shown
 from tests.api.conftest import chunk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.llmapis.handlers.base.outgoing_call import encoded
+from Middleware.llmapis.call.outgoing_call import encoded
 
 
 def test_the_order_of_a_payload(make_handler):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers.base.base_completions_handler import (
     flat_images,
     flat_prompt,
@@ -36,7 +37,7 @@ OWN_TURN = {**TEXTS, "ensureTextAddedToAssistantWhenChatCompletion": True}
 )
 def test_flat_prompt(system, prompt, endpoint, full):
     """System, prompt, completion text."""
-    assert flat_prompt(system, prompt, endpoint) == full
+    assert flat_prompt(system, prompt, EndpointConfig("E", endpoint, "t", {})) == full
 
 
 @pytest.mark.parametrize(

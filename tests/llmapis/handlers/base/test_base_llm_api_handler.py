@@ -8,10 +8,10 @@ import pytest
 
 from Middleware.common.errors import BackendError
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
-from Middleware.llmapis.handlers.registry import BACKENDS, backend, takes_messages
+from Middleware.llmapis.handlers.registry import BACKENDS, backend
 
 _ = impl
 API_TYPE = {
@@ -105,6 +105,18 @@ class TestOneEvent:
         assert chunk["error"]["message"] == "no ***"
 
 
+class TestPayload:
+    @pytest.mark.parametrize("kind", ["openAIChatCompletion", "claudeMessages", "koboldCppGenerate"])
+    def test_the_arguments_one_by_one(self, kind):
+        """`_prepare_payload` says the same as a call that is one value."""
+        said, tools = [{"role": "user", "content": "x"}], [{"type": "function", "function": {"name": "f"}}]
+        call = CallArguments(said, "S", "P", tools, "auto", {"type": "object"})
+        told = handler(kind)._prepare_payload(
+            said, "S", "P", tools=tools, tool_choice="auto", schema={"type": "object"}
+        )
+        assert told == handler(kind)._payload(call)
+
+
 class TestWholeBodies:
     @pytest.mark.parametrize("suppress_retries", [True, False])
     def test_not_understood(self, suppress_retries):
@@ -128,7 +140,8 @@ class TestWholeBodies:
 class TestTable:
     def test_shapes(self):
         """Chat types take messages, flat ones do not."""
-        assert (takes_messages("ollamaApiChat"), takes_messages("ollamaApiGenerate")) == (True, False)
+        shapes = (backend("ollamaApiChat").takes_messages, backend("ollamaApiGenerate").takes_messages)
+        assert shapes == (True, False)
 
     def test_an_unknown_type_is_answered_with_the_known_ones(self):
         """Case counts."""

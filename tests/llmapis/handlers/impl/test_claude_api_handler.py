@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from Middleware.llmapis.handlers.base.claude_messages import CONTINUE_REQUEST
-from Middleware.llmapis.handlers.base.thinking_replay import ThinkingReplay
+from Middleware.llmapis.dialects.claude_messages import CONTINUE_REQUEST
+from Middleware.llmapis.dialects.thinking_replay import ThinkingReplay
 from Middleware.llmapis.handlers.impl import claude_api_handler
 
 TYPE = "claudeMessages"

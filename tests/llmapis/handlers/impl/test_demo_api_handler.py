@@ -7,7 +7,7 @@ import time
 import pytest
 
 from Middleware.common.request_context import RequestContext, entered
-from Middleware.llmapis.handlers.base.call_arguments import CallArguments
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers.impl.demo_api_handler import QUOTED_CHARACTERS, DemoApiHandler
 from Middleware.services.cancellation_service import cancellation_service
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, launch_facts
 from Middleware.utilities.file_utils import PathLeaves
 
 ECHO = "def Invoke(*args, **kwargs):\n    return [list(args), kwargs]\n"
@@ -97,6 +97,21 @@ class TestScript:
         bench.engine.values["which"] = "text_statistics"
         output = bench("PythonModule", module_path="Public/workflow_python_scripts/{which}.py", args=["a b"])
         assert output.startswith("2 words")
+
+    def test_a_base_in_a_public_root_of_another_name_holds_it(self, bench, tmp_path, monkeypatch):
+        """`Public/own` is `own` there, for the script and for the folder that it must not leave."""
+        public = tmp_path / "headrace-data"
+        (public / "own").mkdir(parents=True)
+        (public / "own" / "tool.py").write_text(ECHO)
+        (public / "evil.py").write_text(ECHO)
+        monkeypatch.chdir(tmp_path)
+        facts = dataclasses.replace(launch_facts(), public_directory=public)
+        monkeypatch.setattr("Middleware.common.instance_global_variables._facts", facts)
+        bench.engine.values["which"] = "tool"
+        assert bench("PythonModule", module_path="Public/own/{which}.py") == [[], {}]
+        bench.engine.values["which"] = "../evil"
+        with pytest.raises(PathLeaves):
+            bench("PythonModule", module_path="Public/own/{which}.py")
 
     @pytest.mark.parametrize(
         ("roots", "runs"),

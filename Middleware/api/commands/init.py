@@ -1,0 +1,75 @@
+"""`--init [DIR]`: writes the Public folder that came with the program into a folder, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, filled
+from Middleware.api.serving.install_layout import program
+from Middleware.common.instance_global_variables import shipped_public
+
+PARTS = ("Configs", "workflow_python_scripts")
+"""What ships. A clone's Public folder may also hold the data of the server that runs there."""
+BESIDE = ".Public.making-"
+"""Begins the name of the folder beside the new one in which it is made."""
+
+
+@COMMANDS.register("init")
+class Init(Command):
+    """Writes the examples as files of the user's own."""
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument(
+            "--init", nargs="?", const=".", type=filled, metavar="DIR", help="write the example configuration"
+        )
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0, or 1 when `arguments.init` has a `Public` already or cannot be written."""
+        public = Path(arguments.init).expanduser().absolute() / "Public"
+        if os.path.lexists(public):
+            print(f"{public}: error: it exists already and is not overwritten; --init takes another folder")
+            return 1
+        source = shipped_public()
+        if not (source / PARTS[0]).is_dir():
+            print(f"{source}: error: the examples that came with the program are not there")
+            return 1
+        try:
+            count = _write(source, public)
+        except OSError as error:
+            print(f"{public}: error: cannot be written: {error.strerror or error}")
+            return 1
+        print(f"{public}: {count} files\nstart with: {program()} {_quoted('--PublicDirectory', str(public))}")
+        return 0
+
+
+def _write(source: Path, public: Path) -> int:
+    """How many files. Raises OSError; then, and when it is stopped, there is no `public`."""
+    public.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=BESIDE, dir=public.parent) as making:
+        made = Path(making) / public.name  # in it, not it: a temporary folder is closed to other accounts
+        files = list(_files(source))
+        for file in files:
+            target = made / file.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)  # the text alone: an installer may have made its files read only
+        os.rename(made, public)
+    return len(files)
+
+
+def _files(source: Path) -> Iterator[Path]:
+    for part in PARTS:
+        for file in sorted((source / part).rglob("*")):
+            if file.is_file() and file.parent.name != "__pycache__":
+                yield file
+
+
+def _quoted(*words: str) -> str:
+    """As the user's shell reads them."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

@@ -1,0 +1,130 @@
+"""COMMANDS: what prints and exits instead of serving. A command is one module beside this one.
+
+    @COMMANDS.register("count_users")
+    class CountUsers(Command):
+        '''`--count-users`: says how many users there are.'''
+
+        def add_arguments(self, parser: OwnArguments) -> None:
+            parser.add_argument("--count-users", action="store_true", help="say how many users there are")
+
+        def run(self, arguments: Namespace) -> int:
+            ...
+
+The name is that of the argument which asks for it; a command with several (`dry_run`, `explain`) has several.
+Its modules are loaded when the command line has a word that is none of the server's, so a start to serve does
+without them. Source: spec workflows.md 17.4.
+"""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from Middleware.api import commands
+from Middleware.common.registry import Registry, load_all
+
+
+class OwnArguments:
+    """Takes the arguments of one command. `dests`: flag -> name of its value."""
+
+    def __init__(self, group: argparse._ArgumentGroup) -> None:
+        self._group = group
+        self.dests: dict[str, str] = {}
+
+    def add_argument(self, *flags: str, **how: Any) -> None:
+        """As `add_argument` of `argparse`. Raises ValueError for one that does not begin with `--`."""
+        for flag in flags:
+            if not flag.startswith("--"):
+                raise ValueError(f"found {flag!r}, allowed: an argument that begins with --")
+        action = self._group.add_argument(*flags, **how)
+        self.dests.update(dict.fromkeys(flags, action.dest))
+
+
+class Command(ABC):
+    """One thing to do instead of serving."""
+
+    @abstractmethod
+    def add_arguments(self, parser: OwnArguments) -> None:
+        """Adds the argument that asks for the command, and those that only go with it."""
+
+    @abstractmethod
+    def run(self, arguments: Namespace) -> int:
+        """The exit status: 0 when all is well, 1 when it found something wrong, 2 for a usage error.
+
+        The facts of the launch are set; what it has to say is printed.
+        """
+
+
+COMMANDS: Registry[type[Command]] = Registry("command", Command)
+
+
+def filled(text: str) -> str:
+    """A `type` for values that are there: an empty one comes from a shell variable that nobody set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+class CommandArguments:
+    """The arguments of all commands on one parser, in order of name."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        """Loads every command. Raises ValueError for one whose name is no argument of its own."""
+        load_all(commands)
+        self._error = parser.error
+        self._group = parser.add_argument_group("instead of serving (at most one)")
+        classes = dict.fromkeys(COMMANDS[name] for name in sorted(COMMANDS))
+        self._stated = [self._state(kind) for kind in classes]
+
+    def _state(self, kind: type[Command]) -> _Stated:
+        command, own = kind(), OwnArguments(self._group)
+        command.add_arguments(own)
+        names = [name for name in COMMANDS if COMMANDS[name] is kind]
+        for name in names:
+            if name not in own.dests.values():
+                raise ValueError(f"command {name!r} has no argument {_flag(name)}")
+        return _Stated(command, names, own.dests)
+
+    def chosen(self, words: Sequence[str]) -> Command | None:
+        """The command that the words ask for.
+
+        Two of them, or an argument of a command that is not asked for, are a usage error (SystemExit, 2).
+        """
+        flags = _flags(words)
+        asked = [(name, one) for one in self._stated for name in one.asked(flags)]
+        if len(asked) > 1:
+            self._refuse("at most one of " + ", ".join(_flag(name) for name, _ in asked))
+        chosen = asked[0][1] if asked else None
+        for one in self._stated:
+            if one is not chosen and (strays := [flag for flag in flags if flag in one.dests]):
+                owners = " or ".join(_flag(name) for name in one.names)
+                self._refuse(f"argument {strays[0]}: goes with {owners} only")
+        return chosen.command if chosen else None
+
+    def _refuse(self, message: str) -> NoReturn:
+        self._error(message)
+
+
+class _Stated:
+    """One command, its names, and the flags that are its own."""
+
+    def __init__(self, command: Command, names: Sequence[str], dests: dict[str, str]) -> None:
+        self.command, self.names, self.dests = command, names, dests
+
+    def asked(self, flags: Iterable[str]) -> list[str]:
+        """The names that the flags ask for."""
+        given = {self.dests.get(flag) for flag in flags}
+        return [name for name in self.names if name in given]
+
+
+def _flags(words: Sequence[str]) -> list[str]:
+    """The flags among the words: `--messages=x` is `--messages`; behind `--` there are none."""
+    before = words[: list(words).index("--")] if "--" in words else words
+    return [word.partition("=")[0] for word in before if word.startswith("--")]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,133 @@
+"""Who may ask: origins of browsers, names of the host, API keys. Pure rules over header values.
+
+Source: spec frontend-api.md 6.1, 6.4 and 12.5.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+APP_SCHEMES = frozenset(
+    {
+        "app",
+        "capacitor",
+        "chrome-extension",
+        "file",
+        "ionic",
+        "moz-extension",
+        "tauri",
+        "vscode-file",
+        "vscode-webview",
+    }
+)
+LOCAL_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
+OPEN_PATHS = frozenset({"/", "/health", "/v1/health"})
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """What the command line said:
+
+    Allowed origins (as browsers send them: `scheme://host[:port]`, lower case), required keys, and whether
+    the server is bound to loopback.
+    """
+
+    cors_origins: tuple[str, ...] = ()
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    loopback: bool = True
+
+    def allows_origin(self, origin: str, host: str) -> bool:
+        """`origin`: value of the header; `host`: value of the `Host` header."""
+        if "*" in self.cors_origins or origin.lower() in self.cors_origins:
+            return True
+        try:
+            parts = urlsplit(origin)
+            name = parts.hostname
+        except ValueError:
+            return False
+        if parts.scheme in APP_SCHEMES:
+            return True
+        if parts.scheme not in ("http", "https") or not name:
+            return False
+        own = name in LOOPBACK_NAMES or name.endswith(".localhost")
+        return own or parts.netloc.lower() == host.lower()
+
+    def allows_host(self, host: str) -> bool:
+        """While bound to loopback only names that cannot be another site's (DNS rebinding), and those of the
+        allowed origins.
+
+        None is no name.
+        """
+        if not self.loopback or not host or "*" in self.cors_origins:
+            return True
+        return _is_local(host) or _name_of(host) in {_name_of(origin) for origin in self.cors_origins}
+
+    def allows_key(self, path: str, key: str | None) -> bool:
+        """Without required keys everyone may ask. Compared in constant time."""
+        if not self.api_keys or path in OPEN_PATHS:
+            return True
+        given = (key or "").encode("latin-1", "replace")
+        matches = [hmac.compare_digest(given, wanted.encode()) for wanted in self.api_keys]
+        return any(matches)
+
+
+@lru_cache(maxsize=64)
+def _is_local(host: str) -> bool:
+    """Claims that the value of a `Host` header names no public site."""
+    name = _name_of(host)
+    if name is None:
+        return False
+    if "." not in name and ":" not in name:
+        return True  # no public site has a name of one word; containers and local machines do
+    return name in LOOPBACK_NAMES or _is_near(name) or name.endswith(LOCAL_ENDINGS) or name == _own_name()
+
+
+def _name_of(place: str) -> str | None:
+    """The bare name of an origin or of a `Host` header, without a port; None when it has no such form."""
+    try:
+        return (urlsplit(place if "://" in place else f"//{place}").hostname or "").rstrip(".")
+    except ValueError:
+        return None
+
+
+def _is_near(name: str) -> bool:
+    """Claims that the name is a loopback, private or link-local address."""
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return address.is_private or address.is_loopback or address.is_link_local
+
+
+@lru_cache(maxsize=1)
+def _own_name() -> str:
+    return socket.gethostname().lower()
+
+
+def api_key_of(headers: Mapping[str, str]) -> str | None:
+    """The bearer key of `Authorization`, else `X-API-Key`. Empty means none.
+
+    `headers`: names as WSGI spells them.
+    """
+    authorization = headers.get("HTTP_AUTHORIZATION")
+    if authorization is not None:
+        scheme, _, key = authorization.strip().partition(" ")
+        if scheme.lower() == "bearer":
+            return key.strip() or None
+    return headers.get("HTTP_X_API_KEY", "").strip() or None
+
+
+def idempotency_key_of(headers: Mapping[str, str]) -> str | None:
+    """`X-Idempotency-Key`, else `Idempotency-Key`: 1 to 128 characters, else it counts as absent."""
+    key = headers.get("HTTP_X_IDEMPOTENCY_KEY")
+    if key is None:
+        key = headers.get("HTTP_IDEMPOTENCY_KEY", "")
+    key = key.strip()
+    return key if 1 <= len(key) <= 128 else None

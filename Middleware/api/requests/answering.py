@@ -1,0 +1,300 @@
+"""A run -> the answer of one HTTP request, whole or streamed: where the engine's batches meet the client.
+
+Streamed: a background thread pulls the run until its first output; from then on the server's own thread pulls
+it. Whatever happens, a stream ends properly, and what runs on after the answer is used up in the background.
+Knows no routes and no engine: it is given a function that opens the run. Source: spec frontend-api.md 11 and
+12.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+
+from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.request_life import RequestLife
+from Middleware.api.serving.background import BackgroundThreads
+from Middleware.common.closing import close_batches
+from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.types import Batch, Batches, JsonObject
+from Middleware.protocols.base import (
+    AnswerCollector,
+    AnswerFacts,
+    ErrorReply,
+    Framer,
+    WireFormat,
+    encoded,
+)
+from Middleware.services.answers import usage_numbers
+from Middleware.services.cancellation_service import cancellation_service
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+UNREACHED_S = 5.0
+"""So long a failure can still become an HTTP error while the first backend cannot be reached (11.1)."""
+
+_STEP_S = 0.05
+_NEARLY_S = 0.9
+"""A tick comes after about a second of silence: less than this since the last write is no silence."""
+
+_threads = BackgroundThreads()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One request to be answered. Made inside the request's context; `open()` begins the run."""
+
+    request: RequestContext
+    facts: AnswerFacts
+    wire: WireFormat
+    life: RequestLife
+    open: Callable[[], Batches]
+    context: Context = field(default_factory=copy_context)
+
+    def reply_to(self, error: BaseException) -> ErrorReply:
+        return reply_to(error, self.request.request_id, privacy=self.request.privacy)
+
+    @property
+    def cancelled(self) -> bool:
+        return cancellation_service.is_cancelled(self.request.request_id)
+
+
+def whole_answer(job: Job) -> JsonObject:
+    """The JSON body. Raises what the run raises, and RequestCancelled."""
+    collector = AnswerCollector()
+    batches: Batches = iter(())
+    last = False
+    try:
+        batches = job.open()
+        for batch in batches:
+            if batch:
+                job.request.setup_done()
+                if collector.add(batch):
+                    last = batch[-1].get("last", False)
+                    break
+        if job.cancelled and not collector.finished:
+            raise RequestCancelled
+    except EarlyTermination as stop:
+        collector.add([{"token": stop.locked_message, "finish_reason": "stop"}])
+    except BaseException:
+        close_batches(batches)
+        raise
+    finally:
+        job.request.setup_done()
+        job.life.stop_watching()
+    answer = collector.answer()
+    job.life.first = answer.pace.first
+    job.life.tokens = usage_numbers(answer.usage, answer.text + answer.thinking)["completion_tokens"]
+    body = job.wire.whole(answer, job.facts)
+    if job.facts.done is not None:
+        job.facts.done(body)
+    _use_up(job, batches, last=last)
+    return body
+
+
+class _Lead:
+    """The part of a run before its first output, pulled by a background thread."""
+
+    def __init__(self, job: Job) -> None:
+        self.ready = threading.Event()
+        self.batches: Batches = iter(())
+        self.first: Batch | None = None
+        self.failure: BaseException | None = None
+        self._job = job
+        self._lock = threading.Lock()
+        self._handed_over = False
+        self._abandoned: Callable[[], None] | None = None
+
+    def begin(self) -> None:
+        _threads.run(self._work)
+
+    def _work(self) -> None:
+        """Pull inside the request's context and hand over outside of it: a context takes one thread at a
+        time, and whoever is told enters it at once."""
+        try:
+            self._job.context.run(self._pull)
+        except BaseException as error:  # nobody else could tell the one who waits
+            self.failure = error
+        self._hand_over()
+
+    def _pull(self) -> None:
+        try:
+            self.batches = self._job.open()
+            self.first = next(filter(None, self.batches), None)
+        finally:
+            self._job.request.setup_done()
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            self._handed_over = True
+            abandoned = self._abandoned
+        self.ready.set()
+        if abandoned is not None:
+            abandoned()
+
+    def when_free(self, action: Callable[[], None]) -> None:
+        """Call `action` once nobody pulls any more: now, or in the background thread when it is done."""
+        with self._lock:
+            if not self._handed_over:
+                self._abandoned = action
+                return
+        action()
+
+
+class AnswerStream:
+    """The body of a streamed response: iterated once by the server, then closed."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._framer: Framer = job.wire.framer(job.facts)
+        self._lead = _Lead(job)
+        self._state = "open"
+        """`answered`: the finish chunk went by. `over`: the run ended or failed before one.
+
+        Else the client left.
+        """
+        self._last = False
+        self._closed = False
+        job.life.hold()
+        self._lead.begin()
+
+    def wait_for_output(self) -> None:
+        """Wait until there is something to send, at most one heartbeat long, or longer while nothing has been
+        reached yet.
+
+        Raises what failed until then.
+        """
+        end = time.monotonic() + UNREACHED_S
+        ready, reach = self._lead.ready, self._job.request.reach
+        ready.wait(HEARTBEAT_S)
+        while reach.missing and not ready.is_set() and time.monotonic() < end:
+            ready.wait(_STEP_S)
+        failure = self._lead.failure
+        if failure is not None and not isinstance(failure, RequestCancelled | EarlyTermination):
+            raise failure
+
+    def __iter__(self) -> Iterator[bytes]:
+        pieces = self._pieces()
+        return _paced(pieces, self._job.wire.pause_s) if self._job.wire.pause_s else pieces
+
+    def _pieces(self) -> Iterator[bytes]:
+        framer, lead = self._framer, self._lead
+        while not lead.ready.is_set():
+            yield encoded(framer.heartbeat())
+            lead.ready.wait(HEARTBEAT_S)
+        pull, batches = self._job.context.run, lead.batches
+        batch, failure = lead.first, lead.failure
+        sent = time.monotonic()
+        while batch is not None and failure is None:
+            units = framer.units(batch)
+            if framer.finished:
+                self._job.life.stop_watching()
+                self._state = "answered"
+                self._last = batch[-1].get("last", False)
+            for unit in units:
+                yield encoded(unit)
+            if framer.finished:
+                break
+            if units:
+                sent = time.monotonic()
+            elif time.monotonic() - sent >= _NEARLY_S:
+                yield encoded(framer.heartbeat())
+                sent = time.monotonic()
+            try:
+                batch = pull(next, batches, None)
+            except Exception as error:
+                failure = error
+        if not framer.finished:
+            self._state = "over"
+        for unit in self._ending(failure):
+            yield encoded(unit)
+
+    def _ending(self, failure: BaseException | None) -> list[str]:
+        """The units that end the stream, whatever ended it."""
+        framer = self._framer
+        if failure is not None:
+            let_go(failure)
+        if isinstance(failure, EarlyTermination | RequestCancelled):
+            if isinstance(failure, RequestCancelled):
+                self._job.life.end = "cancelled"
+            text = failure.locked_message if isinstance(failure, EarlyTermination) else ""
+            return [*framer.units([{"token": text, "finish_reason": "stop"}]), *framer.end()]
+        if failure is not None:
+            self._job.life.end = "failed"
+            log_failure(self._job.request.request_id, failure, self._job.request)
+            return framer.error(self._job.reply_to(failure))
+        return [*([] if framer.finished else framer.finish_units("stop")), *framer.end()]
+
+    def close(self) -> None:
+        """The response has ended, or the client has gone. Called by the server in every case."""
+        if self._closed:
+            return
+        self._closed = True
+        self._job.life.first, self._job.life.tokens = self._framer.pace.first, self._framer.output_tokens
+        if self._state == "open":
+            self._job.life.end = "cancelled" if self._lead.failure is None else "failed"
+        if self._state == "answered":
+            _use_up(self._job, self._lead.batches, last=self._last)
+            self._job.life.release()
+            return
+        if self._state == "open" and self._lead.failure is None:
+            cancellation_service.request_cancellation(self._job.request.request_id)
+        self._lead.when_free(self._give_up)
+
+    def _give_up(self) -> None:
+        try:
+            self._job.context.copy().run(close_batches, self._lead.batches)
+        finally:
+            self._lead.failure = None
+            self._job.life.release()
+
+
+def _paced(pieces: Iterator[bytes], pause_s: float) -> Iterator[bytes]:
+    """The same pieces, at least `pause_s` apart."""
+    due = 0.0
+    for piece in pieces:
+        wait = due - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+        yield piece
+        due = time.monotonic() + pause_s
+
+
+def _use_up(job: Job, batches: Batches, *, last: bool) -> None:
+    """Run the nodes after the responder in the background. Their failure is logged only.
+
+    `last`: there are none; what is left is quick and done here.
+    """
+    job.life.hold()
+
+    def rest() -> None:
+        try:
+            for _ in batches:
+                pass
+        except (EarlyTermination, RequestCancelled) as stop:
+            logger.info("request %s stopped after its answer: %s", job.request.request_id, stop)
+        except Exception as error:
+            let_go(error)
+            logger.exception("request %s failed after its answer", job.request.request_id)
+        finally:
+            job.life.release()
+
+    context = job.context.copy()
+    if last:
+        context.run(rest)
+    else:
+        _threads.run(lambda: context.run(rest))
+
+
+def log_failure(request_id: str, failure: BaseException, request: RequestContext | None) -> None:
+    """One line for what is expected to fail, a traceback for what is not; told in the log of its user."""
+    expected = isinstance(failure.__cause__ or failure, MiddlewareError)
+    with nullcontext() if request is None else entered(request):
+        logger.error("request %s failed: %s", request_id, failure, exc_info=None if expected else failure)

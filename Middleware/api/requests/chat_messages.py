@@ -1,0 +1,128 @@
+"""Messages of a chat body -> internal messages. Pure; knows neither HTTP nor workflows.
+
+Anything that a client may send is understood or refused with a ClientRequestError that names the field.
+Source: spec frontend-api.md 7, 8.1, 8.3 and 8.5.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from Middleware.common.errors import ClientRequestError
+from Middleware.common.types import JsonObject, Message, Messages
+from Middleware.config.users import UserSettings
+from Middleware.services.answers import compact_json
+
+logger = logging.getLogger(__name__)
+
+_ROLES = {"developer": "system", "function": "tool"}
+_PREFIXES = {"user": "User: ", "assistant": "Assistant: "}
+
+
+def check_messages(messages: Any) -> list[JsonObject]:
+    """The body's `messages`, checked: a list of objects with a text role, each with content or tool calls."""
+    if messages is None:
+        raise ClientRequestError("'messages' is required", param="messages")
+    if not isinstance(messages, list):
+        raise ClientRequestError("'messages' must be a list of objects", param="messages")
+    for number, message in enumerate(messages):
+        where = f"messages[{number}]"
+        if not isinstance(message, dict):
+            raise ClientRequestError(f"{where} must be an object", param=where)
+        if "role" not in message:
+            raise ClientRequestError(f"{where} has no 'role'", param=f"{where}.role")
+        if not isinstance(message["role"], str):
+            raise ClientRequestError(f"{where}.role must be a text", param=f"{where}.role")
+        if "content" not in message and "tool_calls" not in message:
+            raise ClientRequestError(
+                f"{where} has neither 'content' nor 'tool_calls'", param=f"{where}.content"
+            )
+    return messages
+
+
+def internal_messages(messages: list[JsonObject], user: UserSettings) -> Messages:
+    """Checked messages -> internal ones, with the speaker prefixes that the user's settings ask for."""
+    dropped: set[str] = set()
+    made = [_internal(message, dropped) for message in messages]
+    if dropped:
+        logger.warning("content parts of these types were dropped: %s", sorted(dropped))
+    return with_speakers(made, user)
+
+
+def with_speakers(messages: Messages, user: UserSettings) -> Messages:
+    """Speaker prefixes and the missing assistant turn (8.5). The list is changed and returned."""
+    prefixed = user.chat_complete_add_user_assistant
+    if prefixed:
+        for message in messages:
+            message["content"] = _PREFIXES.get(message["role"], "") + message["content"]
+    wanted = user.chat_completion_add_missing_assistant_generator
+    if wanted and messages and messages[-1]["role"] != "assistant":
+        messages.append({"role": "assistant", "content": "Assistant:" if prefixed else ""})
+    return messages
+
+
+def _internal(message: JsonObject, dropped: set[str]) -> Message:
+    role = message["role"].strip().lower()
+    text, images = flattened(message.get("content"), dropped)
+    made: Message = {"role": _ROLES.get(role, role), "content": text}
+    if images := images + texts_of(message.get("images")):
+        made["images"] = images
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and (calls := [call for call in calls if isinstance(call, dict)]):
+        made["tool_calls"] = calls
+    if isinstance(message.get("tool_call_id"), str):
+        made["tool_call_id"] = message["tool_call_id"]
+    name = message.get("name") or message.get("tool_name")
+    if isinstance(name, str) and name:
+        made["name"] = name
+    return made
+
+
+def texts_of(value: Any) -> list[str]:
+    """The texts of a list; none for anything else."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str:
+    """A text as it is, null as empty, anything else as its JSON text."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else compact_json(value)
+
+
+def flattened(content: Any, dropped: set[str]) -> tuple[str, list[str]]:
+    """(text, images) of a message's content. Types of parts that have no place are added to `dropped`."""
+    if not isinstance(content, list):
+        return text_of(content), []
+    texts: list[str] = []
+    images: list[str] = []
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(part, str):
+            texts.append(part)
+        elif kind in ("text", "input_text", "output_text", "summary_text", "refusal"):
+            texts.append(text_of(part.get("refusal" if kind == "refusal" else "text")))
+        elif kind in ("image_url", "input_image", "image"):
+            if image := _image(part):
+                images.append(image)
+        else:
+            dropped.add(str(kind))
+    return "\n".join(texts), images
+
+
+def _image(part: JsonObject) -> str:
+    """URL, data URI or base64 of an image part; empty when it holds none."""
+    if part["type"] != "image":
+        place = part.get("image_url")
+        url = place.get("url") if isinstance(place, dict) else place
+        return url if isinstance(url, str) else ""
+    source = part.get("source")
+    if not isinstance(source, dict):
+        return ""
+    if source.get("type") == "url":
+        return source["url"] if isinstance(source.get("url"), str) else ""
+    data = source.get("data")
+    if source.get("type") != "base64" or not isinstance(data, str) or not data:
+        return ""
+    return f"data:{source.get('media_type') or 'image/png'};base64,{data}"

@@ -1,0 +1,111 @@
+"""How long a request's work lasts: until its last holder lets go; then everything it had is given back.
+
+Holders are the HTTP response and, when nodes run on after the answer, the thread that runs them. Knows
+neither protocols nor workflows. Source: spec frontend-api.md 12.4 and 15.4.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from Middleware.api.client_watch import Watch
+from Middleware.common.request_context import RequestContext, entered
+
+logger = logging.getLogger(__name__)
+
+REQUEST_ID = "headrace.request_id"
+"""Key of the WSGI environment under which a request's id stands."""
+LIFE = "headrace.life"
+"""Key of the WSGI environment under which a request's life stands."""
+
+
+class RequestLife:
+    """Begins with one holder.
+
+    `at_end` callables run once, the last registered first, when the last holder released. For the line at the
+    end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
+    answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
+    """
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.arrived = time.monotonic()
+        self.answered = False
+        self.request: RequestContext | None = None
+        self.status = ""
+        self.end = ""
+        self.first: float | None = None
+        self.tokens = 0
+        self.watch: Watch | None = None
+        self._lock = threading.Lock()
+        self._holders = 1
+        self._endings: list[Callable[[], object]] = []
+
+    def tell(self, method: str, path: str) -> None:
+        """The one line at the end of an answer, in the log of its user."""
+        first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
+        with nullcontext() if self.request is None else entered(self.request):
+            logger.info(
+                "request %s: %s %s: %s in %.2f s, first token %s, %d tokens%s",
+                self.request_id,
+                method,
+                path,
+                self.status or "no answer",
+                time.monotonic() - self.arrived,
+                first,
+                self.tokens,
+                f", {self.end}" if self.end else "",
+            )
+
+    def at_end(self, ending: Callable[[], object]) -> None:
+        self._endings.append(ending)
+
+    def hold(self) -> None:
+        with self._lock:
+            self._holders += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders:
+                return
+        self.stop_watching()
+        while self._endings:
+            ending = self._endings.pop()
+            try:
+                ending()
+            except Exception:
+                logger.exception("giving back what request %s held failed", self.request_id)
+
+    def stop_watching(self) -> None:
+        """The answer is complete: from now on the client may go."""
+        self.answered = True
+        if self.watch is not None:
+            self.watch.stop()
+
+
+class HeldBody:
+    """A response body that calls `release` once when the server closes it. Costs nothing for each piece."""
+
+    def __init__(self, body: Iterable[bytes], release: Callable[[], None]) -> None:
+        self._body, self._release = body, release
+        self._closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        close: Callable[[], Any] | None = getattr(self._body, "close", None)
+        try:
+            if close is not None:
+                close()
+        finally:
+            self._release()

@@ -1,0 +1,129 @@
+"""What the front ends say of their routes, for the layers before the application.
+
+Which requests generate, and in whose shape a failure is told. Knows no protocol by name: it is made from the
+table of front ends. A POST route counts as generating unless it says that it is free. Source: spec
+frontend-api.md 3, 12.1 and 15, more-fronts.md 1.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask.views import MethodView
+
+from Middleware.common.types import JsonObject
+from Middleware.protocols.base import PLAIN, ClientProtocol, is_under
+
+PROTOCOL = "headrace.protocol"
+"""Key of the WSGI environment under which a request's ClientProtocol stands."""
+
+_PLACE = re.compile(r"<(?:(path):)?\w+>")
+
+
+class Generation:
+    """What a generation view can say of a body before it answers it. `headers`: names as WSGI spells them."""
+
+    def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
+        """Claims that this body is answered as a stream."""
+        return False
+
+    def task_messages(self, body: JsonObject) -> Any:
+        """The messages in which a background task of Open WebUI can be recognised (16.2); None: in none."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path (in Flask's spelling) of a front end. `methods`: None: all that the view has.
+
+    `free`: its POST answers at once, so that it is neither gated nor watched nor cancelled.
+    """
+
+    path: str
+    view: type[MethodView]
+    methods: tuple[str, ...] | None = None
+    free: bool = False
+
+    @property
+    def generates(self) -> bool:
+        return not self.free and "POST" in (self.methods or self.view.methods or ())
+
+
+def routes_to(
+    view: type[MethodView], *paths: str, methods: tuple[str, ...] | None = None, free: bool = False
+) -> tuple[Route, ...]:
+    return tuple(Route(path, view, methods, free) for path in paths)
+
+
+def generation_routes(view: type[MethodView], *paths: str) -> tuple[Route, ...]:
+    """POST to each path; DELETE there and at `<path>/<id>` cancels."""
+    ids = tuple(f"{path}/<request_id>" for path in paths)
+    return routes_to(view, *paths, methods=("POST", "DELETE")) + routes_to(view, *ids, methods=("DELETE",))
+
+
+class Doors:
+    """`front_ends`: (protocol, routes) of each, in order."""
+
+    def __init__(self, front_ends: Iterable[tuple[ClientProtocol, tuple[Route, ...]]]) -> None:
+        self._protocols: list[ClientProtocol] = []
+        self._gated: dict[str, type[MethodView]] = {}
+        self._patterns: list[tuple[re.Pattern[str], type[MethodView]]] = []
+        self._roots: dict[str, ClientProtocol] = {}
+        for protocol, routes in front_ends:
+            self._protocols.append(protocol)
+            self._roots |= dict.fromkeys(protocol.roots, protocol)
+            for route in routes:
+                self._add(protocol, route)
+        self._unsupported = tuple(path for one in self._protocols for path in one.unsupported)
+
+    def _add(self, protocol: ClientProtocol, route: Route) -> None:
+        self._roots.setdefault(route.path.partition("/<")[0] or "/", protocol)
+        if not route.generates:
+            return
+        if "<" in route.path:
+            self._patterns.append((_pattern(route.path), route.view))
+        else:
+            self._gated[route.path] = route.view
+
+    def generates(self, environ: Mapping[str, Any]) -> bool:
+        """A request without a method counts as POST, one without a path as generating."""
+        if environ.get("REQUEST_METHOD", "POST") != "POST":
+            return False
+        path = environ.get("PATH_INFO")
+        return path is None or self.view_of(path) is not None
+
+    def view_of(self, path: str) -> type[MethodView] | None:
+        """The view that a POST to this path reaches, when it generates."""
+        view = self._gated.get(path)
+        if view is None and self._patterns:
+            return next((one for pattern, one in self._patterns if pattern.fullmatch(path)), None)
+        return view
+
+    def protocol_of(self, environ: Mapping[str, Any]) -> ClientProtocol:
+        """Whose request it is: the first that claims it, else the longest root at or above its path."""
+        path = environ.get("PATH_INFO", "")
+        for protocol in self._protocols:
+            if protocol.claims(path, environ):
+                return protocol
+        root = path
+        while root:
+            if (found := self._roots.get(root)) is not None:
+                return found
+            root = root.rpartition("/")[0]
+        return PLAIN if path != "/" else self._roots.get("/", PLAIN)
+
+    def is_unsupported(self, path: str) -> bool:
+        """Claims that clients may well ask for this path, and that this server chose not to serve it."""
+        return is_under(path, self._unsupported)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """A path of Flask -> what it matches."""
+    made, end = "", 0
+    for place in _PLACE.finditer(path):
+        made += re.escape(path[end : place.start()]) + (".+" if place[1] else "[^/]+")
+        end = place.end()
+    return re.compile(made + re.escape(path[end:]))

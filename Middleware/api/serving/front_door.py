@@ -1,0 +1,170 @@
+"""What is settled before a request reaches the gate: its id, whether it may ask, which request it replaces.
+
+A WSGI layer around the gate and the application. Never reads a body. Source: spec frontend-api.md 4, 12.5,
+13, 14.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from Middleware.api.client_watch import ClientWatcher
+from Middleware.api.concurrency_middleware import within
+from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
+from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.request_life import REQUEST_ID, HeldBody, RequestLife
+from Middleware.api.serving.doors import PROTOCOL, Doors
+from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
+from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.idempotency_service import idempotency_service, scoped_key
+
+Headers = list[tuple[str, str]]
+
+
+class FrontDoor:
+    """Wraps `app`: the gate and the application behind it. `doors`: which requests generate.
+
+    `lives`: the generation requests whose work lasts. `most_posts`: how many of them the server's threads may
+    hold, waiting ones among them, so that other requests are still answered; 0: any number.
+    """
+
+    def __init__(self, app: WsgiApp, rules: AccessRules, watcher: ClientWatcher, doors: Doors) -> None:
+        self.app, self._rules, self._watcher, self._doors = app, rules, watcher, doors
+        self.lives: set[RequestLife] = set()
+        self.most_posts = 0
+        self._posts: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        request_id = environ[REQUEST_ID] = str(uuid.uuid4())
+        environ["PATH_INFO"] = environ.get("PATH_INFO", "").rstrip("/") or "/"
+        protocol = environ[PROTOCOL] = self._doors.protocol_of(environ)
+        named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
+        try:
+            self._check_source(environ)
+        except MiddlewareError as error:
+            told = _with_headers(start_response, named)
+            return send_error(reply_to(error, request_id), protocol, environ, told)
+        start = _with_headers(start_response, [*named, *_cors(environ)])
+        if environ.get("REQUEST_METHOD") == "OPTIONS":
+            return _preflight(environ, start)
+        key = api_key_of(environ)
+        if not self._rules.allows_key(environ["PATH_INFO"], key):
+            refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
+            return send_error(refusal, protocol, environ, start)
+        if not self._doors.generates(environ):
+            return self.app(environ, start)
+        if not self._has_room_for(request_id):
+            busy = ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
+            return send_error(reply_to(busy, request_id), protocol, environ, start)
+        return self._held(request_id, key, environ, start)
+
+    def _has_room_for(self, request_id: str) -> bool:
+        with self._lock:
+            if self.most_posts and len(self._posts) >= self.most_posts:
+                return False
+            self._posts.add(request_id)
+            return True
+
+    def _held(
+        self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer of a generation request, which holds a thread of the server until its body is closed."""
+        life: RequestLife | None = None
+
+        def over() -> None:
+            self._posts.discard(request_id)
+            if life is not None:
+                life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
+
+        try:
+            life = self._admitted(request_id, key, environ)
+            return HeldBody(within(life, self.app, environ, _noting(life, start)), over)
+        except BaseException:
+            over()
+            raise
+
+    def _check_source(self, environ: dict[str, Any]) -> None:
+        host = environ.get("HTTP_HOST", "")
+        if not self._rules.allows_host(host):
+            way = f"start with --cors-origin https://{host} to allow it"
+            raise Forbidden(f"host {host!r} is not allowed: this server answers local names only; {way}")
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and not self._rules.allows_origin(origin, host):
+            raise Forbidden(
+                f"origin {origin!r} is not allowed; start with --cors-origin {origin} to allow it"
+            )
+
+    def _admitted(self, request_id: str, api_key: str | None, environ: dict[str, Any]) -> RequestLife:
+        """The request runs from here on:
+
+        It can be cancelled, is watched, and replaces the one with its key.
+        """
+        life = RequestLife(request_id)
+        cancellation_service.begin(request_id)
+        self.lives.add(life)
+        life.at_end(lambda: self.lives.discard(life))
+        life.at_end(lambda: cancellation_service.acknowledge_cancellation(request_id))
+        key = idempotency_key_of(environ)
+        if key is not None:
+            scoped = scoped_key(key, api_key)
+            idempotency_service.admit(scoped, request_id)
+            life.at_end(lambda: idempotency_service.release(scoped, request_id))
+        life.watch = self._watcher.watch(
+            environ, lambda: cancellation_service.request_cancellation(request_id)
+        )
+        return life
+
+    def unanswered(self) -> list[RequestLife]:
+        """The generation requests whose answer is not complete, waiting ones among them."""
+        return [life for life in tuple(self.lives) if not life.answered]
+
+    def cancel_unanswered(self) -> None:
+        """The server stops: what has no complete answer ends now."""
+        for life in self.unanswered():
+            cancellation_service.request_cancellation(life.request_id)
+
+
+def _cors(environ: dict[str, Any]) -> Headers:
+    origin = environ.get("HTTP_ORIGIN")
+    if origin is None:
+        return []
+    return [
+        ("Access-Control-Allow-Origin", origin),
+        ("Vary", "Origin"),
+        ("Access-Control-Expose-Headers", "X-Request-Id, X-Workflow-Usage, request-id, Mcp-Session-Id"),
+    ]
+
+
+def _preflight(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    headers = [
+        ("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"),
+        ("Access-Control-Max-Age", "600"),
+    ]
+    if asked := environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS"):
+        headers.append(("Access-Control-Allow-Headers", asked))
+    start_response(status_line(204), headers)
+    return []
+
+
+def _noting(life: RequestLife, start_response: StartResponse) -> StartResponse:
+    """Notes the status that the client is told."""
+
+    def start(status: str, *more: Any) -> Any:
+        life.status = status.partition(" ")[0]
+        return start_response(status, *more)
+
+    return start
+
+
+def _with_headers(start_response: StartResponse, more: Headers) -> StartResponse:
+    def start(status: str, headers: Headers, exc_info: Any = None) -> Any:
+        given = {name for name, _ in more}
+        headers = [(name, value) for name, value in headers if name not in given] + more
+        return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
+
+    return start

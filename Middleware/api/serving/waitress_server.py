@@ -1,0 +1,229 @@
+"""The application behind waitress: bound, announced, and brought to an orderly end by a signal.
+
+The only module that knows waitress. Source: spec frontend-api.md 2.3 and 2.4.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
+from waitress.parser import HTTPRequestParser  # type: ignore[import-untyped]
+from waitress.server import BaseWSGIServer, create_server  # type: ignore[import-untyped]
+
+from Middleware.api.api_server import ApiServer
+from Middleware.api.launch_arguments import Launch
+from Middleware.api.serving.demo_hints import demo_hints
+from Middleware.api.serving.startup import served_users, warm_up
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.loader import default_snapshot
+from Middleware.workflows.tools.mcp_doors import end_sessions
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 1024
+MACOS_PORT = 5000
+SPARE_THREADS = 16
+"""Not for generation requests: lists, cancellations and signs of life are answered however many wait."""
+UNFINISHED_S = 60
+"""A request that is not complete by then, and a connection that is idle so long, are closed."""
+UNREAD_S = 14400
+"""A client that reads nothing of its answer for so long is given up."""
+CLEANUP_EVERY_S = 10
+CANCEL_S = 5.0
+"""How long a stop waits for the requests that it cancelled."""
+REST_S = 30.0
+"""How long a stop waits for nodes after an answer."""
+
+
+def serve(launch: Launch, server: ApiServer) -> int:
+    """Serve until SIGTERM or SIGINT; then exit status 0. 1 when the port cannot be bound."""
+    try:
+        listening = _bound(launch)
+    except OSError as error:
+        print(
+            f"cannot listen on {launch.host}:{launch.port}: {error}{_advice(launch, error)}", file=sys.stderr
+        )
+        return 1
+    waitress, listeners = waitress_for(server.app, listening, launch.threads)
+    server.door.most_posts = most_posts(launch.threads)
+    signals = _Signals()
+    threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
+    _announce(launch, listeners[0].effective_port)
+    threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
+    signals.wait()
+    _stop(server, listeners, signals)
+    end_sessions()
+    return 0
+
+
+class _Parser(HTTPRequestParser):  # type: ignore[misc]
+    """A request that waitress refuses while it reads the head has a path too: its log line wants one."""
+
+    path = ""
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection. Bytes of an unfinished request do not count as activity: a trickle of them would hold it
+    for ever. While a request is answered waitress never closes it, nor while the client has not read all.
+    """
+
+    parser_class = _Parser
+    last_activity: float
+    _begun: float | None = None
+
+    _unread_since: float | None = None
+
+    def writable(self) -> bool:
+        """Asked at each turn of the server's loop."""
+        if not self.total_outbufs_len:
+            self._unread_since = None
+        else:
+            now = time.time()
+            self._unread_since = now if self._unread_since is None else self._unread_since
+            if now - self._unread_since < UNREAD_S:
+                self.last_activity = now
+        return bool(super().writable())
+
+    def handle_write(self) -> None:
+        self._unread_since = None
+        super().handle_write()
+
+    def handle_read(self) -> None:
+        super().handle_read()
+        if self.request is None:
+            self._begun = None
+            return
+        if self._begun is None:
+            self._begun = self.last_activity
+        self.last_activity = self._begun
+
+
+def waitress_for(
+    app: Any, listening: socket.socket, threads: int, unfinished_s: int = UNFINISHED_S
+) -> tuple[Any, list[BaseWSGIServer]]:
+    """waitress as this house sets it, and its listeners. `unfinished_s`: as `UNFINISHED_S`."""
+    dispatchers: dict[int, Any] = {}
+    waitress = create_server(
+        app,
+        map=dispatchers,
+        sockets=[listening],
+        threads=threads,
+        channel_timeout=unfinished_s,
+        cleanup_interval=min(CLEANUP_EVERY_S, unfinished_s),
+        connection_limit=4000,
+        backlog=BACKLOG,
+        channel_request_lookahead=1,
+        asyncore_use_poll=True,
+        url_scheme="http",
+        expose_tracebacks=False,
+        clear_untrusted_proxy_headers=True,
+        ident=None,
+    )
+    listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
+    for listener in listeners:
+        listener.channel_class = _Channel
+    return waitress, listeners
+
+
+def most_posts(threads: int) -> int:
+    """How many generation requests so many threads may hold; where there are few, half of them."""
+    return threads - SPARE_THREADS if threads > SPARE_THREADS else max(1, threads // 2)
+
+
+def _bound(launch: Launch) -> socket.socket:
+    """The listening socket. Raises OSError."""
+    family = socket.AF_INET6 if ":" in launch.host else socket.AF_INET
+    return socket.create_server((launch.host, launch.port), family=family, backlog=BACKLOG)
+
+
+def _advice(launch: Launch, error: OSError) -> str:
+    """What to do about a port that cannot be had, behind a semicolon."""
+    if error.errno == errno.EADDRINUSE:
+        keeper = ""
+        if launch.port == MACOS_PORT and sys.platform == "darwin":
+            keeper = " (macOS itself keeps 5000, for AirPlay)"
+        return f"; --port N takes another one{keeper}"
+    if error.errno == errno.EACCES:
+        return "; --port N, with N from 1024 on, needs no special rights"
+    return f"; --listen ADDR takes an address of this machine, found {launch.host}"
+
+
+class _Signals:
+    """Counts SIGTERM and SIGINT."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._seen = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take)
+
+    def _take(self, number: int, frame: object) -> None:
+        self._count += 1
+        self._seen.set()
+
+    @property
+    def repeated(self) -> bool:
+        return self._count > 1
+
+    def wait(self) -> None:
+        """Woken now and then: a signal that the system gave to another thread interrupts no wait."""
+        while not self._seen.wait(1.0):
+            continue
+
+
+def _announce(launch: Launch, port: int) -> None:
+    facts = launch_facts()
+    host = f"[{launch.host}]" if ":" in launch.host else launch.host
+    address = f"http://{host}:{port}"
+    users = served_users()
+    print(
+        f"listening on {address} users={','.join(users)} "
+        f"concurrency={facts.concurrency}/{facts.concurrency_level}",
+        flush=True,
+    )
+    if launch.host == "127.0.0.1":
+        print("only this machine can reach it; --listen opens it to the network", flush=True)
+    for line in demo_hints(default_snapshot(), users, address):
+        print(line, flush=True)
+
+
+def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals) -> None:
+    """No new connections; unanswered requests are cancelled; what runs after an answer may end."""
+    logger.info("stopping: %d requests are running", len(server.door.lives))
+    for listener in listeners:
+        listener.trigger.pull_trigger(_closing(listener))
+
+    def over(lives: Callable[[], Collection[object]]) -> bool:
+        server.door.cancel_unanswered()  # again and again: an open connection may bring another request
+        return not lives()
+
+    _wait(lambda: over(server.door.unanswered), CANCEL_S, signals)
+    if not _wait(lambda: over(lambda: server.door.lives), REST_S, signals):
+        logger.warning("stopped while %d requests had nodes to run", len(server.door.lives))
+
+
+def _closing(listener: BaseWSGIServer) -> Callable[[], None]:
+    def close() -> None:
+        listener.del_channel()
+        listener.socket.close()
+
+    return close
+
+
+def _wait(over: Callable[[], bool], limit_s: float, signals: _Signals) -> bool:
+    """Until `over()`, the time limit, or a second signal."""
+    end = time.monotonic() + limit_s
+    while not over():
+        if time.monotonic() > end or signals.repeated:
+            return False
+        time.sleep(0.02)
+    return True

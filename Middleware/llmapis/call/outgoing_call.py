@@ -1,0 +1,249 @@
+"""One outgoing call of a handler: payload, abort handle, cancellation, the request itself, a whole body.
+
+Never maps an event. Source: spec backends.md 8.6, 15, 16.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from Middleware.common.constants import MAX_LINE_BYTES
+from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.common.request_context import current_request
+from Middleware.common.types import Batch, JsonObject
+from Middleware.llmapis.backend_errors import redacted, told_failure
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.call_log import CallLog
+from Middleware.llmapis.call.handler_face import HandlerFace
+from Middleware.llmapis.call.stream_reader import StreamReader
+from Middleware.llmapis.dialects.backend_json import decoded
+from Middleware.llmapis.joined import joined
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.wire.abort import AbortHandle
+from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened
+
+logger = logging.getLogger(__name__)
+
+ABORT_TIMEOUT_S = 2.0
+STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_STRING = re.compile(r'(?<=")(?:[^"\\]++|\\.)++(?=")')
+_DATA = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,}+)"')
+
+
+_Result = TypeVar("_Result")
+
+
+class OutgoingCall:
+    """Made when a call begins, ended by `end` or `unregister`, whatever happens. `handle` ends it from any
+    thread."""
+
+    def __init__(self, handler: HandlerFace, call: CallArguments) -> None:
+        settings = handler.settings
+        request = current_request()
+        self._handler, self._call = handler, call
+        self._id = call.request_id or (request.request_id if request is not None else "")
+        self.handle = AbortHandle(pinned=settings.pinned, on_abort=partial(_tell_backend, handler))
+        if request is not None:
+            self.handle.reach = request.reach
+        self.log = CallLog(settings.endpoint, settings.model, settings.stream)
+        self._abort = self.handle.abort
+        cancellation_service.register_abort_callback(self._id, self._abort)
+
+    def unregister(self) -> None:
+        """The call is over; a cancellation of its request no longer concerns it."""
+        self.handle.detach()
+        cancellation_service.unregister_abort_callback(self._id, self._abort)
+
+    def end(self, outcome: str) -> None:
+        self.unregister()
+        self.log.write(outcome)
+
+    def post(self, payload: JsonObject | None = None) -> Answer:
+        """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
+        self.handle.check()
+        if payload is None:
+            payload = self._handler._payload(self._call)
+        request = current_request()
+        if request is not None:
+            request.setup_done()
+        try:
+            return self._send(payload)
+        except BackendError as error:
+            if error.status not in (400, 422):
+                raise
+            amended = self._handler._amend_payload(payload, error.message)
+            if amended is None:
+                raise
+            return self._send(amended)
+
+    def whole(self) -> LlmText | JsonObject:
+        """The whole answer; a backend that streams it all the same is listened to. Raises as `body`."""
+        result = self._at_most_twice(None, self._whole)
+        self.log.usage = result.get("usage") if isinstance(result, dict) else result.usage
+        return result
+
+    def body(self, payload: JsonObject | None = None) -> JsonObject:
+        """The whole body. One that is broken or unreadable is asked for a second time (unless there is a
+        backup).
+
+        Raises BackendError, RequestCancelled.
+        """
+        return self._at_most_twice(payload, self._object)
+
+    def _at_most_twice(self, payload: JsonObject | None, read: Callable[[Answer], _Result]) -> _Result:
+        again = not self._handler.settings.suppress_retries
+        while True:
+            answer = self.post(payload)
+            try:
+                return read(answer)
+            except BackendError as error:
+                if not again or error.kind not in ("connection_lost", "protocol_error"):
+                    raise
+                logger.warning("%s; once more", error)
+                again = False
+
+    def _whole(self, answer: Answer) -> LlmText | JsonObject:
+        """A whole body, or a stream that nobody asked for, joined."""
+        reader = StreamReader(self._handler)
+        batches: list[Batch] = []
+        streams = answer.content_type in STREAM_TYPES
+        data = self._bytes(answer, lambda piece: _heard(reader, piece, batches) if streams else False)
+        body = None if reader.readable else _object_of(data)
+        if body is not None:
+            return self._read(body)
+        if not streams and answer.content_type != "text/html":
+            _heard(reader, bytes(data), batches)
+        if not reader.readable:
+            raise self._no_object(answer, data)
+        return joined(self._handler.settings.endpoint.name, [*batches, reader.finish()])
+
+    def _read(self, body: JsonObject) -> LlmText | JsonObject:
+        settings = self._handler.settings
+        failure = told_failure(settings.endpoint, body, secrets=settings.secrets)
+        if failure is not None:
+            raise failure
+        return self._handler.read_whole(body)
+
+    def _object(self, answer: Answer) -> JsonObject:
+        data = self._bytes(answer, lambda _: False)
+        body = _object_of(data)
+        if body is None:
+            raise self._no_object(answer, data)
+        return body
+
+    def _bytes(self, answer: Answer, enough: Callable[[bytes], bool]) -> bytearray:
+        """The body, or its beginning up to the piece that is `enough`."""
+        data = bytearray()
+        try:
+            for piece in answer.reads():
+                data += piece
+                if len(data) > 4 * MAX_LINE_BYTES:
+                    name = self._handler.settings.endpoint.name
+                    raise BackendError(name, "bad_request", "the answer is longer than a whole answer may be")
+                if enough(piece):
+                    break
+        finally:
+            answer.close()
+        return data
+
+    def _no_object(self, answer: Answer, data: bytearray) -> BackendError:
+        settings = self._handler.settings
+        page = "a web page" if answer.content_type == "text/html" else "no JSON object"
+        shown = redacted(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
+        return BackendError(settings.endpoint.name, "protocol_error", f"the answer is {page}: {shown}")
+
+    def _send(self, payload: JsonObject) -> Answer:
+        settings = self._handler.settings
+        post = Post(
+            url=self._handler._get_api_endpoint_url(),
+            body=encoded(payload),
+            headers=self._handler.request_headers(),
+            endpoint=settings.endpoint.name,
+            connect_timeout_s=settings.connect_timeout_s,
+            read_timeout_s=settings.read_timeout_s,
+            tries=1 if settings.suppress_retries else TRIES,
+            secrets=settings.secrets,
+        )
+        self._log_payload(post)
+        answer = default_transport().post(post, self.handle)
+        self.log.tries += answer.tries
+        return answer
+
+    def _log_payload(self, post: Post) -> None:
+        if not logger.isEnabledFor(logging.DEBUG):
+            return
+        if redaction_is_on():
+            return
+        text = _STRING.sub(lambda m: shortened(m[0]), _DATA.sub('"(data)"', post.body.decode("utf-8")))
+        logger.debug("POST %s for endpoint '%s': %s", post.url.partition("?")[0], post.endpoint, text)
+
+
+def _tell_backend(handler: HandlerFace, handle: AbortHandle) -> None:
+    """Runs in the aborting thread: a backend that needs a further call to stop gets it, in the background.
+
+    Knows the handler, not the call: a handle that led back to its call would hold the conversation in a
+    reference cycle.
+    """
+    if not (handle.connected or handle.reused):
+        return
+    further = handler.abort_request()
+    if further is not None:
+        arguments = (handler, *further)
+        threading.Thread(target=_post_abort, args=arguments, name="backend-abort", daemon=True).start()
+
+
+def _post_abort(handler: HandlerFace, url: str, body: JsonObject) -> None:
+    settings = handler.settings
+    post = Post(
+        url=url,
+        body=encoded(body),
+        headers=handler.request_headers(),
+        endpoint=settings.endpoint.name,
+        connect_timeout_s=ABORT_TIMEOUT_S,
+        read_timeout_s=ABORT_TIMEOUT_S,
+        tries=1,
+        secrets=settings.secrets,
+    )
+    try:
+        answer = default_transport().post(post, AbortHandle(pinned=settings.pinned))
+        answer.close()
+    except (BackendError, RequestCancelled) as error:
+        logger.debug("the backend did not take the abort call: %s", error)
+
+
+def _heard(reader: StreamReader, data: bytes, batches: list[Batch]) -> bool:
+    """Read a piece of a stream. True when it has ended. Raises BackendError where a stream fails; bytes that
+    are no stream at all are no failure yet."""
+    try:
+        batches.append(reader.feed(data))
+    except BackendError as error:
+        if error.kind != "protocol_error" or reader.readable:
+            raise
+    return reader.ended
+
+
+def _object_of(data: bytearray) -> JsonObject | None:
+    """The JSON object that a body is; None for anything else."""
+    try:
+        body = decoded(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def encoded(payload: Any) -> bytes:
+    """A body as UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    text = json.dumps(payload, ensure_ascii=False)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text).encode("utf-8")

@@ -1,0 +1,395 @@
+"""One stream, from bytes to standard dicts: decoder, JSON, the backend's mapping, and every way that a stream
+can end.
+
+The finishing dict is given once, with the usage, when the stream is over. Does no I/O. Source: spec
+backends.md 10, 11."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+from Middleware.common.constants import MAX_LINE_BYTES
+from Middleware.common.errors import BackendError
+from Middleware.common.types import Batch, Chunk, JsonObject
+from Middleware.llmapis.backend_errors import (
+    error_chunk,
+    redacted,
+    says_something,
+    told_error,
+    told_failure,
+    unrecognised,
+)
+from Middleware.llmapis.call.chunk_forms import content_taken_out, is_visible, one_chunk, set_split
+from Middleware.llmapis.call.handler_face import HandlerFace
+from Middleware.llmapis.call.repeated_form import RepeatedForm
+from Middleware.llmapis.call.split_chunks import split_in_order
+from Middleware.llmapis.call.stream_state import StreamState
+from Middleware.llmapis.dialects.backend_json import DECODER, decoded
+from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, text_of
+from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
+from Middleware.utilities.sensitive_logging_utils import shown
+
+logger = logging.getLogger(__name__)
+
+MAX_BAD_EVENTS = 20
+SHOWN = 200
+
+_scan: Callable[[str, int], tuple[Any, int]] = cast(Any, DECODER).scan_once
+
+
+class StreamReader:
+    """`feed` what a read brought, then `finish` once. Both give a batch; both raise BackendError while
+    nothing visible has come out, and give a dict with `error` afterwards.
+
+    `ended`: nothing more is needed (end mark, or an error dict was given). `finishing`: the finish reason is
+    known, only the usage may still come. `whole`: the server did not stream, its whole answer was read."""
+
+    def __init__(self, handler: HandlerFace, content_type: str = "") -> None:
+        self.ended = False
+        self.output = False
+        self.whole = False
+        self.state = StreamState()
+        self.finish_reason: str | None = None
+        self._handler = handler
+        self._endpoint = handler.settings.endpoint.name
+        self._decoder = NdjsonDecoder() if handler._iterate_by_lines else SseDecoder()
+        self._splitter = handler._reasoning_splitter()
+        self._tools = ToolCallDeltas()
+        self._pending: Chunk | None = None
+        self._form = RepeatedForm()
+        self._marked = False
+        self._good = self._bad = self._bad_in_a_row = 0
+        self._first: JsonObject | None = None
+        self._strange: JsonObject | None = None
+        self._complaint: JsonObject | None = None
+        self._model_told = False
+        self._html = content_type == "text/html"
+        self._json = content_type == "application/json"
+        self._kept: bytearray | None = bytearray() if self._html or self._json else None
+
+    @property
+    def readable(self) -> bool:
+        """Whether any event could be read so far."""
+        return self._good > 0
+
+    @property
+    def finishing(self) -> bool:
+        return self._pending is not None
+
+    def feed(self, data: bytes) -> Batch:
+        """The dicts that these bytes complete; often none."""
+        if self._kept is not None and self._keep(data):
+            return []
+        try:
+            events = self._decoder.feed(data)
+        except LineTooLong as error:
+            return self._failed([], self._fault(str(error)))
+        return self._take(events)
+
+    def finish(self) -> Batch:
+        """The body is at its end, or nothing more is waited for: what is left, and the finishing dict."""
+        if self.finish_reason is not None:
+            return []
+        if self._html:
+            raise self._page()
+        batch: Batch = []
+        if self._kept is not None and not self._good and self._read_whole(bytes(self._kept), batch):
+            return batch
+        if not self._marked:
+            batch += self._last_events()
+        if self._is_over() or (not batch and self._is_one_piece(batch)):
+            return batch
+        return self._end(batch)
+
+    def broken(self, error: BackendError) -> Batch:
+        """The connection failed. After a finish reason nobody misses anything; before output it is raised."""
+        if self.finish_reason is not None:
+            return []
+        if self._pending is not None or self._marked:
+            return self._end([])
+        return self._failed([], error)
+
+    def _is_over(self) -> bool:
+        return self.finish_reason is not None
+
+    # Bodies that are not a stream
+
+    def _keep(self, data: bytes) -> bool:
+        """Keep bytes of a body that says it is no stream; True while they only wait."""
+        kept = cast(bytearray, self._kept)
+        kept += data
+        if self._html:
+            if len(kept) > 4 * SHOWN:
+                raise self._page()
+            return True
+        if len(kept) > MAX_LINE_BYTES:
+            raise self._fault(f"the body is longer than {MAX_LINE_BYTES} bytes")
+        if self._handler._iterate_by_lines:
+            return False
+        if bytes(kept[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b""):
+            return True
+        # Events after all, whatever the header says.
+        self._kept = None
+        if len(kept) > len(data):
+            self._decoder.feed(bytes(kept[: -len(data)]))
+        return False
+
+    def _page(self) -> BackendError:
+        text = bytes(self._kept or b"").decode("utf-8", "replace").strip()
+        return self._fault(f"the server answered with a web page: {self._shown(text)}")
+
+    def _shown(self, text: str) -> str:
+        """The beginning of what a backend said, without the keys."""
+        return redacted(text, self._handler.settings.secrets)[:SHOWN]
+
+    def _read_whole(self, body: bytes, batch: Batch) -> bool:
+        """A whole answer, from a server that does not stream. False when the bytes are no JSON object."""
+        try:
+            answer = decoded(body.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            if not self._handler._iterate_by_lines:
+                batch += self._take(self._decoder.feed(body))
+            return False
+        if not isinstance(answer, dict):
+            return False
+        if failure := self._told_failure(answer):
+            raise failure
+        self._give_whole(one_chunk(self._handler.read_whole(answer)), batch)
+        return True
+
+    def _is_one_piece(self, batch: Batch) -> bool:
+        """A stream whose only event is a whole answer, though no header says so: it is given."""
+        if self.output or self._first is None:
+            return False
+        try:
+            self._handler._parse_non_stream_response(self._first)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return False
+        chunk = one_chunk(self._handler.read_whole(self._first))
+        if not is_visible(chunk):
+            return False
+        self._give_whole(chunk, batch)
+        return True
+
+    def _give_whole(self, chunk: Chunk, batch: Batch) -> None:
+        self.finish_reason = chunk["finish_reason"]
+        self.output = True
+        self.ended = self.whole = True
+        batch.append(chunk)
+
+    # Events
+
+    def _take(self, events: list[Event]) -> Batch:
+        out: Batch = []
+        form = self._form
+        head, tail = form.head, form.tail
+        start, end = len(head), len(tail)
+        for name, text in events:
+            if text[:start] == head and text[-end:] == tail and name == form.name:
+                token = text[start:-end]
+                if '"' not in token and "\\" not in token and len(text) >= start + end:
+                    if token:
+                        out.append({"token": token, "finish_reason": None})
+                    form.misses = self._bad_in_a_row = 0
+                    continue
+            if self.ended:
+                break
+            if self._read(name, text, out):
+                return out
+            head, tail = form.head, form.tail
+            start, end = len(head), len(tail)
+        return self._told(out)
+
+    def _read(self, name: str, text: str, out: Batch) -> bool:
+        """One event, as JSON. True when the stream ended with an error dict."""
+        data: Any
+        try:
+            data, end = _scan(text, 0)
+        except (StopIteration, ValueError, RecursionError):
+            end = -1
+        if end != len(text) or type(data) is not dict:
+            data = self._second_look(text) if name != "error" else {"error": text}
+            if data is None:
+                if self._bad_in_a_row > MAX_BAD_EVENTS:
+                    self._failed(out, self._fault("the stream is not what this backend sends"))
+                    return True
+                return False
+        if name == "error" or data.get("error") or data.get("object") == "error" or "base_resp" in data:
+            failure = self._told_failure(data, name)
+            if failure is not None:
+                if self._pending is None:
+                    self._failed(out, failure)
+                    return True
+                return False
+        required = self._handler._required_event_name
+        if required is None or name == required:
+            return self._mapped(name, text, data, out)
+        return False
+
+    def _mapped(self, name: str, text: str, data: JsonObject, out: Batch) -> bool:
+        """What the event means to this backend. True as for `_read`."""
+        self._good += 1
+        self._bad_in_a_row = 0
+        self._first = data if self._good == 1 else None
+        try:
+            chunk = self._handler._map_event(name, data, self.state)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            self._strange = self._strange or data
+            self._count_bad(text)
+            return False
+        if self.state.ended:
+            self._end_mark()
+        if (chunk is None or (not chunk["token"] and len(chunk) == 2)) and not self._handler._is_answer(data):
+            self._strange = self._strange or data
+            if says_something(data):
+                self._complaint = data
+        if chunk is None:
+            return False
+        if "error" in chunk:
+            self._failed(out, told_error(self._endpoint, chunk["error"]))
+            return True
+        plain = len(chunk) == 2 and chunk["finish_reason"] is None
+        if not plain or self._splitter is not None or self._pending is not None:
+            self._rich(chunk, out)
+        elif chunk["token"]:
+            out.append(chunk)
+            self._form.learn(name, text, chunk["token"])
+        return False
+
+    def _told(self, out: Batch) -> Batch:
+        """Note that something visible goes out; the model's name goes with the first of it."""
+        if out:
+            self.output = True
+            if not self._model_told and self.state.model:
+                self._model_told = True
+                if model := text_of(self.state.model):
+                    out[0]["model"] = model
+        return out
+
+    def _second_look(self, text: str) -> JsonObject | None:
+        """What the short way could not read: the end mark, white space around the JSON, a sign of life (JSON
+        that is no object), or something bad."""
+        text = text.strip()
+        if text == END_MARK:
+            self._end_mark()
+            self._good += 1
+            return None
+        if not text:
+            return None
+        try:
+            data = decoded(text)
+        except (ValueError, RecursionError):
+            self._count_bad(text)
+            return None
+        return data if isinstance(data, dict) else None
+
+    def _end_mark(self) -> None:
+        self._marked = self.ended = True
+        self._form.forget()
+
+    def _count_bad(self, text: str) -> None:
+        self._bad += 1
+        self._bad_in_a_row += 1
+        if self._bad > 1:
+            return  # one warning a stream
+        logger.warning(
+            "endpoint '%s': an event that cannot be read is skipped: %s",
+            self._endpoint,
+            shown(self._shown(text)),
+        )
+
+    def _rich(self, chunk: Chunk, out: Batch) -> None:
+        """A dict that is more than a piece of text, or a piece of text that may hold reasoning."""
+        state = self.state
+        if usage := chunk.pop("usage", None):
+            state.usage.update(usage)
+        if model := chunk.pop("model", None):
+            state.model = state.model or model
+        if "tool_calls" in chunk:
+            calls = self._tools.add(chunk.pop("tool_calls"))
+            if calls:
+                chunk["tool_calls"] = calls
+                state.saw_tool_calls = True
+        if self._splitter is not None and chunk["token"]:
+            for before in split_in_order(self._splitter, chunk):
+                self._give(before, out)
+        if chunk["finish_reason"] is not None and self._pending is None:
+            self._pending = chunk
+            self._form.forget()
+            return
+        chunk["finish_reason"] = None
+        chunk.pop("native_finish_reason", None)
+        if is_visible(chunk):
+            self._give(chunk, out)
+
+    def _give(self, chunk: Chunk, out: Batch) -> None:
+        if self._pending is not None and is_visible(self._pending):
+            out.append(content_taken_out(self._pending))
+        out.append(chunk)
+
+    # Ends
+
+    def _last_events(self) -> Batch:
+        try:
+            return self._take(self._decoder.finish())
+        except LineTooLong as error:
+            return self._failed([], self._fault(str(error)))
+
+    def _end(self, batch: Batch) -> Batch:
+        """The table "End of stream" of spec 11."""
+        final = self._pending
+        if final is None:
+            if self._strange is not None and not self.output and not batch:
+                raise self._unrecognised(self._strange)
+            if self._complaint is not None:
+                return self._failed(batch, self._unrecognised(self._complaint))
+            final = {"token": "", "finish_reason": "tool_calls" if self.state.saw_tool_calls else "stop"}
+            if not self._marked:
+                self._check_plain_end(final)
+        if self._splitter is not None:
+            thinking, text = self._splitter.finish()
+            set_split(final, thinking, final["token"] + text)
+        if usage := self.state.usage:
+            usage.setdefault(
+                "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+            )
+            final["usage"] = usage
+        self.finish_reason = final["finish_reason"]
+        self.ended = True
+        batch.append(final)
+        return self._told(batch)
+
+    def _check_plain_end(self, final: Chunk) -> None:
+        """The body ended without an end mark. Raises when nothing useful came."""
+        if not self._good:
+            what = f"{self._bad} events that cannot be read" if self._bad else "nothing"
+            raise self._fault(f"the stream held {what}")
+        if self._handler.eof_is_end:
+            return
+        if not self.output:
+            raise self._fault("the stream ended without any output")
+        final["truncated"] = True
+        logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
+
+    def _failed(self, out: Batch, error: BackendError) -> Batch:
+        """Raise the error, or end the batch with it when something visible has come out."""
+        if not out and not self.output:
+            raise error
+        self._told(out)
+        self.ended = True
+        self.finish_reason = "error"
+        out.append({"token": "", "finish_reason": "error", "error": error_chunk(error)})
+        return out
+
+    def _told_failure(self, data: JsonObject, name: str = "") -> BackendError | None:
+        settings = self._handler.settings
+        return told_failure(settings.endpoint, data, name, secrets=settings.secrets)
+
+    def _unrecognised(self, data: JsonObject) -> BackendError:
+        settings = self._handler.settings
+        return unrecognised(settings.endpoint, data, secrets=settings.secrets)
+
+    def _fault(self, message: str) -> BackendError:
+        return BackendError(self._endpoint, "protocol_error", message)

@@ -1,0 +1,170 @@
+"""What the Claude messages API takes: systems apart, tool turns as blocks, roles in turn. Pure.
+
+Source: spec backends.md 9.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from Middleware.common.types import JsonObject, Message, Messages
+from Middleware.llmapis.dialects.event_mapping import arguments_object
+from Middleware.llmapis.dialects.image_injection import claude_image, content_parts, with_images
+from Middleware.llmapis.dialects.tool_turns import linked, with_all_results
+
+FIRST_USER_TEXT = "..."
+"""The user turn before a conversation that the assistant begins."""
+
+CONTINUE_REQUEST = (
+    "Continue your answer from exactly where the following text ends. "
+    "Do not repeat any of it and write nothing before the continuation:\n\n"
+)
+"""Stands before the prefill where a model does not take one."""
+
+Blocks = list[JsonObject]
+ThoughtsOf = Callable[[str], Blocks]
+"""Tool call id -> the signed thinking blocks that came with the call, `[]` when none are known."""
+
+
+def split_system(messages: Messages) -> tuple[str, Messages]:
+    """`(system, rest)`: all system messages joined with a blank line, and the others in their order."""
+    systems = [_text_of(message["content"]) for message in messages if message.get("role") == "system"]
+    rest = [message for message in messages if message.get("role") != "system"]
+    return "\n\n".join(text for text in systems if text.strip()), rest
+
+
+def claude_messages(messages: Messages, thoughts_of: ThoughtsOf) -> Messages:
+    """Messages without system turns, as the API takes them; the first is of the user."""
+    turned = [
+        _claude_turn(message, thoughts_of)
+        for message in with_images(
+            with_all_results(linked(messages)), content_parts(claude_image, images_first=True)
+        )
+    ]
+    merged: Messages = []
+    for message in turned:
+        if _is_blank(message["content"]):
+            continue
+        if merged and merged[-1]["role"] == message["role"]:
+            merged[-1] = {**merged[-1], "content": _merged(merged[-1]["content"], message["content"])}
+        else:
+            merged.append(message)
+    if merged and merged[0]["role"] != "user":
+        merged.insert(0, {"role": "user", "content": FIRST_USER_TEXT})
+    last = merged[-1] if merged else None
+    if last and last["role"] == "assistant" and isinstance(last["content"], str):
+        merged[-1] = {**last, "content": last["content"].rstrip()}
+    return merged
+
+
+def has_prefill(messages: Messages) -> bool:
+    """Whether the last message is an assistant's text that the model shall go on with."""
+    return bool(messages) and messages[-1]["role"] == "assistant" and isinstance(messages[-1]["content"], str)
+
+
+def without_prefill(messages: Messages) -> Messages:
+    """The prefill moved into a last user turn that asks to continue from it."""
+    *before, last = messages
+    request = {"role": "user", "content": CONTINUE_REQUEST + last["content"]}
+    if before and before[-1]["role"] == "user":
+        return [*before[:-1], {**before[-1], "content": _merged(before[-1]["content"], request["content"])}]
+    return [*before, request]
+
+
+def holds_tool_blocks(messages: Messages) -> bool:
+    """Whether any turn calls a tool or answers one."""
+    return any(
+        block.get("type") in ("tool_use", "tool_result")
+        for message in messages
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if isinstance(block, Mapping)
+    )
+
+
+def claude_tools(tools: list[JsonObject]) -> list[JsonObject]:
+    """OpenAI tools in Claude's form; what is no function tool passes unchanged."""
+    return [_claude_tool(tool) for tool in tools]
+
+
+def claude_tool_choice(choice: Any) -> JsonObject | None:
+    """Claude's `tool_choice`; None: leave it out. (`"none"` is the caller's matter.)"""
+    if isinstance(choice, str):
+        kind = {"auto": "auto", "required": "any"}.get(choice)
+        return {"type": kind} if kind else None
+    function = choice.get("function") if isinstance(choice, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return {"type": "tool", "name": name} if name else None
+
+
+def _claude_tool(tool: JsonObject) -> JsonObject:
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return tool
+    return {
+        "name": function.get("name") or "",
+        "description": function.get("description") or "",
+        "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+    }
+
+
+def _claude_turn(message: Message, thoughts_of: ThoughtsOf) -> Message:
+    if message.get("role") == "tool":
+        result = {
+            "type": "tool_result",
+            "tool_use_id": message.get("tool_call_id") or "unknown",
+            **({"is_error": True} if message.get("is_error") is True else {}),
+            "content": message["content"],
+        }
+        return {"role": "user", "content": [result]}
+    calls = message.get("tool_calls")
+    turn = {"role": message.get("role"), "content": message["content"]}
+    if message.get("role") != "assistant" or not isinstance(calls, list) or not calls:
+        return turn
+    uses = [_tool_use(call) for call in calls if isinstance(call, Mapping)]
+    thoughts = next((found for use in uses if (found := thoughts_of(use["id"]))), [])
+    return {**turn, "content": [*thoughts, *_blocks(message["content"]), *uses]}
+
+
+def _tool_use(call: Mapping[str, Any]) -> JsonObject:
+    function = call.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    return {
+        "type": "tool_use",
+        "id": call["id"],
+        "name": function.get("name") or "",
+        "input": arguments_object(function.get("arguments")),
+    }
+
+
+def _merged(first: str | Blocks, second: str | Blocks) -> str | Blocks:
+    """Two contents of one turn; tool results stand before all that is no result."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    before, after = _blocks(first), _blocks(second)
+    results = [block for block in after if block.get("type") == "tool_result"]
+    others = [block for block in after if block.get("type") != "tool_result"]
+    place = next((i for i, block in enumerate(before) if block.get("type") != "tool_result"), len(before))
+    return before[:place] + results + before[place:] + others
+
+
+def _blocks(content: Any) -> Blocks:
+    if isinstance(content, list):
+        return [block for block in content if isinstance(block, dict) and not _is_blank_text(block)]
+    text = _text_of(content)
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _is_blank(content: Any) -> bool:
+    return not _blocks(content)
+
+
+def _is_blank_text(block: JsonObject) -> bool:
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    return str(content)

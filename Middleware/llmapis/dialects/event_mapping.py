@@ -1,0 +1,246 @@
+"""What every backend says in its own way, made one: finish reasons, usage, tool-call deltas. Pure.
+
+Source: spec backends.md 10, frontend-api.md 11.3.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from Middleware.utilities.sensitive_logging_utils import shown
+
+logger = logging.getLogger(__name__)
+
+JsonObject = dict[str, Any]
+
+MAX_COUNT = 2**53
+MAX_INDEX = 1000
+
+_NO_REASON = frozenset(("", "null", "none"))
+_FINISH = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "error": "error",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+}
+
+
+def standard_finish(word: Any) -> str | None:
+    """A backend's finish word in the standard's words; None for null, `"null"`, `"none"`, `""` and non-texts.
+
+    A word that is not known ends the answer all the same: `stop`.
+    """
+    if not isinstance(word, str):
+        return None
+    known = _FINISH.get(word)
+    if known is not None:
+        return known
+    folded = word.strip().lower()
+    return None if folded in _NO_REASON else _FINISH.get(folded, "stop")
+
+
+def finish_fields(word: Any) -> JsonObject:
+    """`{"finish_reason", "native_finish_reason"?}` for a backend's word; the second if they differ."""
+    reason = standard_finish(word)
+    if reason is None or reason == word:
+        return {"finish_reason": reason}
+    return {"finish_reason": reason, "native_finish_reason": word}
+
+
+def text_of(value: Any) -> str:
+    """A field that should be text: `""` when it is anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def new_call_id() -> str:
+    """`call_` and 24 hex digits."""
+    return f"call_{uuid.uuid4().hex[:24]}"
+
+
+def arguments_text(arguments: Any) -> str:
+    """Tool-call arguments as JSON text: a text as it is, null `""`, anything else encoded."""
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def arguments_object(arguments: Any) -> JsonObject:
+    """Tool-call arguments as an object: text is parsed; blank, invalid or no object: `{}`, warned of."""
+    value = arguments
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = None
+    if isinstance(value, Mapping):
+        return dict(value)
+    logger.warning("tool call arguments are not a JSON object, {} is sent: %s", shown(repr(arguments)[:100]))
+    return {}
+
+
+def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | None:
+    """The standard usage object; None when neither count is a number."""
+    counts = [count_of(count) for count in (prompt, completion, total)]
+    if counts[0] is None and counts[1] is None:
+        return None
+    prompt_tokens, completion_tokens = counts[0] or 0, counts[1] or 0
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens if counts[2] is None else counts[2],
+    }
+
+
+def openai_usage(usage: Any) -> JsonObject | None:
+    """The standard usage of an OpenAI `usage` object, with reasoning and cache counts; None: not usable."""
+    if not isinstance(usage, Mapping):
+        return None
+    standard = usage_of(usage.get("prompt_tokens"), usage.get("completion_tokens"), usage.get("total_tokens"))
+    if standard is None:
+        return None
+    details = (
+        ("reasoning_tokens", "completion_tokens_details", "reasoning_tokens"),
+        ("cached_tokens", "prompt_tokens_details", "cached_tokens"),
+    )
+    for name, block, key in details:
+        inner = usage.get(block)
+        count = count_of(inner.get(key)) if isinstance(inner, Mapping) else None
+        if count is not None:
+            standard[name] = count
+    return standard
+
+
+MILLISECOND_NS = 1_000_000
+
+
+def durations(prompt: Any, completion: Any, unit_ns: int = 1) -> JsonObject:
+    """The backend's own times as `prompt_duration_ns`, `completion_duration_ns`, as far as it told them."""
+    told = (("prompt_duration_ns", prompt), ("completion_duration_ns", completion))
+    return {
+        name: int(value * unit_ns)
+        for name, value in told
+        if type(value) in (int, float) and 0 < value < MAX_COUNT
+    }
+
+
+def count_of(value: Any) -> int | None:
+    """A number of tokens; None for what cannot be one (negative, not finite, beyond all sense, no number)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value < MAX_COUNT else None
+
+
+class ToolCallDeltas:
+    """Makes the tool-call deltas of one stream regular.
+
+    Every delta has `index`; the first of a call has `id`, `type` and `function.arguments`, which is text.
+    A new `id` under an index that is taken begins a new call with the next free index; so does, where no ids
+    are given, another name behind arguments. An id that comes after its call has begun is not another one.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._index_of: dict[int, int] = {}
+        self._id_made: set[int] = set()
+        self._has_arguments: set[int] = set()
+        self._last = -1
+
+    def add(self, calls: Any) -> list[JsonObject]:
+        """The deltas of one chunk, as new objects; `[]` when `calls` holds none."""
+        if not isinstance(calls, list):
+            return []
+        return [self._delta(call) for call in calls if isinstance(call, Mapping)]
+
+    def _delta(self, call: Mapping[str, Any]) -> JsonObject:
+        function = call.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name = text_of(function.get("name")) or None
+        index, is_new = self._place(_wire_index(call.get("index")), _call_id(call.get("id")), name)
+        delta: JsonObject = {"index": index}
+        if is_new:
+            delta["id"] = self._ids[index]
+            delta["type"] = "function"
+        delta.update((key, value) for key, value in call.items() if key not in _OWN_KEYS)
+        told: JsonObject = {}
+        if name is not None and self._names.get(index) != name:
+            self._names[index] = told["name"] = name
+        if is_new or "arguments" in function:
+            told["arguments"] = arguments_text(function.get("arguments"))
+            if told["arguments"]:
+                self._has_arguments.add(index)
+        delta["function"] = told
+        return delta
+
+    def _place(self, wire_index: int | None, call_id: str | None, name: str | None) -> tuple[int, bool]:
+        """The index of the call that a fragment belongs to, and whether the fragment begins it."""
+        index = self._last if wire_index is None else self._index_of.get(wire_index, -1)
+        if index < 0:
+            begins = True
+        elif call_id is None:
+            begins = name is not None and (wire_index is None or self._is_another(index, name))
+        elif self._ids[index] == call_id or (index in self._id_made and name is None):
+            begins = False
+        else:
+            known = next((at for at, taken in self._ids.items() if taken == call_id), None)
+            begins, index = known is None, index if known is None else known
+        if begins:
+            index = self._new_index(wire_index)
+            self._ids[index] = call_id or new_call_id()
+            if call_id is None:
+                self._id_made.add(index)
+        if wire_index is not None:
+            self._index_of[wire_index] = index
+        self._last = index
+        return index, begins
+
+    def _is_another(self, index: int, name: str) -> bool:
+        """Claims that a fragment without an id is of another call: another name, behind arguments."""
+        return index in self._has_arguments and self._names.get(index, name) != name
+
+    def _new_index(self, wire_index: int | None) -> int:
+        if wire_index is not None and 0 <= wire_index <= MAX_INDEX and wire_index not in self._ids:
+            return wire_index
+        return max(self._ids, default=-1) + 1
+
+
+def _wire_index(value: Any) -> int | None:
+    """The index that a backend gave to a fragment (texts and fractions occur); None for what is none."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 5:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
+def _call_id(value: Any) -> str | None:
+    """The id that a backend gave to a call (numbers occur); None when it gave none."""
+    if isinstance(value, str):
+        return value or None
+    return str(value) if type(value) is int else None
+
+
+_OWN_KEYS = frozenset(("index", "id", "type", "function"))
+
+
+def whole_tool_calls(calls: Iterable[Any]) -> list[JsonObject]:
+    """Complete calls, as in a whole answer: as the first deltas, without `index`, always with a name."""
+    deltas = ToolCallDeltas().add(
+        [{**call, "index": at} for at, call in enumerate(calls) if isinstance(call, Mapping)]
+    )
+    for delta in deltas:
+        del delta["index"]
+        delta["function"].setdefault("name", "")
+    return deltas

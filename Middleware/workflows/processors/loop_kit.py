@@ -1,0 +1,192 @@
+"""What the loop does for one node while it runs: variables, its model, its LLM calls, children, locks.
+
+One object a node and run; it is the `NodeKit` of the execution context. It remembers what the node's LLM
+calls brought beside their text (thoughts, token counts), for the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from Middleware.common.types import JsonObject, Messages, NodeConfig
+from Middleware.llmapis.llm_api import LlmApiService
+from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.locking_service import lock_database
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
+from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
+from Middleware.workflows.models.node_result import NodeResult, NodeStream
+from Middleware.workflows.processors.node_numbers import with_numbers
+from Middleware.workflows.processors.run import Known, Run, lock_folder
+from Middleware.workflows.variables import workflow_variable_manager as variables
+from Middleware.workflows.variables.source import VariableSource
+
+logger = logging.getLogger(__name__)
+
+RunChild = Callable[[Run, ExecutionContext, ChildCall, VariableSource], NodeResult]
+"""Runs a child of a node; given by the manager."""
+
+DEFAULT_RESPONSE_TOKENS = 400
+
+
+class LoopKit:
+    """The kit of node `index` of a run.
+
+    `known`: what the nodes before it gave. After the node ran: `thinking`: what
+    its own LLM calls thought; `usage`: the backend's numbers of the last call; `prompt_tokens()`: estimate of
+    its prompt.
+    """
+
+    def __init__(self, run: Run, index: int, run_child: RunChild, known: Known) -> None:
+        self.run, self.index = run, index
+        self._run_child, self._known = run_child, known
+        self.thinking: list[str] = []
+        self.usage: JsonObject | None = None
+        self.prompt_tokens: Callable[[], int] | None = None
+
+    # --- before the node runs ---
+
+    def prepared(self, node: NodeConfig, messages: Messages, *, is_responder: bool) -> ExecutionContext:
+        """The node's context: numbers made numbers, the model loaded. Raises ConfigError."""
+        run, state = self.run, self.run.state
+        stream = run.question.stream and is_responder and not run.internal
+        node, llm_handler = self._loaded(node, messages, stream)
+        stamps = state.stamps(run.question.discussion_id)
+        return ExecutionContext(
+            kit=self,
+            request=state.request,
+            user=state.user,
+            snapshot=state.snapshot,
+            workflow_file=run.file,
+            workflow_id=run.workflow_id,
+            question=run.question,
+            node_number=self.index + 1,
+            config=node,
+            messages=messages,
+            stream=stream,
+            is_responder=is_responder,
+            is_internal=run.internal,
+            agent_inputs=self._known.inputs,
+            agent_outputs=self._known.outputs,
+            llm_handler=llm_handler,
+            store=stamps.store if stamps else None,
+            encryption_key=state.encryption_key,
+            api_key_hash=state.api_key_hash,
+        )
+
+    def _loaded(
+        self, authored: NodeConfig, messages: Messages, stream: bool
+    ) -> tuple[NodeConfig, LlmHandler | None]:
+        """The node with its numbers made numbers, and its model."""
+
+        def early(text: str, *, with_outputs: bool = False) -> str:
+            source = self._source(authored, messages, None)
+            return variables.fill_early(text, source, with_outputs=with_outputs)
+
+        def number(text: str) -> str:
+            return early(text, with_outputs=True)
+
+        node = with_numbers(authored, number, self._place)
+        return node, self._model(node, early, stream) if node.get("endpointName") else None
+
+    def _place(self) -> str:
+        return self.run.place(self.index)
+
+    def _model(self, node: NodeConfig, early: Callable[[str], str], stream: bool) -> LlmHandler:
+        user, snapshot = self.run.state.user, self.run.state.snapshot
+        preset = node.get("preset")
+        if preset is None:
+            preset = node.get("presetName")
+        limit = node.get("maxResponseSizeInTokens")
+        llm = LlmApiService(
+            early(str(node["endpointName"])),
+            early(str(preset)) if preset else None,
+            limit if type(limit) is int else DEFAULT_RESPONSE_TOKENS,
+            stream,
+            user=user,
+            snapshot=snapshot,
+        )
+        template: Mapping[str, str] = {}
+        if not llm.takes_messages:
+            template = template_of(snapshot, user, llm.endpoint)
+        return LlmHandler(
+            llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
+        )
+
+    def _source(
+        self,
+        node: NodeConfig,
+        messages: Messages,
+        llm_handler: LlmHandler | None,
+        drop_system: bool = False,
+    ) -> VariableSource:
+        run, state = self.run, self.run.state
+        return VariableSource(
+            request=state.request,
+            user=state.user,
+            node=node,
+            workflow_variables=run.file.variables,
+            agent_inputs=self._known.inputs,
+            agent_outputs=self._known.outputs,
+            thoughts=self._known.thoughts,
+            messages=messages,
+            discussion_id=run.question.discussion_id,
+            time_context=self._time_context,
+            llm_handler=llm_handler,
+            categories=run.categories,
+            drop_all_system=drop_system,
+            file=run.file.file,
+            pointer=f"/nodes/{self.index}",
+        )
+
+    def _time_context(self) -> str:
+        stamps = self.run.state.stamps(self.run.question.discussion_id)
+        return stamps.time_context_summary() if stamps else ""
+
+    def error_text(self, node: NodeConfig, messages: Messages) -> str:
+        """`errorText` of a node that failed, filled."""
+        return variables.fill(str(node.get("errorText") or ""), self._source(node, messages, None))
+
+    # --- what a node may ask for ---
+
+    def fill(self, context: ExecutionContext, text: str, messages: Messages | None, drop_system: bool) -> str:
+        seen = context.messages if messages is None else messages
+        return variables.fill(text, self._source(context.config, seen, context.llm_handler, drop_system))
+
+    def fill_parts(self, context: ExecutionContext, text: str) -> tuple[str, str | None]:
+        source = self._source(context.config, context.messages, context.llm_handler)
+        return variables.fill_parts(text, source)
+
+    def run_workflow(self, context: ExecutionContext, call: ChildCall) -> NodeResult:
+        source = self._source(context.config, context.messages, context.llm_handler)
+        return self._run_child(self.run, context, call, source)
+
+    def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult:
+        dispatched = LLMDispatchService.dispatch(context, call)
+        self.prompt_tokens = dispatched.prompt_tokens
+        result = dispatched.result
+        if not isinstance(result, NodeStream):
+            facts = result if isinstance(result, dict) else getattr(result, "__dict__", {})
+            self.usage = facts.get("usage")
+            if thinking := facts.get("thinking"):
+                self.thinking.append(thinking)
+        return result
+
+    def with_node(self, context: ExecutionContext, config: NodeConfig) -> ExecutionContext:
+        node, llm_handler = self._loaded(config, context.messages, stream=False)
+        return replace(
+            context, config=node, llm_handler=llm_handler, stream=False, is_responder=False, is_internal=True
+        )
+
+    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
+        user = self.run.state.user
+        locking = self.run.state.services.locking(lock_database(lock_folder(user), user.name))
+        return locking.acquire(lock_id, self.run.workflow_id)
+
+    def is_cancelled(self, context: ExecutionContext) -> bool:
+        return cancellation_service.is_cancelled(context.request_id)
+
+    def warn(self, context: ExecutionContext, message: str) -> None:
+        logger.warning("%s: %s", self.run.place(self.index), message)

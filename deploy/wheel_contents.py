@@ -1,0 +1,45 @@
+"""What a wheel carries besides the code: the examples of `Public`, as `Middleware/shipped/Public`.
+
+A step of setuptools, named in setup.cfg. The copy is made in the build folder: git holds the files once. Data
+of a server that ran in this clone (discussions, locks, logs) stays here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from setuptools.command.build_py import build_py
+
+PARTS = ("Configs/**/*.json", "workflow_python_scripts/**/*.py")
+
+
+class BuildPy(build_py):
+    """The usual step, and the examples. An editable install finds them where they are, beside `server.py`."""
+
+    def run(self) -> None:
+        if self.editable_mode:
+            super().run()
+            return
+        # What a former build left may be gone from the source; an old plug-in would be loaded again.
+        shutil.rmtree(Path(self.build_lib, "Middleware"), ignore_errors=True)
+        super().run()
+        for target, source in self._shipped():
+            self.mkpath(str(Path(target).parent))
+            self.copy_file(source, target, preserve_mode=False)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        return [*super().get_outputs(include_bytecode), *dict(self._shipped())]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {**super().get_output_mapping(), **dict(self._shipped())}
+
+    def get_source_files(self) -> list[str]:
+        """What a source archive needs, to make the same wheel."""
+        return [*super().get_source_files(), *(source for _, source in self._shipped())]
+
+    def _shipped(self) -> list[tuple[str, str]]:
+        """Pairs: place in the build folder, file here."""
+        files = sorted(file for part in PARTS for file in Path("Public").glob(part))
+        folder = Path(self.build_lib, "Middleware", "shipped")
+        return [(str(folder / file), str(file)) for file in files]

@@ -1,0 +1,104 @@
+"""What a probe says to people."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.api.commands.endpoint_advice import STEPS, is_well, line, shown_address
+from Middleware.common.errors import KIND_STATUS, BackendError
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.endpoint_probe import Probe
+
+ENDPOINT = EndpointConfig("Main", {}, "Open-AI-API", {}, "Endpoints/lan/Main.json")
+URL = "http://10.0.0.2:8080/v1/chat/completions"
+HEAD = "Endpoints/lan/Main.json: ok: http://10.0.0.2:8080: reachable, "
+
+
+def seen(**facts):
+    return Probe(ENDPOINT, URL, **{"model": "tiny", "models": ("tiny",), "seconds": 0.1234, **facts})
+
+
+def failed(kind, message="no", *, status=None, **facts):
+    return seen(error=BackendError("Main", kind, message, status=status), **facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({}, 'model "tiny" known, streaming works, 123 ms'),
+        ({"models": None}, 'model "tiny" answers, streaming works, 123 ms'),
+        (
+            {"model": "x"},
+            'model "x" is answered for, but not listed (there: "tiny"), streaming works, 123 ms',
+        ),
+        ({"model": None}, 'serves "tiny", streaming works, 123 ms'),
+        ({"model": None, "models": None}, "no model is named, streaming works, 123 ms"),
+        ({"numbers": 768}, 'model "tiny" known, vectors of 768 numbers, 123 ms'),
+    ],
+)
+def test_what_is_well(facts, told):
+    """Reachable, model, streaming, milliseconds."""
+    assert line(seen(**facts)) == HEAD + told
+    assert is_well(seen(**facts))
+
+
+def test_an_answer_in_one_piece_is_not_well():
+    """The file that says how to ask for a stream is named."""
+    told = line(seen(whole=True))
+    assert "error" in told and "ApiTypes/Open-AI-API.json" in told
+    assert not is_well(seen(whole=True))
+
+
+def test_a_failure_is_told_with_the_next_step():
+    """The server's words, and what to do."""
+    told = line(failed("auth", "invalid key", status=401, has_key=True))
+    assert told == (
+        "Endpoints/lan/Main.json: error: http://10.0.0.2:8080: answered 401: invalid key; it does not take this "
+        "key: correct `apiKey`, or the variable of `apiKeyEnv`, of Endpoints/lan/Main.json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "models", "names"),
+    [
+        ("smolm2", ("big", "smollm2", "other"), ': "smollm2"'),
+        ("zzz", ("a", "b"), ': "a", "b"'),
+        ("zzz", tuple("abcdefg"), ': "a", "b", "c", "d", "e", ...'),
+        ("zzz", None, ""),
+    ],
+)
+def test_near_names_of_models(model, models, names):
+    """The nearest, else the first of the list."""
+    told = line(failed("not_found", "no such model", status=404, model=model, models=models))
+    assert told.endswith(f"to a name that it knows{names}")
+
+
+def test_every_kind_of_failure_has_a_step():
+    """But for those that no call of the doctor can end with."""
+    assert set(KIND_STATUS) - set(STEPS) == {"slot_timeout", "not_found"}
+
+
+@pytest.mark.parametrize("message", ["<html>long\n page", "<!DOCTYPE html>"])
+def test_a_page_is_not_shown(message):
+    """Nobody wants to read it here."""
+    assert "answered 404: a web page; `endpoint` in" in line(failed("not_found", message, status=404))
+
+
+def test_a_key_is_never_shown():
+    """Not even when a server repeats it."""
+    told = line(failed("bad_request", "your api_key=abcdefgh is bad, Bearer sk-123456789012345", status=400))
+    assert "abcdefgh" not in told and "sk-123" not in told
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:secret@host:1/v1?key=k", "http://host:1"),
+        ("https://[::1]:1/v1", "https://[::1]:1"),
+        ("", "inside this program"),
+        ("http://[", "no address"),
+    ],
+)
+def test_an_address_is_shown_without_secrets(url, shown):
+    """Scheme, host and port."""
+    assert shown_address(url) == shown

@@ -1,0 +1,46 @@
+"""A call that may be put to several endpoints: what each of their handlers gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.service_call import ServiceCall
+
+PICTURE = [{"role": "user", "content": ["x"], "images": ["AAAA"]}]
+
+
+def test_the_handler_may_change_its_messages():
+    """They are its own, and so is what stands in them."""
+    call = ServiceCall(CallArguments(PICTURE), llm_takes_images=True)
+    given = call.arguments(None, is_backup=False).conversation
+    given[0]["content"].append("y")
+    assert PICTURE == [{"role": "user", "content": ["x"], "images": ["AAAA"]}]
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "not-wanted"])
+def test_images(wanted):
+    """They go along only where the node wants them."""
+    given = ServiceCall(CallArguments(PICTURE), wanted).arguments(None, is_backup=False)
+    assert ("images" in given.conversation[0]) is wanted
+
+
+def test_a_backup_gets_the_call_in_its_own_shape():
+    """And the first endpoint as it was asked; all but the prompt is the same."""
+    asked = CallArguments(conversation=[], tools=[{}], request_id="r")
+    call = ServiceCall(
+        asked, rebuild=lambda service: CallArguments(prompt=service, tools=[{}], request_id="r")
+    )
+    assert call.arguments("B", is_backup=False) == asked
+    assert call.arguments("B", is_backup=True) == CallArguments(prompt="B", tools=[{}], request_id="r")
+
+
+@pytest.mark.parametrize(
+    ("own", "current", "id_of_call"),
+    [(None, "r", "r"), ("mine", "r", "mine"), (None, None, None)],
+    ids=["of-the-request", "says-whose-it-is", "outside-of-a-request"],
+)
+def test_whose_call_it_is(own, current, id_of_call):
+    """Cancelling that request ends it."""
+    call = ServiceCall(CallArguments(request_id=own)).of_request(current)
+    assert (call.request_id, call.arguments(None, is_backup=False).request_id) == (id_of_call, id_of_call)

@@ -1,0 +1,251 @@
+"""Finish words, token counts and tool-call deltas are the same for every backend."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.llmapis.dialects.event_mapping import (
+    ToolCallDeltas,
+    arguments_object,
+    arguments_text,
+    finish_fields,
+    openai_usage,
+    standard_finish,
+    usage_of,
+    whole_tool_calls,
+)
+from Middleware.utilities.sensitive_logging_utils import REDACTED
+
+
+class TestFinish:
+    @pytest.mark.parametrize(
+        ("word", "reason"),
+        [
+            *[(word, word) for word in ("stop", "length", "tool_calls", "content_filter", "error")],
+            *[(word, None) for word in (None, "", "null", "None", " NULL ", 7)],
+            ("function_call", "tool_calls"),
+            ("tool_use", "tool_calls"),
+            ("max_tokens", "length"),
+            ("MAX_TOKENS", "length"),
+            ("model_context_window_exceeded", "length"),
+            ("refusal", "content_filter"),
+            ("end_turn", "stop"),
+            ("stop_sequence", "stop"),
+            ("pause_turn", "stop"),
+            ("eos_token", "stop"),
+        ],
+    )
+    def test_words(self, word, reason):
+        """Anything that ends an answer is one of five words."""
+        assert standard_finish(word) == reason
+
+    def test_the_backends_own_word_is_kept_when_it_differs(self):
+        """In `native_finish_reason`."""
+        assert finish_fields("end_turn") == {"finish_reason": "stop", "native_finish_reason": "end_turn"}
+        assert finish_fields("stop") == {"finish_reason": "stop"}
+        assert finish_fields("null") == {"finish_reason": None}
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("counts", "usage"),
+        [
+            ((4, 2, 7), (4, 2, 7)),
+            ((4, 2), (4, 2, 6)),
+            ((None, 2), (0, 2, 2)),
+            ((4.0, None), (4, 0, 4)),
+        ],
+    )
+    def test_counts(self, counts, usage):
+        """The total is filled in."""
+        assert tuple(usage_of(*counts).values()) == usage
+
+    @pytest.mark.parametrize("counts", [(None, None), ("4", "2"), (True, False)])
+    def test_no_counts(self, counts):
+        """Nothing is invented."""
+        assert usage_of(*counts) is None
+
+    def test_details_of_openai(self):
+        """Reasoning and cache counts are lifted."""
+        usage = {
+            "prompt_tokens": 4,
+            "completion_tokens": 2,
+            "completion_tokens_details": {"reasoning_tokens": 1},
+            "prompt_tokens_details": {"cached_tokens": 3},
+        }
+        assert openai_usage(usage) == {
+            "prompt_tokens": 4,
+            "completion_tokens": 2,
+            "total_tokens": 6,
+            "reasoning_tokens": 1,
+            "cached_tokens": 3,
+        }
+
+    @pytest.mark.parametrize("usage", [None, [], {}, {"prompt_tokens": None}])
+    def test_unusable(self, usage):
+        """Null in most chunks."""
+        assert openai_usage(usage) is None
+
+    def test_details_that_are_null(self):
+        """Some servers send the blocks empty."""
+        assert "cached_tokens" not in openai_usage({"prompt_tokens": 1, "prompt_tokens_details": None})
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("value", "text"), [(None, ""), ("{", "{"), ({"a": "é"}, '{"a": "é"}'), ([1], "[1]")]
+    )
+    def test_as_text(self, value, text):
+        """A text stays, an object is encoded."""
+        assert arguments_text(value) == text
+
+    @pytest.mark.parametrize(("value", "made"), [({"a": 1}, {"a": 1}), ('{"a": 1}', {"a": 1})])
+    def test_as_object(self, value, made):
+        """For backends that want objects."""
+        assert arguments_object(value) == made
+
+    @pytest.mark.parametrize("value", ["", "{", "[1]", None, 3, "[" * 100_000])
+    def test_what_is_no_object_is_empty_and_told(self, value, caplog):
+        """The call is not lost."""
+        assert arguments_object(value) == {}
+        assert "not a JSON object" in caplog.text
+
+    def test_private_ones_are_not_told(self, caplog):
+        """They are the conversation's."""
+        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+            assert arguments_object("SECRET") == {}
+        assert f"{{}} is sent: {REDACTED}" in caplog.text
+        assert "SECRET" not in caplog.text
+
+
+def call(arguments=None, *, name=None, **more):
+    function = {}
+    if name is not None:
+        function["name"] = name
+    if arguments is not None:
+        function["arguments"] = arguments
+    return {**more, "function": function}
+
+
+class TestDeltas:
+    def added(self, *chunks):
+        deltas = ToolCallDeltas()
+        return [delta for chunk in chunks for delta in deltas.add(chunk)]
+
+    def test_a_regular_stream_passes_unchanged(self):
+        """First fragment with id, type and name; later ones with arguments alone."""
+        first = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
+        second = {"index": 0, "function": {"arguments": "{}"}}
+        assert self.added([first], [second]) == [first, second]
+
+    def test_a_missing_index_id_and_type_are_filled_in(self):
+        """Every call can be told apart."""
+        (delta,) = self.added([call("{}", name="f")])
+        assert delta["index"] == 0
+        assert delta["type"] == "function"
+        assert re.fullmatch("call_[0-9a-f]{24}", delta["id"])
+
+    def test_another_id_under_the_same_index_is_another_call(self):
+        """Proxies that give every call the index 0."""
+        deltas = self.added(
+            [call("", name="f", index=0, id="a")],
+            [call("1", index=0)],
+            [call("", name="g", index=0, id="b")],
+            [call("2", index=0)],
+        )
+        assert [delta["index"] for delta in deltas] == [0, 0, 1, 1]
+        assert [delta.get("id") for delta in deltas] == ["a", None, "b", None]
+
+    def test_another_name_behind_arguments_is_another_call(self):
+        """The same proxies, where no ids are given."""
+        deltas = self.added(
+            [call("{}", name="f", index=0)], [call("{", name="g", index=0)], [call("}", index=0)]
+        )
+        assert [delta["index"] for delta in deltas] == [0, 1, 1]
+
+    def test_a_name_in_pieces_is_one_call(self):
+        """No arguments have come yet."""
+        deltas = self.added([call("", name="get_", index=0)], [call("{}", name="get_weather", index=0)])
+        assert [delta["index"] for delta in deltas] == [0, 0]
+
+    def test_an_id_that_comes_late_is_no_other_call(self):
+        """The id that was made for the first fragment stays."""
+        deltas = self.added(
+            [call("{", name="f", index=0)], [call("}", index=0, id="a")], [call("", index=0, id="a")]
+        )
+        assert [delta["index"] for delta in deltas] == [0, 0, 0]
+        assert ["id" in delta for delta in deltas] == [True, False, False]
+
+    @pytest.mark.parametrize("indexes", [("0", "1"), (0.0, 1.0)], ids=str)
+    def test_indexes_that_are_no_integers(self, indexes):
+        """Texts and fractions tell calls apart all the same."""
+        zero, one = indexes
+        deltas = self.added(
+            [call("", name="f", index=zero, id="a"), call("", name="g", index=one, id="b")],
+            [call("0", index=zero), call("1", index=one)],
+        )
+        assert [delta["index"] for delta in deltas] == [0, 1, 0, 1]
+
+    def test_an_id_that_came_before_goes_on_with_its_call(self):
+        """Fragments that all carry their id, under one index."""
+        deltas = self.added(
+            [call("", name="f", index=0, id="a")],
+            [call("", name="g", index=0, id="b")],
+            [call("1", index=0, id="a")],
+        )
+        assert [delta["index"] for delta in deltas] == [0, 1, 0]
+
+    def test_without_an_index_a_name_begins_a_call(self):
+        """And a fragment without one goes on with the last."""
+        deltas = self.added([call("", name="f")], [call("1")], [call("", name="g")], [call("2")])
+        assert [delta["index"] for delta in deltas] == [0, 0, 1, 1]
+
+    def test_the_index_of_the_backend_is_kept_when_free(self):
+        """Calls that come out of order."""
+        assert [d["index"] for d in self.added([call("", index=1, id="b"), call("", index=0, id="a")])] == [
+            1,
+            0,
+        ]
+
+    def test_id_type_and_name_stand_in_the_first_fragment_only(self):
+        """Clients that append names would double them."""
+        fragment = call("{", name="f", index=0, id="a", type="function")
+        assert self.added([fragment], [fragment])[1] == {"index": 0, "function": {"arguments": "{"}}
+
+    def test_an_object_is_sent_as_text(self):
+        """Arguments are text in every delta."""
+        assert self.added([call({"x": 1}, name="f", id="a")])[0]["function"]["arguments"] == '{"x": 1}'
+
+    def test_further_keys_pass(self):
+        """Gemini's thought signatures come back with the call."""
+        assert self.added([call("", name="f", id="a", extra_content={"s": 1})])[0]["extra_content"] == {
+            "s": 1
+        }
+
+    @pytest.mark.parametrize("calls", [None, [], {}, ["x"], [None]])
+    def test_what_is_no_call_is_nothing(self, calls):
+        """`tool_calls: []` on text deltas."""
+        assert self.added(calls) == []
+
+    def test_a_call_without_a_function_still_begins(self):
+        """The id is what counts."""
+        assert self.added([{"index": 0, "id": "a", "function": None}])[0]["function"] == {"arguments": ""}
+
+    def test_a_fragment_may_say_nothing(self):
+        """Its call goes on."""
+        first = call("", name="f", index=0, id="a")
+        assert self.added([first], [{"index": 0}])[1] == {"index": 0, "function": {}}
+
+
+def test_whole_calls_have_no_index_but_id_type_and_name():
+    """As in `message.tool_calls`."""
+    calls = whole_tool_calls(
+        [{"id": "a", "function": {"arguments": {"x": 1}}}, "junk", {"id": "a", "index": 0}]
+    )
+    assert calls == [
+        {"id": "a", "type": "function", "function": {"name": "", "arguments": '{"x": 1}'}},
+        {"id": "a", "type": "function", "function": {"name": "", "arguments": ""}},
+    ]

@@ -1,0 +1,109 @@
+"""The contract of a protocol: what each states, and how each frames a stream (frontend-api.md 11)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Middleware.protocols.base import ClientProtocol, Protocols, is_under
+from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, AnswerFacts, encoded
+
+# The streams that carry text in the shapes below; a protocol with other shapes has tests of its own.
+ALL = sorted(name for name, wire in WIRE_FORMATS.items() if wire.chunk)
+
+
+def chunk(token="", finish=None, **more):
+    return {"token": token, "finish_reason": finish, **more}
+
+
+def framer(api_type, **facts):
+    return WIRE_FORMATS[api_type].framer(AnswerFacts("R", "mira", created=1760000000, **facts))
+
+
+def payloads(units):
+    """The JSON of units, and `[DONE]` as it is."""
+    datas = [unit.removeprefix("data: ").strip() for unit in units]
+    return [data if data == "[DONE]" else json.loads(data) for data in datas]
+
+
+def text_of(payload):
+    """The text of one unit, in any protocol."""
+    if "choices" in payload:
+        choice = payload["choices"][0]
+        return choice["text"] if "text" in choice else choice["delta"]["content"]
+    return payload["message"]["content"] if "message" in payload else payload["response"]
+
+
+class TestTheTable:
+    def test_every_protocol_is_complete(self):
+        """One file a protocol, no two of one name; each of its types frames, answers and says what it is."""
+        names = [protocol.name for protocol in PROTOCOLS]
+        assert len(names) == len(set(names)) > 0
+        for protocol in PROTOCOLS:
+            for api_type, wire in protocol.formats.items():
+                assert WIRE_FORMATS[api_type] is wire and wire.mimetype
+                assert wire.frame("x").endswith("\n") and wire.pause_s >= 0
+
+    def test_a_name_is_taken_once(self):
+        """A second protocol cannot replace the first unseen, nor one of its types."""
+        table = Protocols()
+        wire = WIRE_FORMATS["ollamaapichat"]
+        table.add(ClientProtocol("a", dict, {"x": wire}))
+        with pytest.raises(ValueError, match="protocol 'a' is registered twice"):
+            table.add(ClientProtocol("a", dict))
+        with pytest.raises(ValueError, match="API type 'x' is registered twice"):
+            table.add(ClientProtocol("b", dict, {"x": wire}))
+        assert [one.name for one in table] == ["a"]
+
+
+@pytest.mark.parametrize(("path", "below"), [("/a", True), ("/a/b", True), ("/ab", False), ("/", False)])
+def test_a_path_is_below_a_root(path, below):
+    """Whole parts of the path count."""
+    assert is_under(path, ("/a",)) is below
+
+
+class TestEveryProtocol:
+    @pytest.mark.parametrize("api_type", ALL)
+    def test_the_text_of_a_batch_is_one_unit(self, api_type):
+        """However many chunks one read brought."""
+        stream = framer(api_type)
+        stream.units([chunk("a")])
+        assert len(stream.units([chunk("b"), chunk("c"), chunk("d")])) == 1
+
+    @pytest.mark.parametrize("api_type", ALL)
+    def test_a_tick_and_empty_text_are_nothing(self, api_type):
+        """No unit goes out for them, not even the role."""
+        assert framer(api_type).units([]) == []
+        assert framer(api_type).units([chunk("")]) == []
+
+    @pytest.mark.parametrize("api_type", ALL)
+    def test_each_unit_is_valid_json_whatever_the_text(self, api_type):
+        """Quotes, line breaks, control characters, separators that are no JSON line ends."""
+        text = 'a"b\\c\nd\t\x00\u2028é𝄞'
+        unit = framer(api_type).units([chunk(text)])[-1]
+        assert text_of(payloads([unit])[0]) == text
+        assert "\n" not in unit.rstrip("\n")
+        assert "é𝄞" in unit
+
+    @pytest.mark.parametrize("api_type", ALL)
+    def test_half_a_surrogate_pair_is_a_replacement_character(self, api_type):
+        """Two halves that meet are the character."""
+        unit = framer(api_type).units([chunk("x\ud83d"), chunk("\ude00 \ud83d.")])[-1]
+        assert "x😀 \ufffd." in encoded(unit).decode()
+
+    @pytest.mark.parametrize("api_type", ALL)
+    def test_nothing_is_sent_behind_the_finish(self, api_type):
+        """The finish chunk ends the answer."""
+        stream = framer(api_type)
+        units = stream.units([chunk("a"), chunk("", "stop"), chunk("lost")])
+        assert stream.finished
+        assert "lost" not in "".join(units)
+
+    @pytest.mark.parametrize("api_type", ALL)
+    def test_heartbeats_are_valid_units(self, api_type):
+        """A comment for SSE readers, an empty object for line readers."""
+        beat = framer(api_type).heartbeat()
+        if beat != ":\n\n":
+            unit = json.loads(beat)
+            assert unit["done"] is False and unit["model"] == "mira" and unit["created_at"].endswith("Z")

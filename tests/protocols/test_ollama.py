@@ -1,0 +1,74 @@
+"""Streams of the Ollama protocol, and its errors (frontend-api.md 11.4, 12.1)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, AnswerFacts, ErrorReply
+
+CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
+
+
+def chunk(token="", finish=None, **more):
+    return {"token": token, "finish_reason": finish, **more}
+
+
+def framer(api_type, **facts):
+    return WIRE_FORMATS[api_type].framer(AnswerFacts("R", "mira", created=1760000000, **facts))
+
+
+def payloads(units):
+    """The JSON of units, and `[DONE]` as it is."""
+    datas = [unit.removeprefix("data: ").strip() for unit in units]
+    return [data if data == "[DONE]" else json.loads(data) for data in datas]
+
+
+class TestOllama:
+    def test_chat(self):
+        """Objects with `done: false`, then one with the reason and the six numbers."""
+        stream = framer("ollamaapichat")
+        first, done = payloads(stream.units([chunk("Hello.")]) + stream.units([chunk("", "length")]))
+        assert first["message"] == {"role": "assistant", "content": "Hello."}
+        assert (first["done"], first["request_id"]) == (False, "R")
+        assert done["message"] == {"role": "assistant", "content": ""}
+        assert (done["done"], done["done_reason"], done["eval_count"]) == (True, "length", 1)
+        assert stream.end() == []
+
+    def test_generate(self):
+        """The same with `response`."""
+        first, done = payloads(framer("ollamagenerate").units([chunk("Once"), chunk("", "stop")]))
+        assert (first["response"], done["response"], done["done"]) == ("Once", "", True)
+
+    def test_tool_calls_are_sent_complete_before_the_end(self):
+        """On an object of their own; the reason is a stop."""
+        stream = framer("ollamaapichat")
+        assert stream.units([chunk(tool_calls=[CALL])]) == []
+        call, done = payloads(stream.units([chunk(tool_calls=[REST]), chunk("", "tool_calls")]))
+        assert call["done"] is False
+        assert call["message"]["tool_calls"] == [
+            {"id": "call_7", "function": {"index": 0, "name": "tide", "arguments": {"port": "Brest"}}}
+        ]
+        assert done["done_reason"] == "stop"
+
+    def test_generate_sends_no_tool_calls(self):
+        """It has no messages."""
+        assert len(framer("ollamagenerate").units([chunk(tool_calls=[CALL]), chunk("", "stop")])) == 1
+
+    @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
+    def test_reasoning(self, api_type):
+        """A field beside an empty text."""
+        [unit] = payloads(framer(api_type).units([chunk(thinking="hm")]))
+        place = unit["message"] if api_type == "ollamaapichat" else unit
+        assert place["thinking"] == "hm"
+
+    def test_an_error_ends_the_stream(self):
+        """One line with a text, no `done` object."""
+        assert framer("ollamagenerate").error(ErrorReply(502, "M")) == ['{"error":"M"}\n']
+
+    def test_an_error_is_a_text(self):
+        """Its clients cannot read an object."""
+        [ollama] = [protocol for protocol in PROTOCOLS if protocol.name == "ollama"]
+        assert ollama.error_body(ErrorReply(400, "M", "p")) == {"error": "M"}

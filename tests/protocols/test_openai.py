@@ -1,0 +1,163 @@
+"""Streams of the OpenAI protocol, and its errors (frontend-api.md 11.2, 11.3, 12.1)."""
+
+from __future__ import annotations
+
+import json
+
+from Middleware.protocols.openai import error_object
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
+from Middleware.services.answers import usage_numbers
+
+CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
+
+
+def chunk(token="", finish=None, **more):
+    return {"token": token, "finish_reason": finish, **more}
+
+
+def framer(api_type, **facts):
+    return WIRE_FORMATS[api_type].framer(AnswerFacts("R", "mira", created=1760000000, **facts))
+
+
+def payloads(units):
+    """The JSON of units, and `[DONE]` as it is."""
+    datas = [unit.removeprefix("data: ").strip() for unit in units]
+    return [data if data == "[DONE]" else json.loads(data) for data in datas]
+
+
+def deltas(units):
+    return [payload["choices"][0]["delta"] for payload in payloads(units)]
+
+
+def test_thoughts_are_counted():
+    """They are output of the model, where nobody told the numbers."""
+    stream = framer("openaichatcompletion", include_usage=True)
+    units = stream.units([chunk("Hello", thinking="world and all"), chunk("", "stop")])
+    told = [payload["usage"] for payload in payloads(units) if payload.get("usage")]
+    assert told[0]["completion_tokens"] > usage_numbers(None, "Hello")["completion_tokens"]
+
+
+class TestOpenAIChat:
+    def test_the_role_goes_first_once(self):
+        """As a unit of its own, right before the first output."""
+        stream = framer("openaichatcompletion")
+        units = (
+            stream.units([chunk("The")]) + stream.units([chunk(" Ob.")]) + stream.units([chunk("", "stop")])
+        )
+        assert deltas(units) == [
+            {"role": "assistant", "content": ""},
+            {"content": "The"},
+            {"content": " Ob."},
+            {},
+        ]
+        assert stream.end() == ["data: [DONE]\n\n"]
+
+    def test_every_unit_carries_the_same_facts(self):
+        """One id, one creation time, one fingerprint."""
+        stream = framer("openaichatcompletion", include_usage=True)
+        units = payloads(stream.units([chunk("a")]) + stream.units([chunk("", "stop")]))
+        facts = {(u["id"], u["created"], u["model"], u["system_fingerprint"]) for u in units}
+        assert facts == {("chatcmpl-R", 1760000000, "mira", "wmr_123456789")}
+        assert [u["usage"] for u in units[:-1]] == [None, None, None]
+
+    def test_usage_comes_last_on_request(self):
+        """In a chunk without a choice."""
+        stream = framer("openaichatcompletion", include_usage=True)
+        usage = {"prompt_tokens": 17, "completion_tokens": 4}
+        last = payloads(stream.units([chunk("a"), chunk("", "stop", usage=usage)]))[-1]
+        assert last["choices"] == []
+        assert last["usage"] == {"prompt_tokens": 17, "completion_tokens": 4, "total_tokens": 21}
+
+    def test_without_the_request_there_is_no_usage_key(self):
+        """Strict readers do not expect it."""
+        units = payloads(framer("openaichatcompletion").units([chunk("a", "stop")]))
+        assert all("usage" not in unit for unit in units)
+
+    def test_tool_call_deltas_pass_through(self):
+        """Units of their own; the role has null content then; the reason says so."""
+        stream = framer("openaichatcompletion")
+        units = stream.units([chunk(tool_calls=[CALL])]) + stream.units([chunk(tool_calls=[REST])])
+        units += stream.units([chunk("", "stop")])
+        assert deltas(units) == [
+            {"role": "assistant", "content": None},
+            {"tool_calls": [CALL]},
+            {"tool_calls": [REST]},
+            {},
+        ]
+        assert payloads(units)[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+    def test_text_of_the_same_chunk_goes_before_its_tool_call(self):
+        """What was decided has gone out when the call goes."""
+        units = framer("openaichatcompletion").units([chunk("x"), chunk("y", tool_calls=[CALL])])
+        assert deltas(units)[1:] == [{"content": "xy"}, {"tool_calls": [CALL]}]
+
+    def test_reasoning_has_units_of_its_own(self):
+        """Before the text, neighbours joined."""
+        batch = [
+            chunk(thinking="a "),
+            chunk(thinking="river"),
+            chunk("The Ob.", thinking="!"),
+            chunk("", "stop"),
+        ]
+        assert deltas(framer("openaichatcompletion").units(batch)) == [
+            {"role": "assistant", "content": ""},
+            {"reasoning_content": "a river!"},
+            {"content": "The Ob."},
+            {},
+        ]
+
+    def test_reasoning_after_text_of_one_read(self):
+        """The order of the chunks stays."""
+        units = framer("openaichatcompletion").units([chunk("a"), chunk(thinking="b"), chunk("c")])
+        assert deltas(units)[1:] == [{"content": "a"}, {"reasoning_content": "b"}, {"content": "c"}]
+
+    def test_an_empty_answer_has_a_role_and_a_finish(self):
+        """A stream that says nothing still ends properly."""
+        assert deltas(framer("openaichatcompletion").finish_units("stop")) == [
+            {"role": "assistant", "content": ""},
+            {},
+        ]
+
+    def test_an_error_ends_the_stream(self):
+        """One error unit, then the end mark; readers of `choices[0]` find a list that is empty."""
+        error, end = payloads(
+            framer("openaichatcompletion").error(ErrorReply(502, "M", code="backend_error"))
+        )
+        assert error == {
+            "error": {"message": "M", "type": "server_error", "param": None, "code": "backend_error"},
+            "choices": [],
+        }
+        assert end == "[DONE]"
+
+
+class TestOpenAIText:
+    def test_a_stream(self):
+        """Text chunks, an empty one with the reason, the end mark."""
+        stream = framer("openaicompletion")
+        units = stream.units([chunk("Hello.")]) + stream.units([chunk("", "length")])
+        assert [u["choices"][0] for u in payloads(units)] == [
+            {"text": "Hello.", "index": 0, "logprobs": None, "finish_reason": None},
+            {"text": "", "index": 0, "logprobs": None, "finish_reason": "length"},
+        ]
+
+    def test_tool_calls_and_reasoning_are_not_sent(self):
+        """The protocol has no place for them."""
+        stream = framer("openaicompletion")
+        units = stream.units([chunk("a", thinking="t", tool_calls=[CALL]), chunk("", "tool_calls")])
+        assert [u["choices"][0]["text"] for u in payloads(units)] == ["a", ""]
+        assert payloads(units)[-1]["choices"][0]["finish_reason"] == "stop"
+
+    def test_usage_on_request(self):
+        """Estimated when the backend reported none."""
+        last = payloads(framer("openaicompletion", include_usage=True).units([chunk("Hello world", "stop")]))[
+            -1
+        ]
+        assert last["usage"] == {"prompt_tokens": 0, "completion_tokens": 3, "total_tokens": 3}
+
+
+def test_an_error_is_an_object():
+    """With all four fields."""
+    assert error_object(ErrorReply(400, "M", "p")) == {
+        "error": {"message": "M", "type": "invalid_request_error", "param": "p", "code": None}
+    }

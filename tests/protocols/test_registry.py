@@ -1,0 +1,118 @@
+"""The table of protocols and its faces (frontend-api.md 1)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.protocols.registry import (
+    PROTOCOLS,
+    WIRE_FORMATS,
+    AnswerFacts,
+    ErrorReply,
+    WholeAnswer,
+    build_response_json,
+    ndjson_format,
+    sse_format,
+)
+
+CALL = {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+
+
+def chunk(token, finish=None):
+    return {"token": token, "finish_reason": finish}
+
+
+def in_request(api_type):
+    return entered(RequestContext("R", "mira", api_type))
+
+
+def test_the_types_of_the_seed_are_there():
+    """Users' scripts and front ends name them."""
+    assert {"openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"} <= set(
+        WIRE_FORMATS
+    )
+
+
+@pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
+def test_every_protocol_is_complete(api_type):
+    """It frames a stream and its end, a whole answer, one chunk and an error; each holds what it is told."""
+    wire, facts = WIRE_FORMATS[api_type], AnswerFacts("R", "mira", created=1760000000)
+    framer = wire.framer(facts)
+    units = [*framer.units([chunk("hello")]), *framer.units([chunk("", "stop")]), *framer.end()]
+    assert "hello" in "".join(units) and all(unit.endswith("\n") for unit in units)
+    assert wire.frame("{}").endswith("\n") and "{}" in wire.frame("{}")
+    assert "hello" in json.dumps(wire.whole(WholeAnswer("hello"), facts))
+    assert wire.chunk is None or "hello" in json.dumps(wire.chunk("hello", None, facts, None))
+    assert "/" in wire.mimetype and wire.pause_s >= 0
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS), ids=lambda protocol: protocol.name)
+def test_every_protocol_tells_errors(protocol):
+    """As a body, and in the middle of each of its streams."""
+    reply = ErrorReply(502, "broken", request_id="R")
+    assert "broken" in json.dumps(protocol.error_body(reply))
+    for wire in protocol.formats.values():
+        assert "broken" in "".join(wire.framer(AnswerFacts("R", "mira")).error(reply))
+
+
+@pytest.mark.parametrize(
+    ("output_format", "expected"),
+    [
+        ("ollamaapichat", "x\n"),
+        ("ollamagenerate", "x\n"),
+        ("openaichatcompletion", "data: x\n\n"),
+        ("openaicompletion", "data: x\n\n"),
+        ("openai", "data: x\n\n"),
+    ],
+)
+def test_sse_format(output_format, expected):
+    """Lines for Ollama, events for everything else."""
+    assert sse_format("x", output_format) == expected
+
+
+def test_ndjson_format():
+    """One line."""
+    assert ndjson_format("{}") == "{}\n"
+
+
+@pytest.mark.parametrize(
+    ("api_type", "read"),
+    [
+        ("openaichatcompletion", lambda chunk: chunk["choices"][0]["delta"]["content"]),
+        ("openaicompletion", lambda chunk: chunk["choices"][0]["text"]),
+        ("ollamaapichat", lambda chunk: chunk["message"]["content"]),
+        ("ollamagenerate", lambda chunk: chunk["response"]),
+    ],
+)
+def test_build_response_json_follows_the_request(api_type, read):
+    """The chunk is in the current request's protocol and carries its id."""
+    with in_request(api_type):
+        first = json.loads(build_response_json("hé", additional_fields={"extra": 1}))
+        last = json.loads(build_response_json("", "stop", request_id="Q"))
+    assert read(first) == "hé" and first["extra"] == 1 and first["model"] == "mira"
+    assert "R" in (first.get("id") or first["request_id"])
+    reason = last["done_reason"] if "done" in last else last["choices"][0]["finish_reason"]
+    assert reason == "stop" and "Q" in (last.get("id") or last["request_id"])
+
+
+@pytest.mark.parametrize("api_type", ["openaichatcompletion", "ollamaapichat"])
+def test_build_response_json_carries_tool_calls(api_type):
+    """In the shape of the protocol."""
+    with in_request(api_type):
+        made = json.loads(build_response_json("", tool_calls=[CALL]))
+    place = made["message"] if "message" in made else made["choices"][0]["delta"]
+    assert place["tool_calls"][0]["function"]["name"] == "t"
+
+
+@pytest.mark.parametrize("context", [None, "openai", "other"])
+def test_build_response_json_needs_a_protocol(context):
+    """Outside a request, and for a type that has no wire format, there is no chunk."""
+    if context is None:
+        with pytest.raises(ValueError, match="has no chunks"):
+            build_response_json("x")
+    else:
+        with in_request(context), pytest.raises(ValueError, match="has no chunks"):
+            build_response_json("x")
