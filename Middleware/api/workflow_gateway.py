@@ -17,7 +17,7 @@ from Middleware.common.errors import EarlyTermination
 from Middleware.common.request_context import RequestContext, current_request, entered
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
-from Middleware.config.paths import is_flat_name
+from Middleware.config.paths import is_discussion_id
 from Middleware.config.users import UserSettings, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
@@ -85,7 +85,7 @@ def header_discussion_id(messages: Messages, user: UserSettings, headers: Mappin
     if any(without_discussion_tags(message["content"]) != message["content"] for message in messages):
         return None
     given = headers.get(user.discussion_id_from_header.lower(), "")
-    return given if len(given) <= MAX_HEADER_ID and is_flat_name(given) else None
+    return given if len(given) <= MAX_HEADER_ID and is_discussion_id(given) else None
 
 
 def handle_user_prompt(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from Middleware.common.errors import ConfigError
 
@@ -37,6 +37,10 @@ class UserFolders(Protocol):
 
 _FORBIDDEN = re.compile(r"[\\:\x00]")
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+_OF_THE_HOUSE = re.compile(
+    r"\.(lock|rekey_journal\.json|(making|importing)-.*|.*\.(lease|tmp|partial))", re.I | re.S
+)
+"""Names that files and folders between discussions have: a discussion of that name would be taken for one."""
 _LONGEST_NAME = 255
 """Bytes of one name on the usual file systems."""
 
@@ -54,6 +58,19 @@ def is_flat_name(value: object) -> bool:
         and not _FORBIDDEN.search(value)
         and (value.isascii() or not _HALF_A_CHARACTER.search(value))
         and len(value.encode()) <= _LONGEST_NAME
+    )
+
+
+def is_discussion_id(value: object) -> TypeGuard[str]:
+    """A flat name that is not blank, and none of those that the house itself needs beside discussions.
+
+    Source: memory.md 1.
+    """
+    return (
+        isinstance(value, str)
+        and is_flat_name(value)
+        and bool(value.strip())
+        and not _OF_THE_HOUSE.fullmatch(value)
     )
 
 

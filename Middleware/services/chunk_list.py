@@ -70,14 +70,14 @@ class ChunkList:
         return self._store.path(self._name).exists()
 
     def load(self) -> Entries:
-        """The entries; none when there is no file.
+        """The entries; none when there is no file, or one of another form (it is set aside).
 
-        Raises TypeError and ValueError for a file of another form, Forbidden for one of another key.
+        Raises Forbidden for a file of another key.
         """
         stamp = None if self._store.encrypted else self._stamp()
         if stamp is not None and (known := parsed_lists().get(stamp)) is not None:
             return known
-        entries = self._entries(self._store.read_json(self._name, []))
+        entries: Entries = self._store.read_json(self._name, (), entries_of)
         if stamp is not None:
             parsed_lists().put(stamp, entries)
         return entries
@@ -91,13 +91,18 @@ class ChunkList:
     def update(self, change: Callable[[Entries], Sequence[Entry] | None]) -> Entries:
         """Change the entries under the discussion's lock (None: leave the file); what is stored then."""
 
-        def changed(value: Any) -> Any:
-            entries = change(self._entries(value))
-            if entries is None:
-                return None
-            return [{"text_block": entry.text, "hash": entry.hash} for entry in entries]
+        stored: Entries = ()
 
-        return self._entries(self._store.update_json(self._name, changed, []))
+        def changed(entries: Entries) -> Any:
+            nonlocal stored
+            new = change(entries)
+            stored = entries if new is None else tuple(new)
+            if new is None:
+                return None
+            return [{"text_block": entry.text, "hash": entry.hash} for entry in new]
+
+        self._store.update_json(self._name, changed, (), entries_of)
+        return stored
 
     def append(self, entry: Entry, *, after: str | None) -> bool:
         """Add an entry if the newest one has the hash `after` (None: if there is none); tells whether."""
@@ -123,21 +128,19 @@ class ChunkList:
             return None
         return str(path), facts.st_ino, facts.st_size, facts.st_mtime_ns
 
-    def _entries(self, value: Any) -> Entries:
-        if not isinstance(value, list):
-            raise TypeError(
-                f"{self._store.path(self._name)}: found {_kind(value)}, allowed: a list of objects"
-            )
-        return tuple(self._entry(index, item) for index, item in enumerate(value))
 
-    def _entry(self, index: int, item: Any) -> Entry:
-        text, covered = (item.get("text_block"), item.get("hash")) if isinstance(item, dict) else (None, None)
-        if not isinstance(text, str) or not isinstance(covered, str):
-            raise ValueError(
-                f"{self._store.path(self._name)}, entry {index + 1}: "
-                "an object with the texts `text_block` and `hash` is needed"
-            )
-        return Entry(text, covered)
+def entries_of(value: Any) -> Entries:
+    """The form of such a file. Raises TypeError, ValueError."""
+    if not isinstance(value, list):
+        raise TypeError(f"found {_kind(value)}, allowed: a list of objects")
+    return tuple(_entry(index, item) for index, item in enumerate(value))
+
+
+def _entry(index: int, item: Any) -> Entry:
+    text, covered = (item.get("text_block"), item.get("hash")) if isinstance(item, dict) else (None, None)
+    if not isinstance(text, str) or not isinstance(covered, str):
+        raise ValueError(f"entry {index + 1}: an object with the texts `text_block` and `hash` is needed")
+    return Entry(text, covered)
 
 
 def newest_hash(entries: Sequence[Entry]) -> str | None:
@@ -154,4 +157,4 @@ def after_hash(entries: Entries, covered: str | None) -> Entries | None:
 
 
 def _kind(value: Any) -> str:
-    return "an object" if isinstance(value, dict) else f"the value {str(value)[:40]!r}"
+    return "an object" if isinstance(value, dict) else f"a {type(value).__name__}"

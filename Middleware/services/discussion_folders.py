@@ -6,44 +6,75 @@ A zip file holds a discussion as plain text, whatever encrypts it where it lies.
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
+import secrets
 import shutil
 import sqlite3
+import struct
 import tempfile
+import time
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
-from Middleware.config.paths import is_flat_name
-from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
+from Middleware.config.paths import is_discussion_id
+from Middleware.services.chunk_list import entries_of
+from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore, an_object
+from Middleware.utilities.file_locks import locked_in_time
 from Middleware.utilities.file_utils import atomic_write
+from Middleware.utilities.hashing_utils import sha256_hex
 
 TEXT_FILES = ("state_document.md",)
-JSON_FILES = (
+LISTS = (
     "memories.json",
     "chat_summary.json",
-    "condensation_tracker.json",
     "context_compactor_old.json",
     "context_compactor_oldest.json",
     "context_compactor_reach.json",
-    "timestamps.json",
-    "vision_responses.json",
 )
-NAMES = (*JSON_FILES, *TEXT_FILES, VECTOR_DATABASE)
+OBJECTS = ("condensation_tracker.json", "timestamps.json", "vision_responses.json")
+NAMES = (*LISTS, *OBJECTS, *TEXT_FILES, VECTOR_DATABASE)
 """The files of a discussion, backups apart."""
 
-BESIDE = ".making-"
-"""Begins the name of a folder in which a discussion is being made, until it is whole."""
+MAKING, IMPORTING = ".making-", ".importing-"
+"""Begin the names of folders in which a discussion is being made, until it is whole. No client's discussion
+has such a name.
+"""
+_STALE_S = 3600.0
+_LOCKS = re.compile(r"\.(lock|[^.]+\.lease)")
+_BROKEN_ZIP = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    KeyError,
+    ValueError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What reading a zip file raises that is damaged, encrypted or compressed in an unknown way."""
 
 _KEY_FOLDER = re.compile(r"[0-9a-f]{16}")
 
 
 class Refused(ValueError):
     """What was asked for cannot be done; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """How many files are in the zip file, and which are not because nothing good of them is left."""
+
+    files: int
+    left_out: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +90,24 @@ class DiscussionFolders:
     install: Path = OLD_DATA_DIRECTORY
 
     def store(self, discussion_id: str) -> DiscussionStore:
-        """Raises Refused for an id that is no plain file name."""
-        if not is_flat_name(discussion_id):
+        """Raises Refused for what cannot be a discussion id."""
+        if not is_discussion_id(discussion_id):
             raise Refused(f"{discussion_id!r} cannot be a discussion id")
+        return self._store(discussion_id)
+
+    def making(self, discussion_id: str) -> DiscussionStore:
+        """The place beside a discussion where it is made anew."""
+        self.store(discussion_id)
+        return self._store(discussion_id, MAKING + sha256_hex(discussion_id)[:16])
+
+    def _store(self, discussion_id: str, folder_name: str | None = None) -> DiscussionStore:
         return DiscussionStore(
             self.root,
             discussion_id,
             key_hash=self.key_hash,
             encryption_key=self.encryption_key,
             install=self.install,
+            folder_name=folder_name,
         )
 
     def ids(self) -> list[str]:
@@ -84,13 +124,13 @@ class DiscussionFolders:
         except OSError:
             return
         for entry in entries:
-            if entry.name.startswith(BESIDE):
-                continue
-            if entry.is_dir() and is_flat_name(entry.name):
+            if entry.is_dir():
+                if not is_discussion_id(entry.name):
+                    continue
                 if self.key_hash or not _KEY_FOLDER.fullmatch(entry.name) or _holds_files(entry):
                     yield entry.name
             elif not self.key_hash:
-                yield from (entry.name.removesuffix(f"_{n}") for n in NAMES if entry.name.endswith(f"_{n}"))
+                yield from filter(is_discussion_id, _flat_ids(entry.name))
 
     def files(self, discussion_id: str) -> dict[str, Path]:
         """The files of a discussion that exist, by name."""
@@ -105,86 +145,184 @@ class DiscussionFolders:
             raise Refused(f"there is no discussion {discussion_id!r} in {store.folder.parent}")
         return store
 
-    def export(self, discussion_id: str, target: Path) -> int:
-        """Write the discussion into a new zip file; how many files. Raises Refused, OSError, Forbidden."""
+    def export(self, discussion_id: str, target: Path) -> Exported:
+        """Write the discussion into a new zip file, for the owner only. Raises Refused, OSError, Forbidden.
+
+        Of a damaged file its backup is taken.
+        """
         store = self.existing(discussion_id)
         if target.exists():
             raise Refused(f"{target} exists already; it is not overwritten")
+        if not target.parent.is_dir():
+            raise Refused(f"{target}: there is no folder {target.parent}")
         files = self.files(discussion_id)
-        partial = target.with_name(f".{target.name}.partial")
-        try:
-            with store.lock(), zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, path in files.items():
-                    archive.writestr(f"{discussion_id}/{name}", _plain(store, name, path))
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
-        return len(files)
+        with store.lock():  # all files of one moment
+            found = {name: _plain(store, name, path) for name, path in files.items()}
+        good = {name: data for name, data in found.items() if data is not None}
+        if not good:
+            raise Refused(f"nothing of the discussion {discussion_id!r} can be read")
+        _write_zip(target, {f"{discussion_id}/{name}": data for name, data in good.items()})
+        return Exported(len(good), [name for name in found if name not in good])
 
     def archived(self, source: Path) -> tuple[str, list[str]]:
         """The id and the file names in a zip file that can be imported. Raises Refused with what is wrong."""
         try:
             with zipfile.ZipFile(source) as archive:
-                parts = [name.split("/") for name in archive.namelist()]
-                ids = {part[0] for part in parts}
-                names = [part[-1] for part in parts]
-                if len(ids) != 1 or any(len(part) != 2 for part in parts) or not set(names) <= set(NAMES):
-                    raise Refused(
-                        f"{source} is no export of a discussion: one folder with files of a "
-                        f"discussion is needed"
-                    )
-                _check(source, archive)
-        except (OSError, zipfile.BadZipFile) as error:
+                discussion_id, names = _listed(source, archive)
+                for name in names:
+                    _check(source, name, archive.read(f"{discussion_id}/{name}"))
+        except Refused:
+            raise
+        except (OSError, *_BROKEN_ZIP) as error:
             raise Refused(f"{source} cannot be read as a zip file: {error}") from error
-        (discussion_id,) = ids
+        store = self.store(discussion_id)
         if self.files(discussion_id):
             raise Refused(f"there is a discussion {discussion_id!r} already; it is not changed")
+        for folder in {store.folder, store.target}:
+            _refuse_what_is_left(folder)
         return discussion_id, names
 
     def bring_in(self, source: Path) -> str:
         """Make a discussion of a zip file, whole or not at all; its id. Raises Refused, OSError."""
         discussion_id, names = self.archived(source)
-        beside = self.store(f"{BESIDE}{discussion_id}")
-        shutil.rmtree(beside.folder, ignore_errors=True)
-        beside.make_folder()
-        with zipfile.ZipFile(source) as archive:
-            for name in names:
-                data = archive.read(f"{discussion_id}/{name}")
-                if name == VECTOR_DATABASE:
-                    atomic_write(beside.folder / name, data, new_mode=0o600)
-                else:
-                    beside.put_plain(name, data)
-        place = self.store(discussion_id).folder
-        shutil.rmtree(place, ignore_errors=True)  # it holds no file of a discussion
-        os.rename(beside.folder, place)
+        place = self.store(discussion_id).target
+        beside = self._store(discussion_id, IMPORTING + secrets.token_hex(8))
+        folder = beside.make_folder()
+        try:
+            _remove_stale(folder.parent)
+            with zipfile.ZipFile(source) as archive:
+                for name in names:
+                    data = archive.read(f"{discussion_id}/{name}")
+                    if name == VECTOR_DATABASE:
+                        atomic_write(folder / name, data, new_mode=0o600)
+                    else:
+                        beside.put_plain(name, data)
+            _clear(place)
+            os.rename(folder, place)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         return discussion_id
+
+
+def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
+    """Whole or not at all, for the owner only."""
+    handle, name = tempfile.mkstemp(".partial", f".{target.name[:100]}.", target.parent)
+    try:
+        with (
+            os.fdopen(handle, "wb") as partial,
+            zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for each, data in files.items():
+                archive.writestr(each, data)
+        os.replace(name, target)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _flat_ids(name: str) -> Iterator[str]:
+    """Whose flat file of an old install this is."""
+    return (name.removesuffix(f"_{each}") for each in NAMES if name.endswith(f"_{each}"))
+
+
+def _refuse_what_is_left(folder: Path) -> None:
+    """Raise Refused for a folder without files of a discussion that holds others, as their backups."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    kept = sorted(name for name in names if not _LOCKS.fullmatch(name) and not _is_temporary(name))
+    if kept:
+        raise Refused(f"{folder} holds {', '.join(kept)}; move that away first")
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+def _clear(folder: Path) -> None:
+    """Remove a folder that holds at most what a killed server leaves. Raises Refused, OSError."""
+    if not folder.exists():
+        return
+    _refuse_what_is_left(folder)
+    for path in sorted(folder.iterdir()):
+        if _LOCKS.fullmatch(path.name):
+            with locked_in_time(path, 0) as held:  # a lock is gone when it is given back
+                if not held:
+                    raise Refused(f"{folder} is in use; nothing is changed")
+        else:
+            path.unlink()
+    folder.rmdir()
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove what killed imports have left."""
+    for path in folder.glob(f"{IMPORTING}*"):
+        if path.stat().st_mtime < time.time() - _STALE_S:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _listed(source: Path, archive: zipfile.ZipFile) -> tuple[str, list[str]]:
+    """The id and the names of the files in a zip file; folders count for nothing. Raises Refused."""
+    parts = [info.filename.split("/") for info in archive.infolist() if not info.is_dir()]
+    ids = {part[0] for part in parts}
+    names = [part[-1] for part in parts]
+    whole = len(ids) == 1 and all(len(part) == 2 for part in parts)
+    if not whole or not set(names) <= set(NAMES) or len(names) != len(set(names)):
+        raise Refused(
+            f"{source} is no export of a discussion: one folder with files of a discussion is needed"
+        )
+    (discussion_id,) = ids
+    return discussion_id, names
 
 
 def _holds_files(folder: Path) -> bool:
     return any((folder / name).is_file() for name in NAMES)
 
 
-def _plain(store: DiscussionStore, name: str, path: Path) -> bytes:
+def _plain(store: DiscussionStore, name: str, path: Path) -> bytes | None:
+    """What is in a file that could be imported again; None: nothing good is left of it."""
     if name != VECTOR_DATABASE:
-        return store.plain_bytes(name)
+        return store.good_bytes(name, lambda data: _parsed(name, data))
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / name
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-        return copy.read_bytes()
-
-
-def _check(source: Path, archive: zipfile.ZipFile) -> None:
-    """Every file is what its name says. Raises Refused."""
-    for info in archive.infolist():
-        name = info.filename.rpartition("/")[2]
-        data = archive.read(info)
         try:
-            if name in JSON_FILES:
-                json.loads(data)
-            elif name in TEXT_FILES:
-                data.decode("utf-8")
-            elif not data.startswith(b"SQLite format 3\0"):
-                raise ValueError("no SQLite database")
-        except (ValueError, RecursionError) as error:
-            raise Refused(f"{source}: {name}: {error}") from error
+            with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+                source.backup(target)
+            data = copy.read_bytes()
+            _parsed(name, data)
+        except sqlite3.OperationalError:
+            raise
+        except (sqlite3.Error, ValueError):
+            return None
+        return data
+
+
+def _check(source: Path, name: str, data: bytes) -> None:
+    """A file is what its name says. Raises Refused."""
+    try:
+        _parsed(name, data)
+    except (TypeError, ValueError, sqlite3.Error, RecursionError) as error:
+        raise Refused(f"{source}: {name}: {error}") from error
+
+
+def _parsed(name: str, data: bytes) -> Any:
+    """Raises TypeError, ValueError, `sqlite3.Error`, RecursionError with what is wrong."""
+    if name in LISTS:
+        return entries_of(json.loads(data))
+    if name in OBJECTS:
+        return an_object(json.loads(data))
+    if name in TEXT_FILES:
+        return data.decode("utf-8")
+    return _check_database(data)
+
+
+def _check_database(data: bytes) -> None:
+    if not data.startswith(b"SQLite format 3\0"):
+        raise ValueError("no SQLite database")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / VECTOR_DATABASE
+        path.write_bytes(data)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise ValueError("a damaged SQLite database")
+            connection.execute(
+                "SELECT id, discussion_id, memory_text, date_added, metadata_json FROM memories LIMIT 0"
+            )

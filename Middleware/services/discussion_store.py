@@ -18,7 +18,7 @@ from typing import Any
 
 from Middleware.common.errors import Forbidden
 from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
-from Middleware.config.paths import is_flat_name
+from Middleware.config.paths import is_discussion_id
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import locked, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
@@ -30,15 +30,32 @@ BACKED_UP = ("memories.json", "chat_summary.json", "state_document.md")
 
 VECTOR_DATABASE = "vector_memory.db"
 
+Form = Callable[[Any], Any]
+"""The value of a JSON file to what a reader wants. TypeError or ValueError: the file is damaged."""
+Parse = Callable[[bytes], Any]
+"""The plain bytes of a file to what a reader wants, as `Form`."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def an_object(value: Any) -> dict[str, Any]:
+    """The form of a file that holds one JSON object. Raises TypeError."""
+    if not isinstance(value, dict):
+        raise TypeError(f"found a {type(value).__name__}, allowed: an object")
+    return value
+
 
 class DiscussionStore:
     """Files of the discussion `discussion_id` below the discussions root.
 
     `key_hash`: `api_key_hash` of the request's key, None without one. `encryption_key`: Fernet key, None =
     plain files.
-    `install`: the folder of old installs, whose `Public/DiscussionIds` is still honoured. File names are
-    whole (`timestamps.json`). Making a store touches no disk; folders appear with the first write. ValueError
-    for an id that is no plain file name.
+    `install`: the folder of old installs, whose `Public/DiscussionIds` is still honoured. `folder_name`: of a
+    discussion that is being made beside its place; then no old place counts. File names are whole
+    (`timestamps.json`). Making a store touches no disk; folders appear with the first write. ValueError for
+    what cannot be a discussion id.
     """
 
     def __init__(
@@ -49,13 +66,16 @@ class DiscussionStore:
         key_hash: str | None = None,
         encryption_key: str | bytes | None = None,
         install: Path = OLD_DATA_DIRECTORY,
+        folder_name: str | None = None,
     ) -> None:
-        if not is_flat_name(discussion_id):
+        if not is_discussion_id(discussion_id):
             raise ValueError(f"{discussion_id!r} cannot be a discussion id")
         self.discussion_id, self.key_hash = discussion_id, key_hash
         self._root, self._install = root, install
         self._key = encryption_key.encode() if isinstance(encryption_key, str) else encryption_key
-        relative = Path(key_hash, discussion_id) if key_hash else Path(discussion_id)
+        self._beside = folder_name is not None
+        name = folder_name or discussion_id
+        relative = Path(key_hash, name) if key_hash else Path(name)
         self._target = root / relative
         self._legacy = install / "Public" / "DiscussionIds" / relative
 
@@ -65,6 +85,11 @@ class DiscussionStore:
     @property
     def encrypted(self) -> bool:
         return self._key is not None
+
+    @property
+    def target(self) -> Path:
+        """Where the discussion's folder belongs."""
+        return self._target
 
     @property
     def folder(self) -> Path:
@@ -83,7 +108,7 @@ class DiscussionStore:
         old = list(self._old_places(name))
         if name.endswith(".json"):
             old = [*self._same_name(exact), *old]
-        return next((place for place in old if place.exists()), exact)
+        return next(filter(_is_there, old), exact)
 
     def _same_name(self, exact: Path) -> list[Path]:
         try:
@@ -93,7 +118,7 @@ class DiscussionStore:
         return [exact.parent / name for name in names if name.casefold() == exact.name.casefold()]
 
     def _old_places(self, name: str) -> Iterator[Path]:
-        if self.key_hash:
+        if self.key_hash or self._beside:
             return
         if name.endswith(".json"):
             yield self._root / f"{self.discussion_id}_{name}"
@@ -140,28 +165,26 @@ class DiscussionStore:
         folder.parent.mkdir(mode=mode, exist_ok=True)
         folder.mkdir(mode=mode, exist_ok=True)
 
-    def read_json(self, name: str, default: Any) -> Any:
-        """The value in a JSON file, `default` when there is no file.
+    def read_json(self, name: str, default: Any, form: Form = _as_it_is) -> Any:
+        """What `form` makes of the value in a JSON file; `default` when there is no file.
 
-        A damaged file is set aside as `<name>.corrupt-<time>` and its `.bak` takes its place, if there is a
-        good one. Raises Forbidden for a file that is encrypted with another key.
+        A file that is no JSON, or of which `form` makes nothing (TypeError, ValueError), is damaged: it is
+        set aside as `<name>.corrupt-<time>` and its `.bak` takes its place, if there is a good one. Raises
+        Forbidden for a file that is encrypted with another key.
         """
-        found, value = self._load(self.path(name))
-        if not found and value is not None:
-            with self.lock():
-                value = self._recover(name)
-                found = value is not None
-        return value if found else default
+        return self._read(name, lambda data: form(json.loads(data)), default)
 
-    def update_json(self, name: str, change: Callable[[Any], Any], default: Any = None) -> Any:
+    def update_json(
+        self, name: str, change: Callable[[Any], Any], default: Any = None, form: Form = _as_it_is
+    ) -> Any:
         """Read, change and write a JSON file under the lock.
 
-        `change(value)` gets the value (`default` when there is no file) and gives the one to write, or None
-        to leave the file as it is. Returns what is in the store then. Whoever changes `value` in place must
-        return it.
+        `change(value)` gets what `read_json` gives and gives the value to write, or None to leave the file as
+        it is. Returns what was read if nothing was written, else what was written. Whoever changes `value` in
+        place must return it.
         """
         with self.lock():
-            value = self.read_json(name, default)
+            value = self.read_json(name, default, form)
             changed = change(value)
             if changed is None:
                 return value
@@ -170,9 +193,12 @@ class DiscussionStore:
             return changed
 
     def read_text(self, name: str) -> str | None:
-        """The text of a file, None when there is none. Raises Forbidden, UnicodeDecodeError."""
-        raw = _bytes(self.path(name))
-        return None if raw is None else self._decode(raw).decode("utf-8")
+        """The text of a file, None when there is none. Raises Forbidden.
+
+        What is no UTF-8 is damaged, as in `read_json`.
+        """
+        text: str | None = self._read(name, lambda data: data.decode("utf-8"), None)
+        return text
 
     def update_text(self, name: str, change: Callable[[str | None], str | None]) -> str | None:
         """As `update_json`, for a UTF-8 text file; `change` gets None when there is no file."""
@@ -184,49 +210,73 @@ class DiscussionStore:
             self._write(name, changed.encode("utf-8"))
             return changed
 
-    def plain_bytes(self, name: str) -> bytes:
-        """What is in a file, decrypted. Raises FileNotFoundError, Forbidden."""
-        return self._decode(self.path(name).read_bytes())
+    def good_bytes(self, name: str, parse: Parse) -> bytes | None:
+        """What is in a file, decrypted; what is in its backup, if `parse` makes nothing of the file.
+
+        None: neither is there and good. Changes nothing. Raises Forbidden.
+        """
+        path = self.path(name)
+        for place in (path, _backup_of(path)):
+            if self._load(place, parse)[0]:
+                return self._decode(place.read_bytes())
+        return None
 
     def put_plain(self, name: str, data: bytes) -> None:
         """Write a whole file, encrypted if need be."""
         with self.lock():
             self._write(name, data)
 
-    def _load(self, path: Path) -> tuple[bool, Any]:
+    def _read(self, name: str, parse: Parse, default: Any) -> Any:
+        found, value = self._load(self.path(name), parse)
+        if not found and value is not None:
+            with self.lock():
+                value = self._recover(name, parse)
+                found = value is not None
+        return value if found else default
+
+    def _load(self, path: Path, parse: Parse) -> tuple[bool, Any]:
         """(True, value), (False, None) when there is no file, (False, error) when it is damaged."""
         raw = _bytes(path)
         if raw is None:
             return False, None
         try:
-            return True, json.loads(self._decode(raw))
-        except (ValueError, RecursionError) as error:
+            return True, parse(self._decode(raw))
+        except (TypeError, ValueError, RecursionError) as error:
             return False, error
 
-    def _recover(self, name: str) -> Any:
+    def _recover(self, name: str, parse: Parse) -> Any:
+        """Put a damaged file aside and its backup in its place; at no moment is there neither of the two."""
         path = self.path(name)
-        found, value = self._load(path)
+        found, value = self._load(path, parse)
         if found or value is None:
             return value
+        why = value
+        good, value = self._backup(path, parse)
         aside = path.with_name(f"{path.name}.corrupt-{datetime.now():%Y%m%d-%H%M%S-%f}")
-        os.replace(path, aside)
-        backup = path.with_name(path.name + ".bak")
-        good, value = self._load(backup)
+        if good:
+            self._put(aside, path.read_bytes())
+            self._put(path, self._encode(self._decode(_backup_of(path).read_bytes())))
+        else:
+            os.replace(path, aside)
         logger.error(
-            "%s was damaged and is kept as %s; %s",
+            "%s was damaged (%s) and is kept as %s; %s",
             path,
+            why,
             aside.name,
             "its backup is used" if good else "no backup",
         )
-        if not good:
-            return None
-        self._put(path, self._encode(self._decode(backup.read_bytes())))
-        return value
+        return value if good else None
+
+    def _backup(self, path: Path, parse: Parse) -> tuple[bool, Any]:
+        try:
+            return self._load(_backup_of(path), parse)
+        except Forbidden:
+            return False, None
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.path(name)
         if name in BACKED_UP and (previous := _bytes(path)) is not None:
-            self._put(path.with_name(path.name + ".bak"), self._encode(self._decode(previous)))
+            self._put(_backup_of(path), self._encode(self._decode(previous)))
         self._put(path, self._encode(data))
 
     @staticmethod
@@ -250,6 +300,18 @@ class DiscussionStore:
                 "a file of this discussion is encrypted with another API key", code="wrong_api_key"
             )
         return raw
+
+
+def _is_there(path: Path) -> bool:
+    """False also for a name that no file can have: an old flat name is longer than the id."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _backup_of(path: Path) -> Path:
+    return path.with_name(path.name + ".bak")
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,23 +17,43 @@ from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import locked
 from Middleware.utilities.file_utils import atomic_write
 
-_KINDS = (".json", ".md", ".json.bak", ".md.bak")
+_KINDS = re.compile(r"[^.].*\.(json|md)(\.bak|(?P<damaged>\.corrupt-[\d-]+))?", re.I)
+
+Told = Callable[[int, int], None]
 
 
 @dataclass
 class Rekeyed:
-    """What was done, by path: `changed` (or would be), `kept` (had its form already), `unreadable`."""
+    """What was done, by path: `changed` (or would be), `kept` (had its form already), `unreadable` (why)."""
 
     changed: list[Path] = field(default_factory=list)
     kept: list[Path] = field(default_factory=list)
-    unreadable: list[Path] = field(default_factory=list)
+    unreadable: dict[Path, str] = field(default_factory=dict)
 
 
-def files_of(folder: Path) -> Iterator[Path]:
-    """All files of discussions below the folder of a key."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name.endswith(_KINDS) and not path.name.startswith("."):
-            yield path
+def files_of(folder: Path, unreadable: Callable[[OSError], None] = lambda error: None) -> Iterator[Path]:
+    """All files of discussions below the folder of a key, also those that were put aside.
+
+    `unreadable` is told of folders that cannot be looked into.
+    """
+    for place, folders, names in os.walk(folder, onerror=unreadable):
+        folders.sort()
+        for name in sorted(names):
+            if _KINDS.fullmatch(name):
+                yield Path(place, name)
+
+
+def holds_files_of(folder: Path, key: bytes) -> bool:
+    """Claims that a file below `folder` is encrypted with `key`."""
+    return any(_is_of(path, key) for path in files_of(folder))
+
+
+def _is_of(path: Path, key: bytes) -> bool:
+    try:
+        encryption_utils.decrypt(path.read_bytes(), key)
+    except (OSError, encryption_utils.InvalidToken):
+        return False
+    return True
 
 
 def rekey(
@@ -41,29 +62,47 @@ def rekey(
     new: bytes | None,
     *,
     preview: bool = False,
-    told: Callable[[int, int], None] = lambda done, whole: None,
+    told: Told = lambda done, whole: None,
 ) -> Rekeyed:
     """Give every file below `folder` the key `new` (None: plain text). `preview`: change nothing.
 
-    `told(done, whole)` is called after each file. Raises OSError.
+    What cannot be read or written is left as it is, and the work goes on. `told(done, whole)` is called after
+    each file. Raises OSError only for a disk that does not hold what was written.
     """
     result = Rekeyed()
-    files = list(files_of(folder))
+
+    def unreadable(error: OSError) -> None:
+        result.unreadable[Path(error.filename)] = error.strerror or str(error)
+
+    files = list(files_of(folder, unreadable))
     for number, path in enumerate(files, 1):
-        if preview:
-            _one(path, old, new, result, write=False)
-        else:
-            with locked(path.parent / ".lock"):
-                _one(path, old, new, result, write=True)
+        try:
+            _one(path, old, new, result, write=not preview)
+        except _NotHeld:
+            raise
+        except OSError as error:
+            result.unreadable[path] = error.strerror or str(error)
         told(number, len(files))
     return result
 
 
+class _NotHeld(OSError):
+    """The disk does not hold what was written."""
+
+
 def _one(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, write: bool) -> None:
+    if not write:
+        _changed(path, old, new, result, write=False)
+        return
+    with locked(path.parent / ".lock"):
+        _changed(path, old, new, result, write=True)
+
+
+def _changed(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, write: bool) -> None:
     raw = path.read_bytes()
     plain, has_form = _opened(path, raw, old, new)
     if plain is None:
-        result.unreadable.append(path)
+        result.unreadable[path] = "neither key opens it"
     elif has_form:
         result.kept.append(path)
     else:
@@ -87,9 +126,13 @@ def _opened(path: Path, raw: bytes, old: bytes, new: bytes | None) -> tuple[byte
 
 
 def _is_plain(path: Path, raw: bytes) -> bool:
+    """What was put aside as damaged may be anything."""
+    kind = _KINDS.fullmatch(path.name)
+    if kind is not None and kind["damaged"]:
+        return True
     try:
         text = raw.decode("utf-8")
-        if ".json" in path.suffixes:
+        if kind is not None and kind[1].lower() == "json":
             json.loads(text)
     except (ValueError, RecursionError):
         return False
@@ -99,7 +142,7 @@ def _is_plain(path: Path, raw: bytes) -> bool:
 def _verify(path: Path, plain: bytes, new: bytes | None) -> None:
     written = path.read_bytes()
     if (written if new is None else encryption_utils.decrypt(written, new)) != plain:
-        raise OSError(f"{path} does not hold what was written")
+        raise _NotHeld(f"{path} does not hold what was written")
 
 
 def moved(folder: Path, target: Path) -> bool:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from Middleware.common.types import Message, Messages
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.utilities.hashing_utils import (
     StampedMessage,
     message_hash,
@@ -164,12 +164,12 @@ def time_context_summary(store: DiscussionStore, *, clock: Clock) -> str:
 
 
 def _load(store: DiscussionStore) -> dict[str, Any]:
-    value = store.read_json(FILE, {})
-    return value if isinstance(value, dict) else {}
+    stamps: dict[str, Any] = store.read_json(FILE, {}, an_object)
+    return stamps
 
 
 def _update(store: DiscussionStore, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-    store.update_json(FILE, lambda value: change(dict(value) if isinstance(value, dict) else {}), {})
+    store.update_json(FILE, lambda stamps: change(dict(stamps)), {}, an_object)
 
 
 @dataclass(slots=True)

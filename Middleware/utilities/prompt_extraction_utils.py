@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from Middleware.common.types import Message, Messages
-from Middleware.config.paths import is_flat_name
+from Middleware.config.paths import is_discussion_id
 from Middleware.utilities.text_utils import estimate_message_tokens
 
 _DISCUSSION_TAG = re.compile(r"\[DiscussionId\](?:(.*?)\[/DiscussionId\]|.*+)")
@@ -81,12 +81,15 @@ def newest_within(
 
 
 def discussion_id(messages: Messages) -> str | None:
-    """Id of the first discussion tag; None: no tag, empty, or not a flat name. Source: workflows.md 3.3."""
+    """Id of the first discussion tag; None: no tag, empty, or no name that a discussion can have.
+
+    Source: workflows.md 3.3.
+    """
     for message in messages:
         tags = _DISCUSSION_TAG.finditer(message["content"])
         found = next((tag[1] for tag in tags if tag[1] is not None), None)
         if found is not None:
-            return found if is_flat_name(found) else None
+            return found if is_discussion_id(found) else None
     return None
 
 

@@ -18,6 +18,8 @@ _NEAR = 5
 _WORD = re.compile(r"\w+")
 _LABEL = re.compile(r"\b(\w+):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_BLANKS = re.compile(r"[\t-\r\x1c-\x1f\x85]")
+"""Control characters that stand between words."""
 _KEYWORD = re.compile(r"\w+:|\w+|[()]")
 _ROLE = re.compile("User: |USER: |Assistant: |ASSISTANT: |systemMes: |SYSTEMMES: ")
 
@@ -40,7 +42,7 @@ def fts_query(pieces: Iterable[str]) -> str:
 
 
 def _phrase(piece: str) -> str:
-    text = _CONTROL.sub("", piece).replace("-", " ").strip()
+    text = _CONTROL.sub("", _BLANKS.sub(" ", piece)).replace("-", " ").strip()
     return text.replace('"', '""') if any(map(str.isalnum, text)) else ""
 
 

@@ -26,6 +26,20 @@ def test_flat_names(value, flat):
     assert paths.is_flat_name(value) is flat
 
 
+@pytest.mark.parametrize("value", ["a", "..a", ".hidden", ".locks", "making-a", "a.lock", "é"])
+def test_a_flat_name_is_a_discussion_id(value):
+    assert paths.is_discussion_id(value)
+
+
+HOUSE = [" ", "\t", "", "a/b", None, ".lock", ".LOCK", ".making-a", ".importing-a", ".memory.lease", ".x.tmp", ".x.partial", ".rekey_journal.json"]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOUSE, ids=repr)
+def test_a_blank_name_and_those_of_the_house_are_no_discussion_ids(value):
+    """What is made, locked or half written beside discussions must not be taken for one."""
+    assert not paths.is_discussion_id(value)
+
+
 BUILT = [
     (paths.user_file("Ana"), "Users/ana.json"),
     (paths.endpoint_file(ANA, "x"), "Endpoints/x.json"),

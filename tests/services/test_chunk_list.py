@@ -64,23 +64,22 @@ class TestForm:
         assert memories.open() == (ONE, TWO)
         assert file.read_text() == GOLDEN
 
-    def test_a_file_that_is_no_list_is_refused_and_stays(self, memories, file):
+    @pytest.mark.parametrize("text", ['{"text_block": "t"}', "{}", '"text"', "null", "5"])
+    def test_a_file_that_is_no_list_is_set_aside_and_the_work_goes_on(self, memories, file, text, caplog):
         """Replacing it would lose what somebody wrote."""
-        file.write_text('{"text_block": "t"}')
-        with pytest.raises(TypeError, match=r"memories\.json: found an object, allowed: a list of objects"):
-            memories.append(ONE, after=None)
-        assert file.read_text() == '{"text_block": "t"}'
-
-    def test_another_value_is_named(self, memories, file):
-        file.write_text('"text"')
-        with pytest.raises(TypeError, match="found the value 'text'"):
-            memories.load()
+        file.write_text(text)
+        assert memories.load() == ()
+        assert memories.append(ONE, after=None)
+        assert [path.read_text() for path in file.parent.glob("memories.json.corrupt-*")] == [text]
+        assert "allowed: a list of objects" in caplog.text
 
     @pytest.mark.parametrize("item", ["text", {"text_block": "t"}, {"text_block": 1, "hash": "h"}], ids=str)
-    def test_an_entry_of_another_form_is_named(self, memories, file, item):
+    def test_an_entry_of_another_form_is_named_and_the_backup_used(self, memories, file, item, caplog):
         file.write_text(json.dumps([{"text_block": "t", "hash": "h"}, item]))
-        with pytest.raises(ValueError, match=r"memories\.json, entry 2: .*`text_block` and `hash`"):
-            memories.load()
+        file.with_name("memories.json.bak").write_text(GOLDEN)
+        assert memories.append(Entry("three", "h"), after=TWO.hash)
+        assert memories.load() == (ONE, TWO, Entry("three", "h"))
+        assert "entry 2: an object with the texts `text_block` and `hash` is needed" in caplog.text
 
     def test_with_a_key_the_empty_file_is_encrypted_too(self, tmp_path):
         """And its texts are not kept in memory."""

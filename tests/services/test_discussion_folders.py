@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
+import tempfile
+import threading
 import zipfile
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.discussion_folders import DiscussionFolders, Exported, Refused
 from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
 
+COLUMNS = "id, discussion_id, memory_text, date_added, metadata_json"
 HASH = "62af8704764faf8e"
 KEY = derive_key("test-key", "alice")
 
@@ -32,7 +38,16 @@ def remember(folders, discussion_id="trip"):
     ChunkList(store, "memories.json").replace(Entry("They met.", "h"))
     store.update_text("state_document.md", lambda _: "# State")
     with closing(sqlite3.connect(store.folder / "vector_memory.db")) as connection, connection:
-        connection.execute("CREATE TABLE memories (id)")
+        connection.execute(f"CREATE TABLE memories ({COLUMNS})")
+
+
+def database(statement):
+    """The bytes of a database of one table."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made.db"
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(statement)
+        return path.read_bytes()
 
 
 class TestIds:
@@ -42,8 +57,10 @@ class TestIds:
         """Those of a key, half-made ones and empty folders are none."""
         remember(folders)
         remember(keyed, "secret")
-        remember(folders, ".making-trip")
+        ChunkList(folders.making("trip"), "memories.json").replace(Entry("half", "h"))
         (folders.root / "empty").mkdir()
+        (folders.root / "_memories.json").write_text("[]")
+        (folders.root / " _memories.json").write_text("[]")
         (folders.root / "old_memories.json").write_text("[]")
         legacy = tmp_path / "install/Public/DiscussionIds/older"
         legacy.mkdir(parents=True)
@@ -62,7 +79,7 @@ class TestIds:
     def test_no_folder_is_no_discussion(self, folders):
         assert folders.ids() == []
 
-    @pytest.mark.parametrize("name", ["../x", "", "a/b"])
+    @pytest.mark.parametrize("name", ["../x", "", "a/b", ".making-trip", ".lock", " "])
     def test_an_id_that_leaves_the_folder_is_refused(self, folders, name):
         with pytest.raises(Refused, match="cannot be a discussion id"):
             folders.existing(name)
@@ -78,7 +95,7 @@ class TestZip:
     def test_what_was_exported_comes_in_again(self, folders, tmp_path):
         remember(folders)
         target = tmp_path / "trip.zip"
-        assert folders.export("trip", target) == 3
+        assert folders.export("trip", target) == Exported(3, [])
         elsewhere = DiscussionFolders(tmp_path / "other", install=tmp_path / "install")
         assert elsewhere.bring_in(target) == "trip"
         store = elsewhere.store("trip")
@@ -127,8 +144,17 @@ class TestZip:
             ({"trip/memories.json": b"{"}, r"memories\.json: "),
             ({"trip/state_document.md": b"\xff"}, r"state_document\.md: "),
             ({"trip/vector_memory.db": b"text"}, "no SQLite database"),
+            ({"trip/vector_memory.db": b"SQLite format 3\0" + b"x" * 5000}, r"vector_memory\.db: "),
+            ({"trip/vector_memory.db": database("CREATE TABLE other (x)")}, "no such table: memories"),
+            ({"trip/vector_memory.db": database("CREATE TABLE memories (x)")}, "no such column"),
+            ({"trip/memories.json": b"{}"}, "found an object, allowed: a list of objects"),
+            ({"trip/chat_summary.json": b"[1]"}, "entry 1: an object with the texts"),
+            ({"trip/timestamps.json": b"[]"}, "found a list, allowed: an object"),
+            ({"trip/memories.json": b"[" * 100_000}, r"memories\.json: "),
+            ({".making-x/memories.json": b"[]"}, "cannot be a discussion id"),
+            ({" /memories.json": b"[]"}, "cannot be a discussion id"),
         ],
-        ids=range(9),
+        ids=range(18),
     )
     def test_a_zip_file_of_something_else_is_refused(self, folders, tmp_path, files, message):
         """And leaves nothing behind."""
@@ -138,6 +164,137 @@ class TestZip:
         with pytest.raises(Refused, match=message):
             folders.bring_in(source)
         assert not folders.root.exists()
+
+    def test_the_same_name_twice_is_refused(self, folders, tmp_path):
+        source = tmp_path / "odd.zip"
+        with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(source, "w") as archive:
+            archive.writestr("trip/memories.json", b"[]")
+            archive.writestr("trip/memories.json", b"[]")
+        with pytest.raises(Refused, match="is no export"):
+            folders.bring_in(source)
+
+    def test_a_folder_in_a_zip_file_counts_for_nothing(self, folders, tmp_path):
+        """Other programs that pack it again write one."""
+        with zipfile.ZipFile(tmp_path / "trip.zip", "w") as archive:
+            archive.writestr("trip/", b"")
+            archive.writestr("trip/memories.json", b"[]")
+        assert folders.bring_in(tmp_path / "trip.zip") == "trip"
+
+    @pytest.mark.parametrize(
+        ("place", "value", "message"),
+        [
+            (6, b"\x01", "is encrypted"),
+            (8, b"\x63", "compression"),
+            (8, b"\x08", "zip file: "),
+            (8, b"\x0e", "zip file: "),
+            (14, b"\xee\xee\xee\xee", "CRC"),
+        ],
+        ids=["encrypted", "unknown-compression", "no-deflate", "no-lzma", "damaged"],
+    )
+    def test_a_zip_file_that_cannot_be_unpacked_is_refused(self, folders, tmp_path, place, value, message):
+        """Its headers are changed, in both places where they stand."""
+        source = tmp_path / "odd.zip"
+        with zipfile.ZipFile(source, "w") as archive:
+            archive.writestr("trip/memories.json", b"[]" + b" " * 40)
+        raw = bytearray(source.read_bytes())
+        for start in (0, raw.index(b"PK\x01\x02") + 2):
+            raw[start + place : start + place + len(value)] = value
+        source.write_bytes(raw)
+        with pytest.raises(Refused, match=f"cannot be read as a zip file: .*{message}|{message}"):
+            folders.bring_in(source)
+        assert not folders.root.exists()
+
+    @pytest.mark.parametrize("name", ["memories.json.bak", "memories.json.corrupt-20310504-102030-123456"])
+    def test_backups_are_not_overwritten(self, folders, tmp_path, name):
+        """They are all that is left of an older discussion of that id."""
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        (folders.root / "trip").rename(folders.root / "moved")
+        (folders.root / "trip").mkdir()
+        (folders.root / "trip" / name).write_text("[]")
+        with pytest.raises(Refused, match=f"trip holds {name}; move that away first"):
+            folders.bring_in(tmp_path / "trip.zip")
+        assert [path.name for path in (folders.root / "trip").iterdir()] == [name]
+
+    def test_what_a_killed_server_left_is_in_nobodys_way(self, folders, tmp_path):
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        (folders.root / "trip").rename(folders.root / "moved")
+        (folders.root / "trip").mkdir()
+        for name in (".lock", ".memory.lease", ".memories.json.0123.tmp"):
+            (folders.root / "trip" / name).touch()
+        folders.bring_in(tmp_path / "trip.zip")
+        assert sorted(path.name for path in (folders.root / "trip").iterdir()) == sorted(
+            folders.files("trip")
+        )
+        assert sorted(path.name for path in folders.root.iterdir()) == ["moved", "trip"]
+
+    def test_a_folder_that_somebody_works_in_is_left(self, folders, tmp_path):
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        (folders.root / "trip").rename(folders.root / "moved")
+        held, done = threading.Event(), threading.Event()
+
+        def holder():
+            with folders.store("trip").lease("memory", None):
+                held.set()
+                done.wait(60)
+
+        thread = threading.Thread(target=holder)
+        thread.start()
+        held.wait(60)
+        with pytest.raises(Refused, match="is in use"):
+            folders.bring_in(tmp_path / "trip.zip")
+        done.set()
+        thread.join()
+        assert sorted(path.name for path in folders.root.iterdir()) == ["moved", "trip"]
+
+    def test_what_killed_imports_left_goes(self, folders, tmp_path):
+        """After an hour; a younger one may be at work."""
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        (folders.root / "trip").rename(folders.root / "moved")
+        for name in (".importing-old", ".importing-new"):
+            (folders.root / name).mkdir()
+        os.utime(folders.root / ".importing-old", (0, 0))
+        folders.bring_in(tmp_path / "trip.zip")
+        assert sorted(path.name for path in folders.root.iterdir()) == [".importing-new", "moved", "trip"]
+
+    @pytest.mark.skipif(os.name == "nt", reason="no mode bits")
+    def test_a_zip_file_is_for_the_owner_only(self, folders, tmp_path):
+        """It holds private chats."""
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        assert stat.S_IMODE((tmp_path / "trip.zip").stat().st_mode) == 0o600
+
+    def test_of_a_damaged_file_the_backup_is_taken(self, folders, tmp_path):
+        remember(folders)
+        ChunkList(folders.store("trip"), "memories.json").append(Entry("They left.", "i"), after="h")
+        (folders.root / "trip/memories.json").write_text("[{")
+        assert folders.export("trip", tmp_path / "trip.zip") == Exported(3, [])
+        with zipfile.ZipFile(tmp_path / "trip.zip") as archive:
+            assert b"They met." in archive.read("trip/memories.json")
+        assert (folders.root / "trip/memories.json").read_text() == "[{"
+
+    def test_what_nothing_good_is_left_of_is_left_out_and_told(self, folders, tmp_path):
+        remember(folders)
+        (folders.root / "trip/memories.json").write_text("{}")
+        (folders.root / "trip/vector_memory.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+        assert folders.export("trip", tmp_path / "trip.zip") == Exported(
+            1, ["memories.json", "vector_memory.db"]
+        )
+
+    def test_a_discussion_of_which_nothing_is_left_is_refused(self, folders, tmp_path):
+        (folders.root / "trip").mkdir(parents=True)
+        (folders.root / "trip/memories.json").write_text("{}")
+        with pytest.raises(Refused, match="nothing of the discussion 'trip' can be read"):
+            folders.export("trip", tmp_path / "trip.zip")
+        assert [path.name for path in tmp_path.iterdir()] == ["DiscussionIds"]
+
+    def test_a_zip_file_needs_a_folder(self, folders, tmp_path):
+        remember(folders)
+        with pytest.raises(Refused, match="there is no folder"):
+            folders.export("trip", tmp_path / "none/trip.zip")
 
     @pytest.mark.parametrize("data", [b"text", None], ids=["no-zip", "missing"])
     def test_what_is_no_zip_file_is_refused(self, folders, tmp_path, data):

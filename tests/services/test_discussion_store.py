@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.common.errors import Forbidden
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
 
 KEY = derive_key("test-key", "alice")
@@ -40,7 +40,9 @@ def put(path: Path, data: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "c:", None], ids=repr)
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "a\\b", "c:", None, " ", ".lock", ".making-x"], ids=repr
+)
 def test_an_unsafe_id_is_refused(make, name):
     """It would leave the discussions folder."""
     with pytest.raises(ValueError, match="discussion id"):
@@ -99,6 +101,11 @@ class TestWhere:
         make().update_json("memories.json", lambda v: [*v, 1])
         assert json.loads(flat.read_text()) == [1]
         assert not (root / "talk" / "memories.json").exists()
+
+    @pytest.mark.parametrize("name", ["memories.json", "vector_memory.db", "state_document.md"])
+    def test_an_id_may_be_as_long_as_a_file_name(self, make, root, name):
+        """No flat file can have a longer one."""
+        assert make("x" * 255).path(name) == root / ("x" * 255) / name
 
     def test_with_a_key_there_is_no_flat_legacy_file(self, make, root):
         put(root / "talk_memories.json", "[1]")
@@ -199,13 +206,69 @@ class TestDamage:
     def test_what_another_reader_has_mended_is_read(self, make, root, monkeypatch):
         put(root / "talk" / "a.json", "broken")
         store = make()
-        first = store._load(store.path("a.json"))
+        first = store._load(store.path("a.json"), json.loads)
         put(root / "talk" / "a.json", "[1]")
         loads = iter([first])
         real = store._load
-        monkeypatch.setattr(store, "_load", lambda path: next(loads, None) or real(path))
+        monkeypatch.setattr(store, "_load", lambda *given: next(loads, None) or real(*given))
         assert store.read_json("a.json", None) == [1]
         assert os.listdir(root / "talk").count("a.json") == 1
+
+    def test_a_file_of_another_form_is_damaged_too(self, make, root, caplog):
+        """It says what was found, not what was in it."""
+        put(root / "talk" / "memories.json", '["secret"]')
+        put(root / "talk" / "memories.json.bak", '{"a": 1}')
+        assert make().read_json("memories.json", {}, an_object) == {"a": 1}
+        assert "was damaged (found a list, allowed: an object)" in caplog.text
+        assert "secret" not in caplog.text
+
+    def test_a_text_that_is_no_utf8_is_damaged_too(self, make, root):
+        put(root / "talk" / "state_document.md", b"caf\xe9")
+        assert make().read_text("state_document.md") is None
+        assert make().update_text("state_document.md", lambda old: f"{old}!") == "None!"
+        kept = [path.read_bytes() for path in (root / "talk").glob("state_document.md.corrupt-*")]
+        assert kept == [b"caf\xe9"]
+
+    def test_a_kill_at_any_write_leaves_the_damaged_file_or_the_good_one(self, make, root, monkeypatch):
+        """A memory file that is missing would be made anew from the history."""
+        put(root / "talk" / "memories.json", "broken")
+        put(root / "talk" / "memories.json.bak", "[1]")
+
+        def killed(path, data):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DiscussionStore, "_put", staticmethod(killed))
+            with pytest.raises(KeyboardInterrupt):
+                make().read_json("memories.json", None)
+        assert (root / "talk" / "memories.json").read_text() == "broken"
+        assert make().read_json("memories.json", None) == [1]
+
+    def test_a_backup_of_another_key_is_no_good_one(self, make, root):
+        put(root / "talk" / "memories.json", "broken")
+        put(root / "talk" / "memories.json.bak", encrypt(b"[1]", KEY))
+        assert make().read_json("memories.json", []) == []
+        assert (root / "talk" / "memories.json.bak").read_bytes().startswith(TOKEN_START)
+
+    def test_the_good_bytes_are_the_files_else_its_backups(self, make, root):
+        """Asking changes nothing."""
+        store = make()
+        assert store.good_bytes("memories.json", json.loads) is None
+        put(root / "talk" / "memories.json.bak", "[0]")
+        put(root / "talk" / "memories.json", "[1]")
+        assert store.good_bytes("memories.json", json.loads) == b"[1]"
+        put(root / "talk" / "memories.json", "[")
+        assert store.good_bytes("memories.json", json.loads) == b"[0]"
+        assert sorted(os.listdir(root / "talk")) == ["memories.json", "memories.json.bak"]
+
+
+def test_a_discussion_is_made_beside_its_place(make, root, tmp_path):
+    """Then no file of the discussion itself counts, nor one of an old install."""
+    put(root / "talk_memories.json", "[1]")
+    put(root / "talk" / "memories.json", "[2]")
+    beside = make(folder_name=".making-x")
+    assert beside.read_json("memories.json", None) is None
+    assert (beside.folder, beside.discussion_id) == (root / ".making-x", "talk")
 
 
 class TestEncryption:

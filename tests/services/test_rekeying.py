@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.services import rekeying
-from Middleware.services.rekeying import moved, rekey
+from Middleware.services.rekeying import holds_files_of, moved, rekey
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
 
 OLD, NEW, OTHER = (derive_key(name, "alice") for name in ("old", "new", "other"))
@@ -15,6 +15,9 @@ FILES = {
     "trip/state_document.md": b"# State",
     "trip/state_document.md.bak": b"",
     "deep/er/timestamps.json": b"{}",
+    "trip/Memories.JSON": b"[]",
+    "trip/memories.json.corrupt-20310504-102030-123456": b'[{"text',
+    ".making-x/memories.json": b"[]",
 }
 
 
@@ -35,12 +38,12 @@ def contents(folder, key):
 
 
 def test_every_file_of_every_kind_gets_the_new_key(folder):
-    """Backups and nested folders too; the database and dotted files stay."""
+    """Backups, what was put aside as damaged and nested folders too; the database and dotted files stay."""
     told = []
     result = rekey(folder, OLD, NEW, told=lambda done, whole: told.append((done, whole)))
     assert contents(folder, NEW) == FILES
-    assert (len(result.changed), result.kept, result.unreadable) == (5, [], [])
-    assert told == [(number, 5) for number in range(1, 6)]
+    assert (len(result.changed), result.kept, result.unreadable) == (8, [], {})
+    assert told == [(number, 8) for number in range(1, 9)]
     assert (folder / ".rekey_journal.json").read_bytes() == b"{}"
 
 
@@ -52,11 +55,11 @@ def test_without_a_new_key_files_become_plain(folder):
 def test_running_again_changes_nothing(folder):
     """After a crash the rest is done."""
     (folder / "trip/memories.json").write_bytes(encrypt(b"[]", NEW))
-    assert len(rekey(folder, OLD, NEW).changed) == 4
+    assert len(rekey(folder, OLD, NEW).changed) == 7
     again = rekey(folder, OLD, NEW)
-    assert (again.changed, len(again.kept)) == ([], 5)
-    assert len(rekey(folder, NEW, None).changed) == 5
-    assert len(rekey(folder, NEW, None).kept) == 5
+    assert (again.changed, len(again.kept)) == ([], 8)
+    assert len(rekey(folder, NEW, None).changed) == 8
+    assert len(rekey(folder, NEW, None).kept) == 8
 
 
 def test_plain_files_are_encrypted(folder):
@@ -77,13 +80,42 @@ def test_the_same_key_encrypts_what_is_plain(folder):
 def test_what_cannot_be_read_is_left_and_told(folder, data):
     (folder / "trip/memories.json").write_bytes(data)
     result = rekey(folder, OLD, NEW)
-    assert result.unreadable == [folder / "trip/memories.json"]
+    assert result.unreadable == {folder / "trip/memories.json": "neither key opens it"}
+    assert len(result.changed) == 7
     assert (folder / "trip/memories.json").read_bytes() == data
+
+
+def test_a_disk_that_refuses_one_file_costs_the_others_nothing(folder, monkeypatch):
+    """The work goes on, and what is left is told with the reason."""
+    real = rekeying.atomic_write
+
+    def write(path, data):
+        if path.name == "state_document.md":
+            raise PermissionError(13, "Permission denied", str(path))
+        real(path, data)
+
+    monkeypatch.setattr(rekeying, "atomic_write", write)
+    result = rekey(folder, OLD, NEW)
+    assert result.unreadable == {folder / "trip/state_document.md": "Permission denied"}
+    assert len(result.changed) == 7
+
+
+def test_what_was_put_aside_may_be_anything(folder):
+    """As it is, it becomes what the new key opens; no byte is lost."""
+    aside = folder / "trip/memories.json.corrupt-20310504-102030-123456"
+    aside.write_bytes(b"\xff{")
+    rekey(folder, OLD, NEW)
+    assert decrypt(aside.read_bytes(), NEW) == b"\xff{"
+
+
+def test_whether_a_folder_has_files_of_a_key(folder, tmp_path):
+    assert (holds_files_of(folder, OLD), holds_files_of(folder, NEW)) == (True, False)
+    assert not holds_files_of(tmp_path / "nothing", OLD)
 
 
 def test_a_preview_changes_nothing(folder):
     result = rekey(folder, OLD, NEW, preview=True)
-    assert len(result.changed) == 5
+    assert len(result.changed) == 8
     assert contents(folder, OLD) == FILES
 
 

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,17 +20,21 @@ from typing import Any
 
 from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
-from Middleware.common.errors import MiddlewareError
+from Middleware.common.client_question import ClientQuestion
+from Middleware.common.errors import ClientRequestError, MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.types import Messages
 from Middleware.config.loader import tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
 from Middleware.services.discussion_folders import DiscussionFolders, Refused
-from Middleware.services.rekeying import moved, rekey
+from Middleware.services.discussion_store import VECTOR_DATABASE
+from Middleware.services.rekeying import holds_files_of, moved, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 from Middleware.workflows.managers.memory_rebuild import Rebuild
-from Middleware.workflows.managers.workflow_manager import WorkflowManager
+from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepared
 from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.upkeep import backfill, embeddings_endpoint, lacking, vector_count
@@ -38,6 +42,8 @@ from Middleware.workflows.processors.run import discussions_root
 
 KEY, NEW_KEY = "WILMER_API_KEY", "WILMER_NEW_API_KEY"
 _NEWEST = 3
+FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error)
+"""What is told in one sentence: the discussion, a file or the disk is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +78,14 @@ class Memory(Command):
             desk = _desk(arguments.preview)
             with entered(desk.request):
                 return known.work(desk, *words)
-        except (MiddlewareError, Refused, OSError, ValueError, sqlite3.Error) as error:
-            print(f"error: {error}")
+        except FAULTS as error:
+            print(f"error: {_sentence(error)}")
             return 1
+
+
+def _sentence(error: BaseException) -> str:
+    """SQLite does not say which file is at fault; a discussion has one."""
+    return f"{VECTOR_DATABASE}: {error}" if isinstance(error, sqlite3.Error) else str(error)
 
 
 def _usage(what: str) -> int:
@@ -102,18 +113,25 @@ def _desk(preview: bool) -> Desk:
 
 def _list(desk: Desk) -> int:
     ids = desk.folders.ids()
+    unreadable = 0
     for each in ids:
-        files = desk.folders.files(each)
-        store = desk.folders.store(each)
-        newest = max(path.stat().st_mtime for path in files.values())
-        print(
-            f"{each}: memories {len(ChunkList(store, MEMORIES).load())}, vector memories "
-            f"{vector_count(store)}, "
-            f"summary {'yes' if ChunkList(store, SUMMARY).load() else 'no'}, "
-            f"last change {datetime.fromtimestamp(newest):%Y-%m-%d %H:%M}"
-        )
+        try:
+            print(f"{each}: {_counts(desk, each)}")
+        except FAULTS as error:
+            unreadable += 1
+            print(f"{each}: cannot be read: {_sentence(error)}")
     print(f"user {desk.user.name}: discussions {len(ids)} in {desk.folders.root}")
-    return 0
+    return 1 if unreadable else 0
+
+
+def _counts(desk: Desk, discussion_id: str) -> str:
+    store = desk.folders.store(discussion_id)
+    newest = max(path.stat().st_mtime for path in desk.folders.files(discussion_id).values())
+    return (
+        f"memories {len(ChunkList(store, MEMORIES).load())}, vector memories {vector_count(store)}, "
+        f"summary {'yes' if ChunkList(store, SUMMARY).load() else 'no'}, "
+        f"last change {datetime.fromtimestamp(newest):%Y-%m-%d %H:%M}"
+    )
 
 
 def _show(desk: Desk, discussion_id: str) -> int:
@@ -133,7 +151,7 @@ def _show(desk: Desk, discussion_id: str) -> int:
 
 
 def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
-    messages = internal_messages(check_messages(_messages_in(file)), desk.user)
+    messages = _conversation(file, desk.user)
     desk.folders.store(discussion_id)
     rebuild = Rebuild(WorkflowManager(desk.user, desk.request), desk.folders, discussion_id, messages)
     count = rebuild.planned()
@@ -152,26 +170,43 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
     return 0
 
 
-def _messages_in(file: str) -> list[Any]:
-    document = json.loads(Path(file).expanduser().read_text("utf-8-sig"))
-    if not isinstance(document, list):
-        raise Refused(f"{file}: found no list, allowed: a JSON list of messages")
-    return document
+def _conversation(file: str, user: UserSettings) -> Messages:
+    """The messages of a file, as a chat would bring them to a workflow; the turn to be answered is none."""
+    data = Path(file).expanduser().read_bytes()
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+        if not isinstance(document, list):
+            raise Refused("found no list, allowed: a JSON list of messages")
+        messages = internal_messages(check_messages(document), user)
+    except RecursionError:
+        raise Refused(f"{file}: it is nested too deeply") from None
+    except (ClientRequestError, ValueError) as error:
+        raise Refused(f"{file}: {error}") from error
+    return prepared(ClientQuestion(messages[: len(document)])).messages
 
 
 def _backfill(desk: Desk, *discussion_id: str) -> int:
     service = embeddings_endpoint(desk.user, desk.request)
-    ids = list(discussion_id) or desk.folders.ids()
-    undone = 0
-    for each in ids:
-        store = desk.folders.existing(each)
-        missing = lacking(store, service)
-        if missing and not desk.preview:
-            with progress(each) as told:
-                missing = backfill(store, service, told)
-        undone += 0 if desk.preview else missing
-        print(f"{each}: {missing} memories {'would get' if desk.preview else 'still lack'} a vector")
-    return 1 if undone else 0
+    if discussion_id:
+        return _backfilled(desk, service, *discussion_id)
+    status = 0
+    for each in desk.folders.ids():
+        try:
+            status = max(status, _backfilled(desk, service, each))
+        except FAULTS as error:
+            status = 1
+            print(f"{each}: cannot be read: {_sentence(error)}")
+    return status
+
+
+def _backfilled(desk: Desk, service: EmbeddingService, discussion_id: str) -> int:
+    store = desk.folders.existing(discussion_id)
+    missing = lacking(store, service)
+    if missing and not desk.preview:
+        with progress(discussion_id) as told:
+            missing = backfill(store, service, told)
+    print(f"{discussion_id}: {missing} memories {'would get' if desk.preview else 'still lack'} a vector")
+    return 1 if missing and not desk.preview else 0
 
 
 def _rekey(desk: Desk) -> int:
@@ -180,16 +215,24 @@ def _rekey(desk: Desk) -> int:
         raise Refused(f"rekey needs the old key in the environment variable {KEY}")
     old, new = derive_key(key, desk.user.name), derive_key(new_key, desk.user.name) if new_key else None
     bases = dict.fromkeys([desk.folders.root, desk.folders.install / "Public" / "DiscussionIds"])
-    folders = [base / api_key_hash(key) for base in bases if (base / api_key_hash(key)).is_dir()]
+    new_name = api_key_hash(new_key) if new_key else None
+    folders = list(_folders_of_key(bases, api_key_hash(key), new_name, old))
     if not folders:
         raise Refused(f"there is no folder of this key in {desk.folders.root}")
     if new and not desk.user.encrypt_using_api_key:
         print(
             f"Users/{desk.user.name}.json: set encryptUsingApiKey, or the server cannot read encrypted files"
         )
-    return max(
-        _rekeyed(desk, folder, old, new, api_key_hash(new_key) if new_key else None) for folder in folders
-    )
+    return max(_rekeyed(desk, folder, old, new, new_name) for folder in folders)
+
+
+def _folders_of_key(bases: Iterable[Path], name: str, new_name: str | None, key: bytes) -> Iterator[Path]:
+    """The key's folder in each base; one that was renamed already while files of it still have the key."""
+    for base in bases:
+        if (base / name).is_dir():
+            yield base / name
+        elif new_name is not None and holds_files_of(base / new_name, key):
+            yield base / new_name
 
 
 def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: str | None) -> int:
@@ -199,26 +242,30 @@ def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: 
         return 1
     with progress("files") as told:
         result = rekey(folder, old, new, preview=desk.preview, told=told)
-    for path in result.unreadable:
-        print(f"{path}: unreadable with these keys; it is left as it is")
+    for path, why in result.unreadable.items():
+        print(f"{path}: unreadable with these keys ({why}); it is left as it is")
     kind = "decrypted" if new is None else "encrypted with the new key"
     verb = "would be" if desk.preview else "were"
     print(f"{folder}: {len(result.changed)} files {verb} {kind}, {len(result.kept)} are so already")
-    if desk.preview or new_name is None:
-        return 1 if result.unreadable else 0
-    if result.unreadable or not moved(folder, target):
-        print(
-            f"{folder}: not renamed to {new_name}: {'files are left' if result.unreadable else 'it exists'}"
-        )
+    undone = 1 if result.unreadable else 0
+    if desk.preview or target == folder:
+        return undone
+    if undone and not (result.changed or result.kept):
+        print(f"{folder}: not renamed to {new_name}: no file of it has the new key")
+        return 1
+    if not moved(folder, target):
+        print(f"{folder}: not renamed to {new_name}: it exists")
         return 1
     print(f"{folder}: renamed to {new_name}")
-    return 0
+    return undone
 
 
 def _export(desk: Desk, discussion_id: str, file: str) -> int:
-    count = desk.folders.export(discussion_id, Path(file).expanduser())
-    print(f"{discussion_id}: {count} files are in {file}, as plain text")
-    return 0
+    exported = desk.folders.export(discussion_id, Path(file).expanduser())
+    for name in exported.left_out:
+        print(f"{discussion_id}: {name} is damaged and has no good backup; it is left out")
+    print(f"{discussion_id}: {exported.files} files are in {file}, as plain text")
+    return 1 if exported.left_out else 0
 
 
 def _import(desk: Desk, file: str) -> int:

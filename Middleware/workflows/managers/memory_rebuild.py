@@ -1,33 +1,37 @@
 """A discussion's memories made anew from a conversation: beside it, and put in their place when they are
 whole.
 
-What was made stays there when the work is broken off; the next run goes on with it. The memories before are
-kept as `.bak`. Source: spec memory.md 15.
+What was made stays there when the work is broken off; the next run goes on with it if it is given the same
+conversation. The memories before are kept as `.bak`. Source: spec memory.md 15.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
-import sqlite3
 import tempfile
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from Middleware.common.client_question import ClientQuestion
+from Middleware.common.errors import Forbidden
 from Middleware.common.types import Messages
 from Middleware.config.workflows import WorkflowFile
-from Middleware.services.chunk_list import MEMORIES, ChunkList
-from Middleware.services.discussion_folders import BESIDE, DiscussionFolders
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.chunk_list import MEMORIES, ChunkList, newest_hash
+from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.discussion_store import DiscussionStore, an_object
+from Middleware.utilities.hashing_utils import message_hash, sha256_hex
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.memory import file_writer, vector_writer
 from Middleware.workflows.memory.chunking import without_system
-from Middleware.workflows.memory.condensation import TRACKER
+from Middleware.workflows.memory.condensation import TRACKER, tracked
 from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.vector_store import VectorDatabase
+from Middleware.workflows.memory.vector_takeover import is_sound, take_over
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.processors.loop_kit import LoopKit
 from Middleware.workflows.processors.run import Known, Run
@@ -35,6 +39,11 @@ from Middleware.workflows.processors.run import Known, Run
 _NODE = {"type": "QualityMemory", "title": "rebuild"}
 _RUNS = 4
 """A chunk that gave no memory is tried again so often, all in all."""
+_MARKER = "rebuild.json"
+"""In the folder beside: of which conversation, cut in which way, its memories are."""
+_LEASE = "rebuild"
+
+Chunks = Sequence[Messages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +57,44 @@ class Rebuild:
 
     def planned(self) -> int:
         """How many chunks would become memories; changes nothing."""
-        with tempfile.TemporaryDirectory() as folder:
-            empty = DiscussionStore(Path(folder), self.discussion_id)
-            context = self._context()
-            return self._left(context, empty, self._settings(context))
+        context = self._context()
+        return len(self._chunks(context, memory_settings(context)))
 
     def run(self, told: Told) -> int:
-        """Make the memories and put them in the place of the old ones; how many chunks are left (then
-        nothing was
-        put in place, and the next run goes on).
+        """Make the memories and put them in the place of the old ones; how many chunks gave none (then
+        nothing was put in place, and the next run goes on). Too few messages change nothing.
+
+        Raises Refused while another run is at work, or when a file of something else is in the way.
         """
+        store = self.folders.store(self.discussion_id)
+        with store.lease(_LEASE, 0) as held:
+            if not held:
+                raise Refused(f"{self.discussion_id}: another rebuild is at work; wait for its end")
+            return self._run(store, told)
+
+    def _run(self, store: DiscussionStore, told: Told) -> int:
         context = self._context()
-        settings = self._settings(context)
-        beside = self.folders.store(f"{BESIDE}{self.discussion_id}")
-        left = 0
+        settings = memory_settings(context)
+        kind = VECTORS if _is_vector(settings) else FILES
+        kind.check(store)
+        chunks = self._chunks(context, settings)
+        if not chunks:
+            return 0
+        beside = self.folders.making(self.discussion_id)
+        _begin(beside, kind.name, chunks)
+        kind.begin(beside)
+        making = SettingsFile(settings.name, {**settings.values, **kind.settings})
         for _ in range(_RUNS):
-            if _is_vector(settings):
-                vector_writer.write_vector_memories(context, beside, settings, told)
-            else:
-                file_writer.write_file_memories(context, beside, settings, told)
-            left = self._left(context, beside, settings)
-            if not left:
+            kind.write(context, beside, making, told)
+            if not kind.left(beside, chunks):
                 break
-        if not left and _is_vector(settings):
-            left = _given_up_all(VectorDatabase(beside))
+        left = kind.left(beside, chunks)
+        if not left and not kind.worth_it(beside, store):
+            left = len(chunks)
+            shutil.rmtree(beside.folder)
         if not left:
-            self._put_in_place(beside, vectors=_is_vector(settings))
+            kind.put_in_place(beside, store, settings)
+            shutil.rmtree(beside.folder)
         return left
 
     def _context(self) -> ExecutionContext:
@@ -89,49 +110,113 @@ class Rebuild:
         kit = LoopKit(run, 0, self.manager.run_child, Known())
         return kit.prepared(_NODE, self.messages, is_responder=False)
 
-    def _settings(self, context: ExecutionContext) -> SettingsFile:
-        """The user's settings; the state document is not a memory, and stays as it is."""
-        settings = memory_settings(context)
-        return SettingsFile(settings.name, {**settings.values, "useStateDocument": False})
-
-    def _left(self, context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> int:
-        if _is_vector(settings):
-            vectors = vector_writer.planned(context, store, settings)
-            return len(vectors.jobs) if vectors else 0
-        files = file_writer.planned(store, settings, without_system(self.messages), rebuilding=True)
-        return len(files.chunks) if files else 0
-
-    def _put_in_place(self, beside: DiscussionStore, *, vectors: bool) -> None:
-        store = self.folders.store(self.discussion_id)
-        with store.lock():
-            if vectors:
-                _swap_database(VectorDatabase(beside).path, VectorDatabase(store).path)
-            else:
-                ChunkList(store, MEMORIES).replace(*ChunkList(beside, MEMORIES).load())
-                tracker = beside.read_json(TRACKER, None)
-                store.update_json(TRACKER, lambda old: tracker if tracker is not None else old and {})
-        shutil.rmtree(beside.folder)
+    def _chunks(self, context: ExecutionContext, settings: SettingsFile) -> Chunks:
+        """The conversation as it is cut where there are no memories yet."""
+        with tempfile.TemporaryDirectory() as folder:
+            empty = DiscussionStore(Path(folder), self.discussion_id, folder_name="empty")
+            if _is_vector(settings):
+                vectors = vector_writer.planned(context, empty, settings)
+                return [job.messages for job in vectors.jobs] if vectors else []
+            files = file_writer.planned(empty, settings, without_system(self.messages), rebuilding=True)
+            return files.chunks if files else []
 
 
 def _is_vector(settings: SettingsFile) -> bool:
     return settings.flag("useVectorForQualityMemory")
 
 
-def _given_up_all(database: VectorDatabase) -> int:
-    """How many chunks gave no memory, when none gave one: nothing takes the place of old memories."""
-    with database.reading() as log:
-        failed = sum(1 for failure in log.failures() if failure.error)
-        given = sum(1 for _ in log.chunk_hashes())
-    return failed if failed and failed >= given else 0
+def _begin(beside: DiscussionStore, kind: str, chunks: Chunks) -> None:
+    """Have the folder beside for this work: as it is if it was begun for it, else new."""
+    work = sha256_hex(json.dumps([kind, [list(map(message_hash, chunk)) for chunk in chunks]]))
+    try:
+        known = beside.read_json(_MARKER, {}, an_object).get("work")
+    except Forbidden:
+        known = None
+    if known != work:
+        if beside.folder.exists():
+            shutil.rmtree(beside.folder)
+        beside.update_json(_MARKER, lambda _: {"work": work})
 
 
-def _swap_database(new: Path, place: Path) -> None:
-    for path in (new, place):
-        if path.exists():
-            with closing(sqlite3.connect(path)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    if place.exists():
-        os.replace(place, place.with_name(place.name + ".bak"))
-    for tail in ("-wal", "-shm"):
-        place.with_name(place.name + tail).unlink(missing_ok=True)
-    os.replace(new, place)
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one kind of memories is made anew.
+
+    `settings`: what differs from the user's while they are made; the state document is no memory and stays
+    as it is, and a rest is never too small. `check(store)`: the old ones can be replaced. `begin(beside)`:
+    before the first try. `left(beside, chunks)`: how many chunks have none yet. `worth_it(beside, store)`:
+    there is something to put in the place of the old ones.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    check: Callable[[DiscussionStore], object]
+    begin: Callable[[DiscussionStore], object]
+    write: Callable[[ExecutionContext, DiscussionStore, SettingsFile, Told], object]
+    left: Callable[[DiscussionStore, Chunks], int]
+    worth_it: Callable[[DiscussionStore, DiscussionStore], bool]
+    put_in_place: Callable[[DiscussionStore, DiscussionStore, SettingsFile], object]
+
+
+# --- file memories ---
+
+
+def _files_left(beside: DiscussionStore, chunks: Chunks) -> int:
+    return len(chunks) - len(ChunkList(beside, MEMORIES).load())
+
+
+def _put_files(beside: DiscussionStore, store: DiscussionStore, settings: SettingsFile) -> None:
+    entries = ChunkList(beside, MEMORIES).load()
+    covered = newest_hash(entries) if settings.flag("condenseMemories") else None
+    with store.lock():
+        ChunkList(store, MEMORIES).replace(*entries)
+        store.update_json(TRACKER, lambda old: tracked(covered) if covered else old and {}, {}, an_object)
+
+
+FILES = Kind(
+    name="files",
+    settings={"condenseMemories": False, "maxMessagesBetweenChunks": 1},
+    check=lambda store: ChunkList(store, MEMORIES).load(),
+    begin=lambda beside: None,
+    write=file_writer.write_file_memories,
+    left=_files_left,
+    worth_it=lambda beside, store: True,
+    put_in_place=_put_files,
+)
+
+
+# --- vector memories ---
+
+
+def _vectors_left(beside: DiscussionStore, chunks: Chunks) -> int:
+    """A chunk is done when it is in the log, or failed once and was tried again with success."""
+    with VectorDatabase(beside).reading() as log:
+        logged = Counter(log.chunk_hashes())
+        failed = {failure.chunk.hash: failure.error for failure in log.failures()}
+    left = 0
+    for record in map(vector_writer.record_of, chunks):
+        if record.alone.hash in failed:
+            left += bool(failed[record.alone.hash])
+        elif logged[record.hash]:
+            logged[record.hash] -= 1
+        else:
+            left += 1
+    return left
+
+
+VECTORS = Kind(
+    name="vectors",
+    settings={"useStateDocument": False, "vectorMemoryMaxMessagesBetweenChunks": 1},
+    check=lambda store: is_sound(VectorDatabase(store)),
+    begin=lambda beside: VectorDatabase(beside).try_failures_again(),
+    write=vector_writer.write_vector_memories,
+    left=_vectors_left,
+    worth_it=lambda beside, store: bool(VectorDatabase(beside).count() or not _known(store)),
+    put_in_place=lambda beside, store, settings: take_over(VectorDatabase(store), VectorDatabase(beside)),
+)
+
+
+def _known(store: DiscussionStore) -> int:
+    """How many memories would be replaced."""
+    database = VectorDatabase(store)
+    return database.count() if is_sound(database) else 0

@@ -6,8 +6,10 @@ Source: spec memory.md 7.4, 18.2 (6, 7).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
@@ -15,6 +17,10 @@ from Middleware.utilities.streaming_utils import post_process_llm_output
 from Middleware.workflows.memory.prompts import inserted
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import result_text
+
+_NAMES = "think|thinking|thought|reasoning|reflection"
+_THOUGHT = re.compile(rf"\s*<\s*({_NAMES})\s*>", re.I)
+_END_OF_THOUGHT = re.compile(rf"<\s*/\s*({_NAMES})\s*>", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +57,38 @@ def ask(
 
 
 def cleaned(node: ExecutionContext, reply: str) -> str:
-    """A reply as the user would see it: what is stored must not hold thoughts or prefixes."""
+    """A reply as the user would see it: what is stored must not hold thoughts or prefixes.
+
+    A thought that begins and never ends is no text here, whatever `whenEndThinkTagMissing` says.
+    """
     if node.llm_handler is None:
-        return reply
-    return post_process_llm_output(
+        return without_thoughts(reply)
+    text = post_process_llm_output(
         reply,
-        node.llm_handler.llm.endpoint.raw,
+        _without_endless_thoughts(node.llm_handler.llm.endpoint.raw),
         {**node.config, "reasoningOutput": "drop"},
         user_config=node.user.raw,
     )
+    return without_thoughts(text)
+
+
+def _without_endless_thoughts(endpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where answers begin inside a thought, one without its end may be no thought: there the file decides."""
+    if endpoint.get("expectOnlyClosingThinkTag") and not endpoint.get("thinkTagNames"):
+        return endpoint
+    return {**endpoint, "whenEndThinkTagMissing": "discard"}
+
+
+def without_thoughts(text: str) -> str:
+    """The text without the think blocks (of the usual names) at its start; an endless one is all of it."""
+    while opening := _THOUGHT.match(text):
+        closing = _END_OF_THOUGHT.search(text, opening.end())
+        text = text[closing.end() :].lstrip() if closing else ""
+    return text
 
 
 def run_tool(context: ExecutionContext, workflow: str, inputs: Iterable[str] = ()) -> str:
-    """The value of a workflow that never answers the user, as text (its own endpoints clean it)."""
-    return result_text(context.run_workflow(workflow, inputs=inputs, internal=True))
+    """The value of a workflow that never answers the user, as text (its own endpoints clean it; they may
+    keep a thought that never ends, what is stored does not).
+    """
+    return without_thoughts(result_text(context.run_workflow(workflow, inputs=inputs, internal=True)))

@@ -36,14 +36,27 @@ def unprocessed(messages: Messages, done: Set[str], lookback: int) -> tuple[int,
     return 0, end
 
 
-def after_logged(hashes: Sequence[str], logged: Iterable[str]) -> int | None:
+def after_logged(
+    hashes: Sequence[str], logged: Iterable[str], messages_of: Callable[[str], Sequence[str]]
+) -> int | None:
     """Index after the message that the newest chunk found in the history ends with; None: none is there.
 
-    `hashes`: of the messages that may become memories; the last of equal ones counts. `logged`: newest first.
+    `hashes`: of the messages that may become memories. `logged`: hashes of chunks, newest first.
+    `messages_of`: the messages of a chunk. Of equal messages the last one counts that stands behind one of
+    the chunk's, as the chunk's end did ("go on" is said more than once); if there is none, the last one.
     """
-    places = {each: index for index, each in enumerate(hashes)}
-    found = next((places[each] for each in logged if each in places), None)
-    return None if found is None else found + 1
+    places: dict[str, list[int]] = {}
+    for index, each in enumerate(hashes):
+        places.setdefault(each, []).append(index)
+    found = next((each for each in logged if each in places), None)
+    if found is None:
+        return None
+    candidates = places[found]
+    if len(candidates) > 1:
+        others = set(messages_of(found))
+        known = [index for index in candidates if index and hashes[index - 1] in others]
+        candidates = known or candidates
+    return candidates[-1] + 1
 
 
 def tokens_of(messages: Messages) -> int:

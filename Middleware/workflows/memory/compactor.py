@@ -154,9 +154,11 @@ class _Compactor:
         """Index of the first message that is not in the oldest summary; None: that cannot be told any
         more.
         """
+        if not existing:
+            return 0  # none yet, or it was lost: what had been in it is folded in again
         states = self._reach.load()
         places = [place for place, state in enumerate(states) if state.text == text_hash(existing)]
-        if existing and places:
+        if places:
             boundaries = [state.hash for state in states[places[-1] :: -1]]
         else:
             boundaries = [entry.hash for entry in self._old.load()[1:2]]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from Middleware.services.chunk_list import MEMORIES, ChunkList, Entries, Entry
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.workflows.memory import prompts
 from Middleware.workflows.memory.calls import Templates, ask
 from Middleware.workflows.memory.settings import SettingsFile
@@ -19,9 +19,14 @@ _KEY = "lastCondensationHash"
 _BEFORE = 3
 
 
+def tracked(covered: str) -> dict[str, str]:
+    """What the tracker's file holds."""
+    return {_KEY: covered}
+
+
 def save_tracker(store: DiscussionStore, covered: str) -> None:
     """Remember that memories up to this one need no condensing any more."""
-    store.update_json(TRACKER, lambda _: {_KEY: covered})
+    store.update_json(TRACKER, lambda _: tracked(covered), {}, an_object)
 
 
 def condense(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
@@ -73,8 +78,7 @@ def _save(store: DiscussionStore, memories: ChunkList, position: int, batch: Ent
 
 def _position(context: ExecutionContext, store: DiscussionStore, entries: Entries) -> int:
     """Index of the first memory that was not condensed yet."""
-    tracker = store.read_json(TRACKER, {})
-    covered = tracker.get(_KEY) if isinstance(tracker, dict) else None
+    covered = store.read_json(TRACKER, {}, an_object).get(_KEY)
     if covered is None:
         return 0
     found = next((index for index, entry in enumerate(entries) if entry.hash == covered), None)
@@ -87,12 +91,13 @@ def _position(context: ExecutionContext, store: DiscussionStore, entries: Entrie
 def _condensed(context: ExecutionContext, settings: SettingsFile, batch: Entries, before: Entries) -> str:
     text = prompts.MEMORY_SEPARATOR.join(entry.text for entry in batch)
     earlier = prompts.MEMORY_SEPARATOR.join(entry.text for entry in before) or prompts.NO_EARLIER_MEMORIES
-    length = settings.override("condenseMemoriesMaxResponseSizeInTokens", "maxResponseSizeInTokens")
+    own = "condenseMemoriesMaxResponseSizeInTokens"
+    length = settings.whole(own if own in settings.values else "maxResponseSizeInTokens", 500, minimum=1)
     config = settings.node(
         {
             "endpointName": settings.override("condenseMemoriesEndpointName", "endpointName"),
             "preset": settings.override("condenseMemoriesPreset", "preset"),
-            "maxResponseSizeInTokens": 500 if length is None else length,
+            "maxResponseSizeInTokens": length,
         }
     )
     templates = Templates(

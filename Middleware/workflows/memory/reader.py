@@ -85,12 +85,23 @@ class MemoryReader:
         rest = after_hash(memories, covered)
         return -1 if rest is None else len(rest)
 
-    def save_summary(self, text: str, covered: str) -> None:
-        """Make `text` the summary; `covered`: hash of the last memory in it."""
-        self._summary.replace(Entry(text, covered))
+    def save_summary(self, text: str, covered: str, *, instead_of: Entries | None = None) -> bool:
+        """Make `text` the summary; `covered`: hash of the last memory in it.
+
+        False, and nothing is saved: the summary is not `instead_of` any more (None: whatever it is).
+        """
+        saved = False
+
+        def change(now: Entries) -> Sequence[Entry] | None:
+            nonlocal saved
+            saved = instead_of is None or now == instead_of
+            return (Entry(text, covered),) if saved else None
+
+        self._summary.update(change)
+        return saved
 
     def state_document(self) -> str:
-        """The whole document, or the sentence that there is none. Raises Forbidden, UnicodeDecodeError."""
+        """The whole document, or the sentence that there is none. Raises Forbidden."""
         text = self._store.read_text(STATE_DOCUMENT) or ""
         return text if text.strip() else NO_STATE_DOCUMENT
 

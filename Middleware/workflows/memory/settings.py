@@ -25,6 +25,10 @@ FILE_SETTING = "discussionIdMemoryFileWorkflowSettings"
 DEFAULT_LOCK_TIMEOUT_S = 600.0
 MEMORY_LEASE = "memory"
 """Whoever makes memories of a discussion holds it, of whichever kind they are."""
+SUMMARY_LEASE, SUMMARY_WORKFLOW_LEASE = "summary", "summary-workflow"
+"""Whoever folds memories into the summary; whoever runs the workflow that does. Two, for such a workflow may
+run its nodes in threads of their own.
+"""
 
 
 @dataclass(frozen=True, slots=True)

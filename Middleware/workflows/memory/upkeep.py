@@ -7,7 +7,6 @@ Source: spec memory.md 15.
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.request_context import RequestContext
@@ -18,7 +17,7 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.workflows.memory.embedding import BATCH_TEXTS, model_name, save_embedded
 from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.settings import FILE_SETTING, settings_file
-from Middleware.workflows.memory.vector_store import VectorDatabase, connect_read_only, has_table
+from Middleware.workflows.memory.vector_store import VectorDatabase
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +28,7 @@ _ALL = 2**31
 
 def vector_count(store: DiscussionStore) -> int:
     """How many vector memories a discussion has."""
-    database = VectorDatabase(store)
-    if not database.exists:
-        return 0
-    with closing(connect_read_only(database.path)) as connection:
-        if not has_table(connection, "memories"):
-            return 0
-        return int(connection.execute("SELECT count(*) FROM memories").fetchone()[0])
+    return VectorDatabase(store).count()
 
 
 def embeddings_endpoint(user: UserSettings, request: RequestContext) -> EmbeddingService:
@@ -56,7 +49,7 @@ def lacking(store: DiscussionStore, service: EmbeddingService) -> int:
     """How many memories have no vector of the endpoint's model."""
     if not vector_count(store):
         return 0
-    return len(VectorDatabase(store).without_vector(model_name(service), _ALL))
+    return VectorDatabase(store).lacking(model_name(service))
 
 
 def backfill(store: DiscussionStore, service: EmbeddingService, told: Told) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities import search_utils
 from Middleware.utilities.blocking_calls import beside_the_loop
 from Middleware.workflows.memory.vector_cache import vector_cache
-from Middleware.workflows.memory.vector_store import GROUP, VectorDatabase, connect_read_only
+from Middleware.workflows.memory.vector_store import GROUP, VectorDatabase, connect_read_only, has_table
 
 logger = logging.getLogger(__name__)
 
@@ -82,11 +82,29 @@ class VectorSearch:
         self._embed, self._now = embed, now
 
     def find(self, question: MemoryQuery) -> list[Row]:
-        """The rows in order, at most `limit`; none when there is no database."""
-        if not self._database.exists:
+        """The rows in order, at most `limit`; none when there is no database of memories."""
+        if not self._database.exists or not self._holds_memories():
             return []
         rows = self._by_mode(question)
         return self._expanded(question, rows) if question.expand and rows else rows
+
+    def _holds_memories(self) -> bool:
+        """False for an empty database, and for one of something else (which is told of once)."""
+        path = self._database.path
+        try:
+            with readers().connection(path) as connection:
+                if has_table(connection, "memories"):
+                    return True
+                foreign = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+        except sqlite3.OperationalError as error:
+            logger.error("the memories cannot be searched: %s", error)
+            return False
+        except (sqlite3.Error, OSError) as error:
+            _tell_once(path, str(error))
+            return False
+        if foreign:
+            _tell_once(path, "it is no database of memories")
+        return False
 
     def _by_mode(self, question: MemoryQuery) -> list[Row]:
         mode = question.mode.strip().lower()
@@ -164,6 +182,12 @@ class VectorSearch:
         if slots < 1:
             return rows
         return [*rows[: limit - slots], *novel][:limit]
+
+
+@lru_cache(maxsize=256)
+def _tell_once(path: Path, fault: str) -> None:
+    """The same at every search: said once is enough."""
+    logger.warning("%s: nothing is found in it: %s", path, fault)
 
 
 def entities_of(rows: Sequence[Row], asked: Sequence[str]) -> list[str]:

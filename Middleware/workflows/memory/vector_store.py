@@ -20,10 +20,12 @@ from typing import Any
 from urllib.parse import quote
 
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
+from Middleware.utilities.hashing_utils import sha256_hex
 
 BUSY_TIMEOUT_MS = 5000
 MAX_RETRIES = 3
 """How often a chunk that gave no memory is tried again on later runs."""
+_ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 GROUP = 500
 """Ids in one statement."""
 
@@ -61,10 +63,15 @@ class ChunkRecord:
     hash: str
     messages: tuple[str, ...]
 
+    @property
+    def alone(self) -> ChunkRecord:
+        """The same under a name that no other chunk has: several may end with the same words."""
+        return ChunkRecord(sha256_hex("\n".join(self.messages)), self.messages)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A chunk that gave no memory yet. `error`: why; "" when a later try succeeded."""
+    """A chunk that gave no memory yet, by a name of its own. `error`: why; "" when a later try succeeded."""
 
     chunk: ChunkRecord
     attempts: int
@@ -128,7 +135,7 @@ class VectorDatabase:
             connection.execute("COMMIT")
 
     def _prepare(self, connection: sqlite3.Connection, path: Path) -> None:
-        tables = _tables(connection)
+        tables = tables_of(connection)
         if tables and "memories" not in tables:
             raise NotADatabaseOfMemories(path)
         if not tables:
@@ -151,13 +158,16 @@ class VectorDatabase:
         """Store a chunk's memories and that it is done, all or nothing; the new ids.
 
         None: nothing was stored, the newest chunk is not `after` any more. `retried`: a chunk that failed
-        before; it does not become the newest one.
+        before, under its name there; it does not become the newest one, and messages that are not among its
+        own any more are forgotten.
         """
         with self.writing() as connection:
             log = Log(connection, self._store.discussion_id)
             if log.newest() != after:
                 return None
             ids = [self._insert(connection, memory, index_topics) for memory in memories]
+            if retried:
+                connection.execute("DELETE FROM memory_chunks WHERE chunk_hash = ?", (chunk.hash,))
             _remember_chunk(connection, chunk)
             if retried:
                 connection.execute(
@@ -204,11 +214,37 @@ class VectorDatabase:
         assert cursor.lastrowid is not None  # an INSERT has one
         return cursor.lastrowid
 
+    def try_failures_again(self) -> None:
+        """Let chunks that gave no memory be tried as often as new ones."""
+        if self.exists:
+            with self.writing() as connection:
+                connection.execute("UPDATE memory_failures SET attempts = 0 WHERE last_error <> ''")
+
+    def count(self) -> int:
+        """How many memories there are; 0 also in a file that is no database of memories."""
+        if not self.exists:
+            return 0
+        with closing(connect_read_only(self.path)) as connection:
+            return _count(connection, "memories") if has_table(connection, "memories") else 0
+
+    def lacking(self, model: str) -> int:
+        """How many memories have no vector of this model."""
+        with closing(connect_read_only(self.path)) as connection:
+            if not has_table(connection, "memory_embeddings"):
+                return _count(connection, "memories")
+            counted = _counted_lacking(connection, model)
+            if counted is not None:
+                return counted
+            statement = f"SELECT count(*) FROM memories m {_LACKING}"
+            return int(connection.execute(statement, (model,)).fetchone()[0])
+
     def without_vector(self, model: str, limit: int, leave_out: Iterable[int] = ()) -> list[tuple[int, str]]:
         """Up to `limit` memories (id, text) that have no vector of this model, oldest first."""
         left_out = set(leave_out)
         with closing(connect_read_only(self.path)) as connection:
             has_vectors = has_table(connection, "memory_embeddings")
+            if has_vectors and _counted_lacking(connection, model) == 0:
+                return []
             lacking, values = (_LACKING, (model,)) if has_vectors else ("", ())
             rows = connection.execute(
                 f"SELECT m.id, m.memory_text FROM memories m {lacking} ORDER BY m.id LIMIT ?",
@@ -255,15 +291,19 @@ class Log:
         rows = self._connection.execute(
             "SELECT chunk_hash, attempts, last_error FROM memory_failures ORDER BY rowid"
         ).fetchall()
-        return [Failure(self._chunk(covered), attempts, error) for covered, attempts, error in rows]
+        return [
+            Failure(ChunkRecord(covered, self.messages_of(covered)), attempts, error)
+            for covered, attempts, error in rows
+        ]
 
-    def _chunk(self, covered: str) -> ChunkRecord:
+    def messages_of(self, covered: str) -> tuple[str, ...]:
+        """Hashes of the messages of a chunk, in order; none if it was stored by another program."""
         hashes = self._column(
             "memory_chunks",
             "SELECT message_hash FROM memory_chunks WHERE chunk_hash = ? ORDER BY ord",
             covered,
         )
-        return ChunkRecord(covered, tuple(hashes))
+        return tuple(hashes)
 
     def _column(self, table: str, statement: str, *values: str) -> Iterator[str]:
         if self._connection is not None and self._has(table):
@@ -272,6 +312,32 @@ class Log:
 
     def _has(self, table: str) -> bool:
         return self._connection is not None and has_table(self._connection, table)
+
+
+def _counted_lacking(connection: sqlite3.Connection, model: str) -> int | None:
+    """How many memories lack a vector, told by counting alone (an index each, no row is read).
+
+    None: it cannot be told so: memories were deleted, and vectors may be of such.
+    """
+
+    def one(statement: str, *values: str) -> Any:
+        return connection.execute(statement, values).fetchone()[0]
+
+    memories = _count(connection, "memories")
+    if not memories:
+        return 0
+    first, last = one("SELECT min(id) FROM memories"), one("SELECT max(id) FROM memories")
+    vectors = "FROM memory_embeddings"
+    low, high = one(f"SELECT min(memory_id) {vectors}"), one(f"SELECT max(memory_id) {vectors}")
+    if low is None:
+        return memories
+    if last - first + 1 != memories or low < first or high > last:
+        return None
+    return memories - int(one(f"SELECT count(*) {vectors} WHERE model = ?", model))
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
@@ -287,13 +353,32 @@ def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
     )
 
 
-def _tables(connection: sqlite3.Connection) -> set[str]:
+def tables_of(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def connect_read_only(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
-    """A connection that can change nothing and makes no database. Raises `sqlite3.Error`."""
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    """A connection that can change nothing and makes no database. Raises `sqlite3.Error`.
+
+    What a killed writer left half done is undone first: who may only read cannot do that.
+    """
+    connection = _connected(path, "ro", any_thread=any_thread)
+    try:
+        try:
+            connection.execute(_ANY_READ).fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
+            with closing(_connected(path, "rw")) as mending:
+                mending.execute(_ANY_READ).fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(path: Path, mode: str, *, any_thread: bool = False) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=not any_thread)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA trusted_schema = OFF")

@@ -46,7 +46,12 @@ class Job:
 
     @classmethod
     def of(cls, messages: Messages) -> Job:
-        return cls(ChunkRecord(chunk_hash(messages), tuple(map(message_hash, messages))), messages)
+        return cls(record_of(messages), messages)
+
+
+def record_of(messages: Messages) -> ChunkRecord:
+    """How a chunk is known."""
+    return ChunkRecord(chunk_hash(messages), tuple(map(message_hash, messages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def planned(context: ExecutionContext, store: DiscussionStore, settings: Setting
 
 def _new(context: ExecutionContext, log: Log, eligible: Messages, hashes: list[str]) -> Messages:
     """The messages after the newest chunk that the history knows; else those that are in no chunk."""
-    start = after_logged(hashes, log.chunk_hashes())
+    start = after_logged(hashes, log.chunk_hashes(), log.messages_of)
     if start is not None:
         left_out = {each for failure in log.failures() for each in failure.chunk.messages}
     else:
@@ -119,9 +124,10 @@ def _retries(log: Log, eligible: Messages, hashes: list[str]) -> list[Job]:
     places = {each: index for index, each in enumerate(hashes)}
     jobs = []
     for failure in failures:
-        found = [eligible[places[each]] for each in failure.chunk.messages if each in places]
+        found = [each for each in failure.chunk.messages if each in places]
         if found:
-            jobs.append(Job(failure.chunk, found, retried=True))
+            record = ChunkRecord(failure.chunk.hash, tuple(found))
+            jobs.append(Job(record, [eligible[places[each]] for each in found], retried=True))
     return jobs
 
 
@@ -173,7 +179,8 @@ class _Writer:
 
     def _failed(self, job: Job, found: Extracted) -> None:
         reason = "; ".join(found.rejected) or "the reply holds no JSON object or array"
-        attempts = self._database.record_failure(job.record, reason)
+        record = job.record if job.retried else job.record.alone
+        attempts = self._database.record_failure(record, reason)
         if attempts > MAX_RETRIES:
             logger.error(
                 "a chunk of the conversation gave no memory %d times and is left out: %s", attempts, reason

@@ -2,82 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from argparse import Namespace
 
 import pytest
 import responses
 
 from Middleware.api.commands import memory
 from Middleware.api.launch_arguments import parse
-from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+from Middleware.common.instance_global_variables import LaunchFacts, set_launch_facts
 from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_store import DiscussionStore
-from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
+from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key, encrypt
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
 HASH = "62af8704764faf8e"
-
-
-class House:
-    """User `alice`, whose discussions lie in `root`."""
-
-    def __init__(self, folder):
-        self.folder, self.root = folder, folder / "DiscussionIds"
-        self.write(
-            "Users/alice", {"discussionIdMemoryFileWorkflowSettings": "Memory", "encryptUsingApiKey": True}
-        )
-        self.write("ApiTypes/Embed", {"type": "ollamaEmbeddings", "presetType": "any"})
-        self.write("ApiTypes/Chat", {"type": "openAIChatCompletion", "presetType": "any"})
-        self.write("Endpoints/embedder", {"endpoint": "http://embed.test", "apiTypeConfigFileName": "Embed"})
-        self.write("Endpoints/chat", {"endpoint": "http://chat.test", "apiTypeConfigFileName": "Chat"})
-        self.settings(embeddingEndpointName="embedder")
-
-    def write(self, name, document):
-        path = self.folder / f"Configs/{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document))
-
-    def settings(self, **fields):
-        base = {"endpointName": "chat", "chunkEstimatedTokenSize": 2, "lookbackStartTurn": 0}
-        self.write("Workflows/alice/Memory", {**base, **fields})
-
-    def store(self, discussion_id="trip", **facts):
-        return DiscussionStore(self.root, discussion_id, install=self.folder / "install", **facts)
-
-    def remember(self, **facts):
-        store = self.store(**facts)
-        ChunkList(store, "memories.json").replace(*[Entry(f"memory {i}", str(i)) for i in range(5)])
-        ChunkList(store, "chat_summary.json").replace(Entry("all of it", "4"))
-        store.update_text("state_document.md", lambda _: "# State")
-        return store
-
-
-@pytest.fixture
-def house(tmp_path, monkeypatch):
-    before = launch_facts()
-    built = House(tmp_path)
-    set_launch_facts(
-        LaunchFacts(public_directory=tmp_path, config_directory=tmp_path / "Configs", users=("alice",))
-    )
-    monkeypatch.delenv("WILMER_API_KEY", raising=False)
-    monkeypatch.delenv("WILMER_NEW_API_KEY", raising=False)
-    monkeypatch.setattr("Middleware.services.discussion_folders.OLD_DATA_DIRECTORY", tmp_path / "install")
-    yield built
-    set_launch_facts(before)
-
-
-@pytest.fixture
-def memory_of(house, capsys):
-    """Run an action; its exit status and what it printed."""
-
-    def run(*words, preview=False):
-        status = memory.Memory().run(Namespace(memory=list(words), preview=preview))
-        printed = capsys.readouterr()
-        return status, printed.out + printed.err
-
-    return run
 
 
 class TestUsage:
@@ -144,6 +81,37 @@ class TestLooking:
         monkeypatch.setenv("WILMER_API_KEY", "test-key")
         assert "trip: memories 5" in memory_of("list")[1]
 
+    @pytest.mark.parametrize("form", ["{}", "[1]", "[" * 100_000, b"\xff\xfe"], ids=range(4))
+    def test_a_damaged_discussion_is_listed_as_its_backup_has_it(self, memory_of, house, form):
+        house.remember()
+        ChunkList(house.store(), "memories.json").replace(Entry("last", "9"))
+        house.store().path("memories.json").write_bytes(form.encode() if isinstance(form, str) else form)
+        status, text = memory_of("list")
+        assert (status, "trip: memories 5" in text) == (0, True)
+
+    def test_one_that_cannot_be_read_does_not_stop_the_others(self, memory_of, house):
+        """A file of another key, a database that is none: each is told in a line, and the status says so."""
+        house.remember()
+        house.remember(discussion_id="key")
+        house.remember(discussion_id="base")
+        house.store("key").path("memories.json").write_bytes(TOKEN_START + b"x")
+        house.store("base").path("vector_memory.db").write_bytes(b"text" * 1000)
+        status, text = memory_of("list")
+        assert status == 1
+        assert "base: cannot be read: vector_memory.db: file is not a database\n" in text
+        assert "key: cannot be read: a file of this discussion is encrypted with another API key\n" in text
+        assert "trip: memories 5" in text
+
+    @pytest.mark.parametrize("words", [("show", "trip"), ("export", "trip", "trip.zip")], ids=lambda w: w[0])
+    def test_one_of_another_key_is_an_error_of_one_line(self, memory_of, house, tmp_path, words):
+        house.remember()
+        house.store().path("memories.json").write_bytes(TOKEN_START + b"x")
+        status, text = memory_of(*words[:2], *(str(tmp_path / word) for word in words[2:]))
+        assert (status, text.splitlines()[-1]) == (
+            1,
+            "error: a file of this discussion is encrypted with another API key",
+        )
+
     def test_a_user_without_file_is_an_error(self, memory_of, house):
         set_launch_facts(LaunchFacts(config_directory=house.folder / "Configs", users=("nobody",)))
         status, text = memory_of("list")
@@ -164,6 +132,14 @@ class TestZip:
         assert not house.store().folder.exists()
         assert memory_of("import", target) == (0, "trip: is there now\n")
         assert memory_of("import", target)[0] == 1
+
+    def test_what_is_left_out_makes_it_undone(self, memory_of, house, tmp_path):
+        house.remember()
+        house.store().path("vector_memory.db").write_bytes(b"text" * 1000)
+        status, text = memory_of("export", "trip", str(tmp_path / "trip.zip"))
+        assert status == 1
+        assert "trip: vector_memory.db is damaged and has no good backup; it is left out\n" in text
+        assert "trip: 3 files are in" in text
 
 
 class TestRekey:
@@ -189,16 +165,40 @@ class TestRekey:
         assert (status, "files were decrypted" in text) == (0, True)
         assert (keyed / "trip/state_document.md").read_bytes() == b"# State"
 
-    def test_an_unreadable_file_is_left_and_makes_it_undone(self, memory_of, keyed, monkeypatch):
+    @pytest.fixture
+    def half_readable(self, house, keyed, monkeypatch):
+        """One file is of a third key; the new key is given."""
         monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")
-        (keyed / "trip/timestamps.json").write_bytes(TOKEN_START + b"x")
+        (keyed / "trip/timestamps.json").write_bytes(encrypt(b"{}", derive_key("third", "alice")))
+        return house.root / api_key_hash("new-key")
+
+    def test_an_unreadable_file_is_skipped_and_makes_it_undone(
+        self, memory_of, keyed, half_readable, monkeypatch
+    ):
+        """The others are found under the new key, and so is the one that is left."""
         status, text = memory_of("rekey")
-        assert (status, "unreadable with these keys" in text, "files are left" in text) == (1, True, True)
-        assert keyed.exists()
+        assert (status, "unreadable with these keys (neither key opens it)" in text) == (1, True)
+        assert (keyed.exists(), (half_readable / "trip/timestamps.json").exists()) == (False, True)
+        monkeypatch.setenv("WILMER_API_KEY", "new-key")
+        assert "trip: memories 5" in memory_of("list")[1]
+
+    def test_running_again_goes_on_in_the_renamed_folder(self, memory_of, half_readable):
+        """As after a disk that refused a write."""
+        memory_of("rekey")
+        (half_readable / "trip/timestamps.json").write_bytes(encrypt(b"{}", derive_key("test-key", "alice")))
+        status, text = memory_of("rekey")
+        assert (status, "1 files were encrypted with the new key, 3 are so already" in text) == (0, True)
+        assert "there is no folder of this key" in memory_of("rekey")[1]
+
+    def test_a_folder_of_which_nothing_can_be_read_keeps_its_name(self, memory_of, keyed, half_readable):
+        """The old key was wrong, not the files."""
+        for path in (keyed / "trip").iterdir():
+            path.write_bytes(encrypt(b"{}", derive_key("third", "alice")))
+        status, text = memory_of("rekey")
+        assert (status, "no file of it has the new key" in text) == (1, True)
+        assert (keyed.exists(), half_readable.exists()) == (True, False)
 
     def test_a_name_that_is_taken_is_left(self, memory_of, house, keyed, monkeypatch):
-        from Middleware.utilities.encryption_utils import api_key_hash
-
         monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")
         (house.root / api_key_hash("new-key")).mkdir()
         before = {path: path.read_bytes() for path in keyed.rglob("*") if path.is_file()}
@@ -242,6 +242,15 @@ class TestBackfill:
         status, text = memory_of("backfill", "trip")
         assert (status, "1 memories still lack a vector" in text) == (1, True)
 
+    def test_one_that_cannot_be_read_does_not_stop_the_others(self, memory_of, house, lacking, embedder):
+        house.remember(discussion_id="base")
+        house.store("base").path("vector_memory.db").write_bytes(b"text" * 1000)
+        status, text = memory_of("backfill")
+        assert (status, text) == (
+            1,
+            "base: cannot be read: vector_memory.db: file is not a database\ntrip: 0 memories still lack a vector\n",
+        )
+
     @pytest.mark.parametrize(
         ("user", "message"),
         [({"port": 5000}, "no settings file"), (None, "embeddingEndpointName: an endpoint is needed")],
@@ -252,46 +261,6 @@ class TestBackfill:
             "Users/alice", user if user is not None else {"discussionIdMemoryFileWorkflowSettings": "Memory"}
         )
         assert message in memory_of("backfill")[1]
-
-
-class TestRebuild:
-    """rebuild."""
-
-    @pytest.fixture
-    def chat(self):
-        with responses.RequestsMock(assert_all_requests_are_fired=False) as network:
-            body = {"choices": [{"message": {"content": "a note"}, "finish_reason": "stop"}]}
-            network.post("http://chat.test/v1/chat/completions", json=body)
-            yield network
-
-    @pytest.fixture
-    def file(self, tmp_path):
-        path = tmp_path / "talk.json"
-        path.write_text(json.dumps([{"role": "user", "content": f"word {i}"} for i in range(3)]))
-        return str(path)
-
-    def test_memories_are_made_anew(self, memory_of, house, chat, file):
-        house.remember()
-        assert "3 messages in 3 chunks would replace" in memory_of("rebuild", "trip", file, preview=True)[1]
-        assert len(chat.calls) == 0
-        assert memory_of("rebuild", "trip", file)[0] == 0
-        assert [entry.text for entry in ChunkList(house.store(), "memories.json").load()] == ["a note"] * 3
-
-    def test_what_is_left_makes_it_undone(self, memory_of, house, chat, file):
-        blank = {"choices": [{"message": {"content": " "}, "finish_reason": "stop"}]}
-        chat.replace("POST", "http://chat.test/v1/chat/completions", json=blank)
-        status, text = memory_of("rebuild", "trip", file)
-        assert (status, "3 chunks gave no memory" in text) == (1, True)
-
-    def test_too_few_messages_change_nothing(self, memory_of, house, file):
-        house.settings(chunkEstimatedTokenSize=1000)
-        status, text = memory_of("rebuild", "trip", file)
-        assert (status, "too few" in text) == (1, True)
-
-    @pytest.mark.parametrize("document", ["{}", "[", "[1]"])
-    def test_a_file_of_something_else_is_an_error(self, memory_of, tmp_path, document):
-        (tmp_path / "odd.json").write_text(document)
-        assert memory_of("rebuild", "trip", str(tmp_path / "odd.json"))[0] == 1
 
 
 class TestProgress:

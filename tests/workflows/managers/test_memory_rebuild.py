@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from contextlib import closing
 
 import pytest
 
-from Middleware.common.errors import MiddlewareError
+from Middleware.common.errors import Forbidden, MiddlewareError
 from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_folders import DiscussionFolders
+from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.utilities.encryption_utils import TOKEN_START
+from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.managers.memory_rebuild import Rebuild
-from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
+from Middleware.workflows.memory.vector_store import ChunkRecord, NotADatabaseOfMemories, VectorDatabase
 
 FILES = {
     "chunkEstimatedTokenSize": 2,
@@ -28,7 +31,7 @@ VECTORS = {
     "useStateDocument": True,
     "stateDocumentWorkflowName": "Nobody",
 }
-TALK = [{"role": "user", "content": f"word {i}"} for i in range(3)]
+VECTORS_OF_HELLO = {**VECTORS, "vectorMemoryWorkflowName": "Facts"}
 
 
 @pytest.fixture
@@ -39,10 +42,12 @@ def folders(tmp_path):
 @pytest.fixture
 def rebuild(house, folders):
     house.user["discussionIdMemoryFileWorkflowSettings"] = "Memory"
+    house.workflow("Facts", {"type": "StaticResponse", "content": '{"summary": "s"}'})
 
-    def made(settings):
+    def made(settings, words="word"):
         house.write("Workflows/ana/Memory", settings)
-        return Rebuild(house.manager(), folders, "d", [dict(message) for message in TALK])
+        talk = [{"role": "user", "content": f"{words} {i}"} for i in range(3)]
+        return Rebuild(house.manager(), folders, "d", talk)
 
     return made
 
@@ -52,8 +57,20 @@ def store(folders):
     return folders.store("d")
 
 
+def newest(store):
+    with VectorDatabase(store).reading() as log:
+        return log.newest()
+
+
 def nothing(done, whole):
     """Nobody listens."""
+
+
+def refusal(rebuild):
+    """What a rebuild that is refused says."""
+    with pytest.raises(Refused) as refused:
+        rebuild.run(nothing)
+    return str(refused.value)
 
 
 def texts(store):
@@ -90,6 +107,78 @@ class TestFiles:
         assert rebuild(FILES).run(nothing) == 0
         assert texts(store) == ["m0", "m1", "m2"]
 
+    def test_another_conversation_begins_anew(self, rebuild, store, model, failure):
+        """What was made of the first one is no part of it."""
+        model.replies = ["m0", "m1", failure(), "n0", "n1", "n2"]
+        with pytest.raises(MiddlewareError):
+            rebuild(FILES).run(nothing)
+        assert rebuild(FILES, words="other").run(nothing) == 0
+        assert texts(store) == ["n0", "n1", "n2"]
+
+    def test_so_does_another_cut(self, rebuild, store, model, failure):
+        model.replies = ["m0", failure(), "n0", "n1-2"]
+        with pytest.raises(MiddlewareError):
+            rebuild(FILES).run(nothing)
+        assert rebuild({**FILES, "chunkEstimatedTokenSize": 6}).run(nothing) == 0
+        assert texts(store) == ["n0", "n1-2"]
+
+    def test_a_marker_that_cannot_be_read_begins_anew(self, rebuild, store, model, failure, folders):
+        model.replies = ["m0", failure(), "n0", "n1", "n2"]
+        with pytest.raises(MiddlewareError):
+            rebuild(FILES).run(nothing)
+        (folders.making("d").folder / "rebuild.json").write_bytes(TOKEN_START + b"x")
+        assert rebuild(FILES).run(nothing) == 0
+        assert texts(store) == ["n0", "n1", "n2"]
+
+    def test_a_newest_chunk_below_the_size_is_left_too(self, rebuild, store, model):
+        """A conversation of one chunk and a rest: the rest alone would be too little for a memory in a chat."""
+        settings = {**FILES, "chunkEstimatedTokenSize": 3}
+        model.replies = ["m0", "m1"] + [" "] * 4 + ["m2"]
+        assert rebuild(settings).run(nothing) == 1
+        assert texts(store) == []
+        assert rebuild(settings).run(nothing) == 0
+        assert texts(store) == ["m0", "m1", "m2"]
+
+    def test_nothing_is_condensed_while_it_is_broken_off(self, rebuild, store, model, failure):
+        """Whether it goes on or not, the memories are the same."""
+        settings = {**FILES, "condenseMemories": True, "memoriesBeforeCondensation": 2}
+        model.replies = ["m0", "m1", failure(), "m2"]
+        with pytest.raises(MiddlewareError):
+            rebuild(settings).run(nothing)
+        rebuild(settings).run(nothing)
+        assert texts(store) == ["m0", "m1", "m2"]
+
+    def test_one_at_a_time(self, rebuild, store, model):
+        """The second one is told; the first one ends well."""
+        refused = []
+
+        def meanwhile(_):
+            thread = threading.Thread(target=lambda: refused.append(refusal(rebuild(FILES))))
+            thread.start()
+            thread.join()
+            return "m0"
+
+        model.replies = [meanwhile, "m1", "m2"]
+        assert rebuild(FILES).run(nothing) == 0
+        assert refused == ["d: another rebuild is at work; wait for its end"]
+        assert texts(store) == ["m0", "m1", "m2"]
+
+    def test_memories_of_another_key_stay_and_no_model_is_asked(self, rebuild, store, model):
+        store.make_folder()
+        store.path("memories.json").write_bytes(TOKEN_START + b"x")
+        with pytest.raises(Forbidden):
+            rebuild(FILES).run(nothing)
+        assert model.calls == []
+
+    def test_a_flat_file_of_an_old_install_is_no_part_of_what_is_made(self, rebuild, store, folders):
+        """It is what the new memories take the place of."""
+        folders.root.mkdir(parents=True)
+        flat = folders.root / "d_memories.json"
+        flat.write_text(json.dumps([{"text_block": "old", "hash": "h"}]))
+        assert rebuild(FILES).run(nothing) == 0
+        assert [entry["text_block"] for entry in json.loads(flat.read_text())] == ["hello"] * 3
+        assert json.loads((folders.root / "d_memories.json.bak").read_text())[0]["text_block"] == "old"
+
     def test_what_gives_no_memory_is_left(self, rebuild, store, model):
         model.replies = ["m0", " "]
         assert rebuild(FILES).run(nothing) == 2
@@ -107,6 +196,11 @@ class TestFiles:
         assert rebuild(FILES).planned() == 3
         assert rebuild({**FILES, "chunkEstimatedTokenSize": 1000}).planned() == 0
         assert not store.folder.exists()
+
+    def test_too_few_messages_change_nothing(self, rebuild, store):
+        ChunkList(store, "memories.json").replace(Entry("old", "h"))
+        assert rebuild({**FILES, "chunkEstimatedTokenSize": 1000}).run(nothing) == 0
+        assert texts(store) == ["old"]
 
 
 class TestVectors:
@@ -128,6 +222,72 @@ class TestVectors:
         assert rebuild(VECTORS).run(nothing) > 0
         assert rebuild(VECTORS).run(nothing) > 0
         assert summaries(VectorDatabase(store).path) == ["old"]
+
+    def test_one_chunk_without_memory_is_left(self, rebuild, store, model):
+        """However often it was tried: it is not done. The next run tries it again."""
+        VectorDatabase(store).save(ChunkRecord("h", ("h",)), [{"title": "t", "summary": "old"}], after=None)
+        fact = json.dumps({"summary": "s"})
+        model.replies = ["none", fact, fact] + ["none"] * 3
+        assert rebuild(VECTORS).run(nothing) == 1
+        assert summaries(VectorDatabase(store).path) == ["old"]
+        model.replies = [fact]
+        assert rebuild(VECTORS).run(nothing) == 0
+        assert summaries(VectorDatabase(store).path) == ["s"] * 3
+
+    def test_chunks_that_end_with_the_same_words_are_each_done_or_not(self, rebuild, store, model):
+        """One of them failed; the other does not count for both."""
+        model.replies = [json.dumps({"summary": "s"}), "none"]
+        work = rebuild({**VECTORS, "vectorMemoryChunkEstimatedTokenSize": 6})
+        said = ["word 0", "yes", "word 1", "yes"]
+        work.messages[:] = [{"role": "user", "content": text} for text in said]
+        assert (work.planned(), work.run(nothing)) == (2, 1)
+        assert not store.path("vector_memory.db").exists()
+
+    def test_a_conversation_of_nothing_worth_keeping_takes_no_memories_away(self, rebuild, store, model):
+        """A model that says so of every chunk of a discussion with memories is not believed; of one without, it is."""
+        model.replies = ["[]"] * 6
+        assert rebuild(VECTORS).run(nothing) == 0
+        VectorDatabase(store).save(ChunkRecord("h", ("h",)), [{"summary": "old"}], after=newest(store))
+        assert rebuild(VECTORS).run(nothing) == 3
+        assert summaries(VectorDatabase(store).path) == ["old"]
+
+    def test_the_next_chat_knows_its_messages(self, rebuild, store):
+        """The chunks are logged for the discussion, not for the place where they were made."""
+        rebuild(VECTORS_OF_HELLO).run(nothing)
+        with VectorDatabase(store).reading() as log:
+            assert list(log.chunk_hashes()) == [
+                message_hash({"content": f"word {i}"}) for i in reversed(range(3))
+            ]
+
+    def test_a_database_of_an_old_install_is_no_part_of_the_plan(self, rebuild, store, tmp_path, monkeypatch):
+        """What it knows of the conversation is what is made anew; the new memories take its place."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "Public").mkdir()
+        rebuild(VECTORS_OF_HELLO).run(nothing)
+        flat = tmp_path / "Public/d_vector_memory.db"
+        with closing(sqlite3.connect(store.path("vector_memory.db"))) as connection:
+            connection.execute("VACUUM INTO ?", (str(flat),))
+        store.path("vector_memory.db").unlink()
+        assert rebuild(VECTORS_OF_HELLO).planned() == 3
+        assert rebuild(VECTORS_OF_HELLO).run(nothing) == 0
+        assert (len(summaries(flat)), store.path("vector_memory.db")) == (3, flat)
+
+    def test_a_damaged_database_is_put_aside(self, rebuild, store, caplog):
+        store.make_folder()
+        store.path("vector_memory.db").write_bytes(b"text" * 1000)
+        assert rebuild(VECTORS_OF_HELLO).run(nothing) == 0
+        assert len(summaries(store.path("vector_memory.db"))) == 3
+        aside = list(store.folder.glob("vector_memory.db.corrupt-*"))
+        assert [path.read_bytes() for path in aside] == [b"text" * 1000]
+        assert "was damaged and is kept as" in caplog.text
+
+    def test_a_database_of_something_else_stays_and_no_model_is_asked(self, rebuild, store, model):
+        store.make_folder()
+        with closing(sqlite3.connect(store.path("vector_memory.db"))) as connection:
+            connection.execute("CREATE TABLE other (x)")
+        with pytest.raises(NotADatabaseOfMemories):
+            rebuild(VECTORS).run(nothing)
+        assert model.calls == []
 
     def test_a_chunk_without_memory_is_tried_again(self, rebuild, store, model):
         fact = json.dumps({"summary": "s"})

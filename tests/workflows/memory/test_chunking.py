@@ -69,7 +69,16 @@ class TestMatching:
         ids=["newest-known", "last-of-equal-ones", "unknown", "nothing"],
     )
     def test_after_the_newest_chunk_that_the_history_knows(self, logged, start):
-        assert after_logged(["a", "c", "a", "b"], logged) == start
+        assert after_logged(["a", "c", "a", "b"], logged, lambda chunk: ()) == start
+
+    @pytest.mark.parametrize(
+        ("messages", "start"),
+        [(("x", "a"), 2), (("c", "a"), 4), (("c", "x", "a"), 4), (("y", "a"), 6), (("a",), 6), ((), 6)],
+        ids=["first", "second", "both", "third", "alone", "of-another-program"],
+    )
+    def test_equal_messages_are_told_apart_by_the_one_before(self, messages, start):
+        """The last that stands behind one of the chunk's; if none does, the last."""
+        assert after_logged(["x", "a", "c", "a", "y", "a"], ["a"], lambda chunk: messages) == start
 
 
 class TestCutting:

@@ -103,6 +103,12 @@ class TestWork:
         assert compacting.entries("oldest") == (Entry("reply 3", hash_of(0)),)
         assert compacting.entries("old")[1] == Entry("__boundary__", f"2:{hash_of(2)}")
 
+    def test_an_oldest_summary_that_was_lost_is_made_of_everything(self, compacting):
+        """Not only of what has left Old since."""
+        compacting.run(talk(6))
+        compacting.store.path("context_compactor_oldest.json").unlink()
+        assert compacting.run(talk(8))[1] == lines(0, 1, 2, 3)
+
     def test_only_what_has_left_old_is_folded_in(self, compacting):
         compacting.run(talk(6))
         assert compacting.run(talk(8)) == [lines(4, 5), lines(2, 3), "reply 3\n\nreply 2"]

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.workflows.memory.condensation import condense
+from Middleware.workflows.memory.settings import SettingsFile
 from tests.workflows.memory.conftest import hash_of, talk
 
 ON = {
@@ -90,6 +92,37 @@ def test_it_may_have_a_model_of_its_own(discussion, remember, model):
     """An override that is absent falls back, and ours are the prompts when there are none."""
     remember(3, condenseMemoriesEndpointName="flat", condenseMemoriesPrompt=None)
     assert "<notes>\nm0" in model.calls[1].prompt
+
+
+def test_a_kill_before_the_tracker_is_written_loses_and_doubles_nothing(discussion, remember, monkeypatch):
+    """The condensed memory stands for what it was made of, and counts as one that may be condensed again."""
+
+    def killed(store, covered):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("Middleware.workflows.memory.condensation.save_tracker", killed)
+        remember(3)
+    assert discussion.texts == ["joined", "new"]
+    discussion.model.replies += ["m4", "m5", "again"]
+    discussion.turn(talk(6))
+    assert discussion.texts == ["again", "m5"]
+    assert discussion.prompts()[-1].endswith(f"|joined{LINE}new{LINE}m4")
+
+
+@pytest.mark.parametrize("value", ["70", 70.0], ids=repr)
+def test_a_number_of_the_settings_may_be_a_text(bench, value):
+    nodes = []
+    bench.engine.dispatch = lambda context, call: nodes.append(context.config) or "joined"
+    ChunkList(bench.store, "memories.json").replace(*[Entry(f"m{i}", f"h{i}") for i in range(4)])
+    settings = {**ON, "endpointName": "e", "condenseMemoriesMaxResponseSizeInTokens": value}
+    condense(bench.context(""), bench.store, SettingsFile("Memory", settings))
+    assert nodes[0]["maxResponseSizeInTokens"] == 70
+
+
+def test_a_size_that_is_no_number_is_told_and_the_memories_stay(remember, caplog):
+    assert remember(3, condenseMemoriesMaxResponseSizeInTokens="many") == ["m0", "m1", "m2", "new"]
+    assert "condenseMemoriesMaxResponseSizeInTokens: found 'many', allowed: a number >= 1" in caplog.text
 
 
 def test_memories_changed_meanwhile_are_not_replaced(discussion, remember, caplog):

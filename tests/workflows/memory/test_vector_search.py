@@ -120,11 +120,31 @@ class TestKeywords:
         assert not searched.store.folder.exists()
         assert caplog.text == ""
 
-    def test_a_file_that_is_no_database_finds_nothing_with_an_error(self, searched, caplog):
+    def test_an_empty_database_finds_nothing_without_a_word(self, searched, caplog):
+        """Other programs leave one behind after a search."""
+        searched.store.make_folder()
+        searched.database.path.touch()
+        assert searched.ids("ferry", mode="hybrid") == []
+        assert caplog.text == ""
+
+    def test_what_is_no_database_of_memories_is_told_once(self, searched, caplog):
         searched.store.make_folder()
         searched.database.path.write_bytes(b"text" * 1000)
-        assert searched.ids("ferry", mode="hybrid") == []
-        assert "the search by keywords failed" in caplog.text
+        assert searched.ids("ferry", mode="hybrid") == searched.ids("ferry") == []
+        assert caplog.text.count("nothing is found in it: file is not a database") == 1
+
+    def test_a_database_of_something_else_is_told_once(self, searched, caplog):
+        searched.store.make_folder()
+        with closing(sqlite3.connect(searched.database.path)) as connection:
+            connection.execute("CREATE TABLE other (x)")
+        assert searched.ids("ferry") == searched.ids("ferry") == []
+        assert caplog.text.count("it is no database of memories") == 1
+        assert "ERROR" not in caplog.text
+
+    @pytest.mark.parametrize("between", ["\n", "\t", "\r\n", "\x85"], ids=repr)
+    def test_words_stay_apart_where_a_line_ends(self, searched, between):
+        searched.put(fact("the sea town sleeps"))
+        assert searched.ids(f"sea{between}town") == [1]
 
     def test_a_memory_whose_row_is_gone_is_left_out(self, searched):
         searched.put(fact("ferry"), fact("ferry"))

@@ -6,6 +6,7 @@ Source: spec memory.md 8.1, 8.2, 18.1 (7), 18.2 (10), 18.5.
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import stat
 import struct
@@ -16,10 +17,12 @@ from datetime import datetime
 import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.workflows.memory import vector_store
 from Middleware.workflows.memory.vector_store import (
     ChunkRecord,
     NotADatabaseOfMemories,
     VectorDatabase,
+    connect_read_only,
     indexed,
 )
 
@@ -199,6 +202,22 @@ class TestFile:
             database.save(CHUNK, [], after=None)
         assert database.path.read_bytes() == before
 
+    def test_what_a_killed_writer_left_half_done_is_undone_by_the_next_reader(self, database, tmp_path):
+        """A database with a journal, as other programs write it: a read alone could not open it for good."""
+        live = tmp_path / "live.db"
+        database.path.parent.mkdir(parents=True)
+        with closing(sqlite3.connect(live, isolation_level=None)) as writer:
+            writer.executescript(PEER_TABLES)
+            writer.execute("PRAGMA cache_size = 1")
+            writer.execute("BEGIN IMMEDIATE")
+            writer.executemany(
+                "INSERT INTO memories VALUES (?, 'd', ?, '2031', '{}')", [(i, "t" * 3000) for i in range(100)]
+            )
+            for tail in ("", "-journal"):
+                shutil.copy(f"{live}{tail}", f"{database.path}{tail}")
+        assert newest(database) == "old"
+        assert database.count() == 0
+
     def test_an_empty_file_becomes_a_database(self, database):
         """Other programs leave one behind after a search."""
         database.path.parent.mkdir(parents=True)
@@ -230,6 +249,59 @@ class TestVectors:
         database.save_vectors("m", {1: [1.0]})
         assert database.without_vector("m", 2, leave_out=[3]) == [(2, "s1"), (4, "s3")]
         assert database.without_vector("m", 0) == []
+        assert database.lacking("m") == 4
+
+    @pytest.mark.parametrize(
+        ("with_vector", "deleted", "lacking"),
+        [
+            ([], [], [1, 2, 3, 4]),
+            ([1, 2, 3, 4], [], []),
+            ([1, 3], [], [2, 4]),
+            ([1, 2, 3], [2], [4]),
+            ([1, 2, 3, 4], [4], []),
+            ([4], [4], [1, 2, 3]),
+            ([1, 2, 3], [1], [4]),
+            ([1], [1, 2, 3, 4], []),
+        ],
+        ids=str,
+    )
+    def test_counting_and_finding_agree(self, database, with_vector, deleted, lacking):
+        """Also where the memory of a vector was deleted, and beside vectors of another model."""
+        database.save(CHUNK, [FACT] * 4, after=None)
+        database.save_vectors("m", {each: [1.0] for each in with_vector})
+        database.save_vectors("other", {1: [1.0], 2: [1.0]})
+        with closing(sqlite3.connect(database.path)) as connection, connection:
+            connection.executemany("DELETE FROM memories WHERE id = ?", [(each,) for each in deleted])
+        assert [each for each, _ in database.without_vector("m", 9)] == lacking
+        assert database.lacking("m") == len(lacking)
+
+    def test_that_nothing_lacks_is_told_from_indexes_alone(self, database):
+        """At 100 000 memories a scan takes five times as long."""
+        database.save(CHUNK, [FACT] * 4, after=None)
+        database.save_vectors("m", {each: [1.0] for each in range(1, 5)})
+        statements = []
+        with closing(connect_read_only(database.path)) as connection:
+            connection.set_trace_callback(statements.append)
+            assert vector_store._counted_lacking(connection, "m") == 0
+            connection.set_trace_callback(None)
+            plans = [
+                row[3]
+                for statement in statements
+                for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+            ]
+        scans = [plan for plan in plans if "SCAN" in plan]
+        assert len(scans) == 2 and all("COVERING INDEX" in plan for plan in scans)
+
+
+def test_chunks_that_failed_are_tried_as_often_as_new_ones(database):
+    database.try_failures_again()
+    for _ in range(5):
+        database.record_failure(CHUNK, "none")
+    with database.reading() as log:
+        assert not log.failures()[0].may_be_tried
+    database.try_failures_again()
+    with database.reading() as log:
+        assert log.failures()[0].may_be_tried
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,16 @@ class TestMatching:
 class TestChunks:
     """What the model is asked, and what is kept."""
 
+    def test_words_that_are_said_again_hide_nothing(self, on, rows):
+        """`go on` ended a chunk; a later one does not end what lies between."""
+        on.settings(**BIG)
+        on.turn([*talk(3), {"role": "user", "content": "go on"}])
+        later = [{"role": "assistant", "content": "more"}, {"role": "user", "content": "go on"}]
+        history = [*talk(3), {"role": "user", "content": "go on"}, *later]
+        on.turn(history)
+        on.turn([*history, *talk(2, "last")])
+        assert rows()[1] == "fact of more\ngo on\nlast 0\nlast 1"
+
     def test_several_facts_of_one_chunk(self, on, model, rows):
         model.replies = [facts("a", "b"), "[]", facts("c")]
         on.turn(talk(3))
@@ -160,6 +170,26 @@ class TestFailures:
         on.turn(talk(3))
         assert rows() == ["fact of word 1", "fact of word 2", "late"]
         assert len(model.calls) == 4
+
+    def test_two_chunks_that_end_with_the_same_words_are_two(self, on, model, rows):
+        """The one that failed is tried again, without the messages of the other."""
+        on.settings(**BIG)
+        go_on = {"role": "user", "content": "go on"}
+        first, second = [*talk(3), go_on], [*talk(3, "more"), go_on]
+        model.replies = [facts("first"), "none", fact_of]
+        on.turn(first)
+        on.turn([*first, *second])
+        on.turn([*first, *second])
+        assert rows() == ["first", "fact of more 0\nmore 1\nmore 2\ngo on"]
+
+    def test_a_message_that_comes_back_after_such_a_try_is_new(self, on, model, rows):
+        """A deleted message was not among those that were tried again."""
+        on.settings(**BIG)
+        model.replies = ["none", facts("three"), fact_of]
+        on.turn(talk(4))
+        on.turn(talk(3))
+        on.turn(talk(7))
+        assert rows() == ["three", "fact of word 3\nword 4\nword 5\nword 6"]
 
     def test_after_three_more_tries_it_is_given_up_and_told_once(self, on, model, rows, caplog):
         model.replies = [

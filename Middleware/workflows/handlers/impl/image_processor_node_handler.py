@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Message, Messages, NodeConfig
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.utilities.hashing_utils import vision_key
 from Middleware.utilities.sensitive_logging_utils import shown, told
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
@@ -126,7 +126,7 @@ def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: li
     """Place of a message -> its description, in the order of `places`; what is new and good is stored."""
     keys = {i: vision_key(context.messages[i]) for i in places}
     stored = _stored(context, store)
-    texts: dict[str, Any] = dict(stored) if isinstance(stored, dict) else {}
+    texts: dict[str, Any] = dict(stored)
     unknown = {key: i for i, key in reversed(keys.items()) if key not in texts}
     new: dict[str, str] = {}
     for place, found in _described(context, sorted(unknown.values())).items():
@@ -136,19 +136,20 @@ def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: li
             new[key] = texts[key]
     if new:
         try:
-            store.update_json(CACHE_FILE, lambda old: {**(old if isinstance(old, dict) else {}), **new}, {})
+            store.update_json(CACHE_FILE, lambda old: {**old, **new}, {}, an_object)
         except OSError as error:  # the descriptions are worth more than their memory
             context.warn(f"new descriptions are not kept in {CACHE_FILE}: {error}")
     return {i: str(texts[keys[i]]) for i in places}
 
 
-def _stored(context: ExecutionContext, store: DiscussionStore) -> Any:
+def _stored(context: ExecutionContext, store: DiscussionStore) -> dict[str, Any]:
     """What is remembered; nothing of a disk that does not give it."""
     try:
-        return store.read_json(CACHE_FILE, {})
+        texts: dict[str, Any] = store.read_json(CACHE_FILE, {}, an_object)
     except OSError as error:
         context.warn(f"{CACHE_FILE} cannot be read: {error}")
         return {}
+    return texts
 
 
 def _described(context: ExecutionContext, places: list[int]) -> dict[int, list[Description]]:

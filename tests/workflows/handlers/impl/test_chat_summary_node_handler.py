@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
+
 import pytest
 
 from Middleware.common.errors import ConfigError
@@ -35,6 +38,29 @@ def summary(bench):
         return chunks.load()
 
     return put
+
+
+@pytest.fixture
+def leased(bench):
+    """Another thread does long work in the discussion."""
+
+    @contextmanager
+    def held_by_another(name):
+        held, done = threading.Event(), threading.Event()
+
+        def holder():
+            with bench.store.lease(name, None):
+                held.set()
+                done.wait(60)
+
+        thread = threading.Thread(target=holder)
+        thread.start()
+        held.wait(60)
+        yield
+        done.set()
+        thread.join()
+
+    return held_by_another
 
 
 class TestReading:
@@ -99,6 +125,32 @@ class TestFullChatSummary:
         summary("s", covered)
         assert bench("FullChatSummary") == text
 
+    def test_two_requests_run_the_workflow_once(self, bench, memories, summary, user_with):
+        """The second one waits; then the summary is up to date."""
+        bench.user = user_with(chat_summary_tool_workflow="Tool")
+        memories("a", "b", "c")
+        outputs, second = [], threading.Thread(target=lambda: outputs.append(bench("FullChatSummary")))
+
+        def child(call):
+            second.start()
+            summary("new", "c")
+            return "new"
+
+        bench.engine.child = child
+        assert bench("FullChatSummary") == "new"
+        second.join()
+        assert (outputs, len(bench.engine.children)) == (["new"], 1)
+
+    def test_who_is_cancelled_while_waiting_gets_what_is_stored(
+        self, bench, memories, summary, user_with, leased
+    ):
+        bench.user = user_with(chat_summary_tool_workflow="Tool")
+        memories("a", "b", "c")
+        summary("s", "a")
+        bench.engine.cancelled = True
+        with leased("summary-workflow"):
+            assert bench("FullChatSummary") == "s"
+
     def test_without_memories_the_workflow_runs(self, bench, summary, user_with):
         bench.user = user_with(chat_summary_tool_workflow="Tool")
         summary("s", "a")
@@ -131,6 +183,13 @@ class TestWriting:
         bench.discussion_id = "d"
         with pytest.raises(ValueError, match="no memories to anchor it to"):
             bench("WriteCurrentSummaryToFileAndReturnIt", input="text")
+
+    @pytest.mark.parametrize("text", ["", " \n", "<think>all of it is a thought"], ids=repr)
+    def test_a_blank_text_is_no_summary(self, bench, memories, summary, text):
+        memories("a", "b")
+        summary("s", "a")
+        assert bench("WriteCurrentSummaryToFileAndReturnIt", input=text) == "s"
+        assert summary() == (Entry("s", "a"),)
 
     def test_an_input_is_needed(self, bench):
         assert bench.findings("WriteCurrentSummaryToFileAndReturnIt")[0]
@@ -200,6 +259,45 @@ class TestSummarizer:
         summary("s", "gone")
         assert bench(NODE, **PROMPT) == "s"
         assert summary() == (Entry("s", "gone"),)
+
+    def test_what_follows_a_blank_reply_waits(self, bench, memories, summary):
+        """Else its memories would count as folded in."""
+        replies = iter(["one", " ", "never", "asked"])
+        bench.engine.reply = lambda call: next(replies)
+        memories(*"abcdefghi")
+        assert bench(NODE, **PROMPT) == "one"
+        assert summary() == (Entry("one", "c"),)
+        assert len(bench.engine.calls) == 2
+
+    def test_a_summary_that_was_written_meanwhile_stays(self, bench, memories, summary):
+        """By a program that knows no lease."""
+        memories(*"abc")
+        bench.engine.reply = lambda call: summary("theirs", "c") and "ours"
+        assert bench(NODE, **PROMPT) == "theirs"
+        assert "has changed meanwhile" in bench.engine.warnings[0]
+
+    def test_two_requests_fold_no_memory_in_twice(self, bench, memories, summary):
+        """The second one waits, and then finds nothing new."""
+        memories(*"abc")
+        outputs, second = [], threading.Thread(target=lambda: outputs.append(bench(NODE, **PROMPT)))
+
+        def reply(call):
+            if len(bench.engine.calls) == 1:
+                second.start()
+            return f"{call.prompt}!"
+
+        bench.engine.reply = reply
+        first = bench(NODE, **PROMPT)
+        second.join()
+        assert outputs == [first]
+        assert len(bench.engine.calls) == 1
+
+    def test_who_is_cancelled_while_waiting_gets_the_summary_as_it_is(self, bench, memories, summary, leased):
+        memories(*"abc")
+        bench.engine.cancelled = True
+        with leased("summary"):
+            assert bench(NODE, **PROMPT) == "There is not yet a summary file"
+        assert "another request works on the summary" in bench.engine.warnings[0]
 
     def test_its_output_is_clean_already(self, bench, memories):
         """The rules must not see it twice."""
