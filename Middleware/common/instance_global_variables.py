@@ -17,7 +17,10 @@ INSTALL_DIRECTORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`)."""
+    """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`).
+
+    `log_folder`: where log files are written; None: none are.
+    """
 
     public_directory: Path = INSTALL_DIRECTORY / "Public"
     config_directory: Path = INSTALL_DIRECTORY / "Public" / "Configs"
@@ -25,6 +28,7 @@ class LaunchFacts:
     discussion_directory: Path | None = None
     sqlite_directory: Path | None = None
     logging_directory: Path | None = None
+    log_folder: Path | None = None
     concurrency: int = 1
     concurrency_timeout_s: float = 900.0
     concurrency_level: str = "wilmer"

@@ -6,6 +6,7 @@ elsewhere (`mcp_doors`). Source: spec tools.md 5.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Mapping
@@ -55,10 +56,13 @@ class MCPClient:
         request = current_request()
         user = request.user if request else ",".join(launch_facts().users)
         server = read_server(default_snapshot(), server_name)
+        asked = _sendable(server_name, {"tool": tool, "arguments": dict(arguments)})
+        private = request is None or request.privacy
         began = time.monotonic()
         try:
             return _waited(
-                McpRequest(server, user, tool, arguments, timeout), request.request_id if request else ""
+                McpRequest(server, user, asked["tool"], asked["arguments"], timeout, private),
+                request.request_id if request else "",
             )
         finally:
             logger.debug(
@@ -66,13 +70,20 @@ class MCPClient:
             )
 
 
-def _waited(request: McpRequest, request_id: str) -> Any:
+def _sendable(server_name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What is asked, as JSON can say it: halves of characters, which would end a session that all share, are
+    replaced. Raises MCPToolCallError.
+    """
     try:
-        future = door().submit(request)
-    except (TypeError, ValueError) as error:
-        raise MCPToolCallError(
-            f"MCP server {request.server.name!r}: the arguments are no JSON: {error}"
-        ) from error
+        text = json.dumps(asked, ensure_ascii=False, allow_nan=False)
+        sendable: dict[str, Any] = json.loads(text.encode("utf-8", "replace"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MCPToolCallError(f"MCP server {server_name!r}: the arguments are no JSON: {error}") from error
+    return sendable
+
+
+def _waited(request: McpRequest, request_id: str) -> Any:
+    future = door().submit(request)
     cancellation_service.register_abort_callback(request_id, future.cancel)
     try:
         return future.result(request.timeout_s + GRACE_S)

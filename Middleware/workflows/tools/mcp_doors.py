@@ -16,11 +16,13 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Protocol
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
+from Middleware.workflows.tools.mcp_server_logs import server_logs
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ class ThreadDoor:
     is_open = True
 
     def __init__(self) -> None:
-        self._sessions = new_sessions()
+        self._sessions = new_sessions(server_logs().said)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="MCP sessions", daemon=True)
         self._thread.start()
@@ -72,8 +74,8 @@ class ThreadDoor:
 class HelperDoor:
     """The loop runs in a process of its own, which ends, with all servers, when this one does.
 
-    One JSON object a line: `{"id", "request"}` or `{"cancel"}` there; `{"id", "result"}`, `{"id", "error"}`
-    or `{"level", "log"}` back.
+    One JSON object a line: `{"id", "request"}` or `{"cancel"}` there; `{"id", "result"}`, `{"id", "error"}`,
+    `{"said": [server, user, line]}` or `{"level", "log"}` back.
     """
 
     def __init__(self) -> None:
@@ -144,6 +146,8 @@ class HelperDoor:
     def _take(self, message: dict[str, Any]) -> None:
         if "log" in message:
             logger.log(message["level"], "%s", message["log"])
+        elif "said" in message:
+            server_logs().said(*message["said"])
         elif (future := self._calls.get(message["id"])) is not None:
             _settle(future, message)
 
@@ -162,10 +166,10 @@ def _settle(future: Future[Any], message: dict[str, Any]) -> None:
         logger.debug("a call was cancelled as its result came")
 
 
-def new_sessions() -> Any:
-    """A pool. Raises MCPToolCallError when the optional package `mcp` is not installed."""
+def new_sessions(say: Callable[[str, str, str], None]) -> Any:
+    """A pool, with its `say`. Raises MCPToolCallError when the optional package `mcp` is not installed."""
     try:
-        return importlib.import_module("Middleware.workflows.tools.mcp_sessions").Sessions()
+        return importlib.import_module("Middleware.workflows.tools.mcp_sessions").Sessions(say)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("Middleware"):
             raise
@@ -205,3 +209,4 @@ def end_sessions() -> None:
         ending, _door = (_door if _owner == os.getpid() else None), None
     if ending is not None:
         ending.close()
+        server_logs().close()

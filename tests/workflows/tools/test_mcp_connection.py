@@ -21,7 +21,7 @@ def connected(server, resolver=lambda host, port: ["127.0.0.1"]):
     """Raises MCPToolCallError."""
 
     async def connect():
-        connection = Connection(server, lambda *_: None, resolver)
+        connection = Connection(server, lambda *_: None, lambda line: None, resolver)
         try:
             async with asyncio.timeout(30):
                 await connection.ready()

@@ -228,7 +228,7 @@ class TestTheDoorOfTheProcess:
             "from tests.workflows.tools.conftest import stdio\n"
             "server = stdio(pathlib.Path(sys.argv[1]))\n"
             "def call(tool, **arguments):\n"
-            "    return mcp_doors.door().submit(McpRequest(server, 'ana', tool, arguments, 60)).result(60)\n"
+            "    return mcp_doors.door().submit(McpRequest(server, 'ana', tool, arguments, 60, False)).result(60)\n"
             "beats = []\n"
             "beat = gevent.spawn(lambda: [beats.append(gevent.sleep(0.01)) for _ in range(9999)])\n"
             "jobs = [gevent.spawn(call, 'slow', seconds=0.5) for _ in range(50)]\n"
