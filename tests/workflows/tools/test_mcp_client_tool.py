@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -142,6 +143,16 @@ class TestFile:
         with pytest.raises(MCPToolCallError, match="The server's tools"):
             MCPClient().call_tool("tests", "a\ud800b")
         assert len(started(trace)) == 1
+
+
+@pytest.mark.parametrize(("tool", "ended"), [("echo", "ok, 13 bytes"), ("fail", "failed, 0 bytes")])
+def test_each_call_has_a_log_line(registry, caplog, tool, ended):
+    """With the server's name and how it ended; not the tool's, a model may have written it."""
+    caplog.set_level("INFO")
+    with suppress(MCPToolCallError):
+        MCPClient("Main.json, node 2").call_tool("tests", tool, {"text": "private words", "reason": "x"})
+    (line,) = [record.getMessage() for record in caplog.records if "bytes" in record.getMessage()]
+    assert line.startswith(f"Main.json, node 2: MCP tests: status {ended}, ")
 
 
 def test_no_log_line_shows_a_secret(registry, trace, monkeypatch, caplog):

@@ -19,6 +19,8 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools import curl_guard as guard
 from Middleware.workflows.tools.curl_arguments import Part, UnknownOption, config_line, read_arguments
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
+from Middleware.workflows.tools.outside_log import measured
+from Middleware.workflows.tools.web import host_of
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +74,9 @@ class CurlCommandNode(WorkflowNodeHandler):
         output, returns = fields.choice(config, "outputFormat", FORMATS), fields.returns_errors(config)
         settings, args = _settings(context), _arguments(context)
         try:
-            run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
+            with measured("curl", _host(args), fields.place(context)) as outcome:
+                run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
+                outcome.status, outcome.length = run.returncode, len(run.stdout)
         except (AddressRefused, UnknownOption) as error:
             raise ConfigError(f"CurlCommand: {error}") from None
         return _shown(run, settings, output, returns)
@@ -116,6 +120,15 @@ def _arguments(context: ExecutionContext) -> list[str]:
             raise ConfigError(f"CurlCommand: argument {index + 1}: what was filled in is no http address")
         args.append(value)
     return args
+
+
+def _host(args: Sequence[str]) -> str:
+    """Of the first URL, for a log line."""
+    try:
+        url = next((part.value or "" for part in read_arguments(args) if part.name == "url"), "")
+    except UnknownOption:
+        return "no host"
+    return host_of(url if "://" in url else f"//{url}")
 
 
 def _plain(args: Sequence[str], settings: _Settings) -> CurlRun:

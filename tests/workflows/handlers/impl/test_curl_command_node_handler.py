@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import threading
 
@@ -192,6 +193,26 @@ class TestCommand:
         fake("cat")
         urls = [line for line in bench("CurlCommand", args=args).splitlines() if "url" in line]
         assert urls == [f'--url "{arg}"' for arg in args]
+
+
+class TestLog:
+    """One line a call: node, host, exit status, bytes, milliseconds."""
+
+    @pytest.mark.parametrize(
+        ("args", "host"),
+        [
+            (["{site}/secret?q=secret"], r"127\.0\.0\.1"),
+            (["-u", "me:secret", "me:secret@a.example/secret"], r"a\.example"),
+            (["--brand-new", "secret"], "no host"),
+            ([], "no host"),
+        ],
+    )
+    def test_it_shows_nothing_else(self, curl, fake, caplog, args, host):
+        caplog.set_level("INFO")
+        fake("printf 12345; exit 7")
+        curl(*args, onError="return")
+        (line,) = [record.getMessage() for record in caplog.records if "bytes" in record.getMessage()]
+        assert re.fullmatch(rf"\S*Main\.json, node 2: curl {host}: status 7, 5 bytes, \d+ ms", line)
 
 
 class TestGuard:
