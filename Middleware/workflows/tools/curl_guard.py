@@ -9,7 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, Checked
+from Middleware.utilities.network_security_utils import (
+    AddressPolicy,
+    AddressRefused,
+    Checked,
+    Target,
+    parse_target,
+)
 from Middleware.workflows.tools.curl_arguments import Part, is_harmless, option_and_value, option_before
 
 GUARDED = (
@@ -91,12 +97,22 @@ def refuse_strange_parts(parts: Sequence[Part]) -> None:
 
 
 def check_url(part: Part, policy: AddressPolicy) -> Checked:
-    """Raises AddressRefused, naming the argument. A URL without a scheme is read as http."""
-    url = part.value or ""
+    """Raises AddressRefused, naming the argument."""
     try:
-        return policy.check(url if "://" in url else f"http://{url}")
+        return policy.check(_with_scheme(part))
     except AddressRefused as error:
         raise AddressRefused(f"argument {part.index + 1}: {error}") from None
+
+
+def target_of(part: Part) -> Target:
+    """Where a URL leads, without a look-up. Raises AddressRefused."""
+    return parse_target(_with_scheme(part))
+
+
+def _with_scheme(part: Part) -> str:
+    """A URL without a scheme is read as http."""
+    url = part.value or ""
+    return url if "://" in url else f"http://{url}"
 
 
 def pinned(parts: Sequence[Part], policy: AddressPolicy) -> list[Part]:

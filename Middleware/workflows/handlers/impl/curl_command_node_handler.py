@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -167,8 +168,13 @@ def _followed(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRu
     parts = [part for part in parts if part.name != "write-out"]
     told = Part("write-out", f"{shown_at_end}{mark}%{{http_code}} %{{redirect_url}}")
     larger = settings.cap + 10_000 if settings.cap is not None else None
+    ends = time.monotonic() + settings.timeout_s
     for _ in range(limit + 1):
-        run = _run(["-q"], [*own, *guard.pinned(parts, settings.policy), told], replace(settings, cap=larger))
+        pinned = guard.pinned(parts, settings.policy)
+        left_s = ends - time.monotonic()
+        if left_s <= 0:
+            return CurlRun(b"", b"", None, late=True)
+        run = _run(["-q"], [*own, *pinned, told], replace(settings, cap=larger, timeout_s=left_s))
         body, _, end = run.stdout.rpartition(mark.encode())
         if not end or run.returncode is None:
             return run
@@ -178,7 +184,7 @@ def _followed(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRu
         if status not in _REDIRECTING or not location:
             return replace(run, stdout=body)
         url = next(part for part in parts if part.name == "url")
-        here, there = guard.check_url(url, settings.policy).target, parse_target(location)
+        here, there = guard.target_of(url), parse_target(location)
         parts = guard.next_hop(parts, int(status), location, same_origin=here.origin == there.origin)
     message = f"curl: more than {limit} redirects".encode()
     return CurlRun(b"", message, 47)

@@ -308,6 +308,16 @@ class TestRedirects:
             curl("-L", "--max-redirs", "2", "{site}/1", allowedHosts=["127.0.0.1"])
         assert len(site.seen) == 3
 
+    def test_the_time_limit_is_one_for_all_hops(self, curl, site):
+        """Each hop takes a part of it."""
+        site.pages["/1"] = lambda handler: (
+            site.leaving.wait(0.3),
+            site.write(handler, 302, {"Location": "/1"}, b""),
+        )
+        said = curl("-L", "{site}/1", allowedHosts=["127.0.0.1"], timeout=1, onError="return")
+        assert said == "curl timed out after 1 seconds"
+        assert len(site.seen) < 6
+
     def test_a_failure_on_the_way_is_shown(self, curl):
         """As curl tells it."""
         with pytest.raises(RuntimeError, match="curl failed"):
