@@ -16,7 +16,13 @@ from Middleware.utilities.network_security_utils import (
     Target,
     parse_target,
 )
-from Middleware.workflows.tools.curl_arguments import Part, is_harmless, option_and_value, option_before
+from Middleware.workflows.tools.curl_arguments import (
+    Part,
+    is_harmless,
+    option_and_value,
+    option_before,
+    url_may_follow,
+)
 
 GUARDED = (
     Part("proto", "=http,https"),
@@ -26,10 +32,13 @@ GUARDED = (
     Part("no-netrc"),
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_IPV6 = re.compile(r"^\[[0-9A-Fa-f:.%]*\]")
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/|$)")
 _HEADERS_FILE = re.compile(r";\s*headers\s*=\s*[@<]", re.IGNORECASE)
 _NAME_A_FILE = frozenset(["upload-file", "config"])
 """Options whose value is the name of a file that is sent or obeyed, without a mark before it."""
+_ENCODED = frozenset(["data-urlencode", "url-query", "variable"])
+"""Options with `name=value` or `name@file`."""
 _BODY = frozenset(
     [
         "data",
@@ -71,22 +80,31 @@ def inserted_option(template: str, value: str, before: str = "") -> bool:
 
 
 def _file_in_a_field(option: str, said: str, inserted: str) -> bool:
-    """The value of --form or --data-urlencode, of which `said` is the author's."""
+    """The value of an option that may name a file somewhere in it, of which `said` is the author's."""
     if option == "form":
         content = inserted if "=" in said else inserted.partition("=")[2]
         return ("=" not in said and content.startswith(("@", "<"))) or bool(_HEADERS_FILE.search(content))
-    if option == "data-urlencode" and not any(mark in said for mark in "=@"):
+    if option in _ENCODED and not any(mark in said for mark in "=@"):
         return "@" in inserted.partition("=")[0]
-    return False
+    if option == "cookie":  # without a name and a value it is a file of cookies
+        return "=" not in said + inserted
+    return option == "write-out" and "%output{" in inserted
 
 
 def inserted_scheme(template: str, value: str, before: str) -> bool:
     """Claims that what was filled in is a URL of another scheme than http. `before`: the argument before."""
-    text = value.strip()
+    template, text = template.strip().removeprefix("--url="), value.strip().removeprefix("--url=")
+    if _opens_with_a_pattern(text) and url_may_follow(before):
+        return template.replace("{{", "{").replace("}}", "}") != text
     found = _SCHEME.match(text)
     if not found or found[1].lower() in ("http", "https") or before in ("-H", "--header"):
         return False
-    return not (_HOST_AND_PORT.match(text) or template.strip().lower().startswith(found[0].lower()))
+    return not (_HOST_AND_PORT.match(text) or template.lower().startswith(found[0].lower()))
+
+
+def _opens_with_a_pattern(text: str) -> bool:
+    """Claims that curl would make the scheme or the host out of `{a,b}` or `[a-b]`."""
+    return any(mark in _IPV6.sub("", text).partition("/")[0] for mark in "{[")
 
 
 def refuse_strange_parts(parts: Sequence[Part]) -> None:

@@ -109,7 +109,7 @@ def _arguments(context: ExecutionContext) -> list[str]:
     any_scheme = fields.flag(config, "allowSchemeInjection")
     args: list[str] = []
     for index, template in enumerate(map(fields.as_text, authored)):
-        value = context.fill(template)
+        value = context.fill(template).encode("utf-8", "replace").decode("utf-8")
         before = args[-1] if args else ""
         if "\0" in value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
@@ -143,8 +143,8 @@ def _plain(args: Sequence[str], settings: _Settings) -> CurlRun:
         words = [word for part in extra for word in (f"--{part.name}", part.value or "")]
         return _run(words + list(args), [], settings)
     if parts and parts[0].name == "disable":
-        return _run(["-q"], [*_own_parts(settings, parts), *parts[1:]], settings)
-    return _run([], [*_own_parts(settings, parts), *parts], settings)
+        return _run(["-q"], _with_own(_own_parts(settings, parts), parts[1:]), settings)
+    return _run([], _with_own(_own_parts(settings, parts), parts), settings)
 
 
 def _guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
@@ -156,7 +156,7 @@ def _guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
     own = [*guard.GUARDED, *_own_parts(settings, parts)]
     own += [] if settings.proxy else [Part("noproxy", "*")]
     if not follows:
-        return _run(["-q"], [*own, *guard.pinned(parts, settings.policy)], settings)
+        return _run(["-q"], _with_own(own, guard.pinned(parts, settings.policy)), settings)
     if sum(part.name == "url" for part in parts) != 1:
         raise AddressRefused("with --location beside a guard there must be one URL")
     return _followed(parts, own, settings)
@@ -209,6 +209,14 @@ def _own_parts(settings: _Settings, parts: Sequence[Part]) -> list[Part]:
     if settings.proxy:
         own.append(Part("proxy", settings.proxy))
     return own
+
+
+def _with_own(own: Sequence[Part], parts: Sequence[Part]) -> list[Part]:
+    """Ours stand before the author's, and again behind each `--next`, which forgets them."""
+    made = [*own]
+    for part in parts:
+        made += [part, *own] if part.name == "next" else [part]
+    return made
 
 
 def _run(words: Sequence[str], parts: Sequence[Part], settings: _Settings) -> CurlRun:

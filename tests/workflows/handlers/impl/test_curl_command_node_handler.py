@@ -272,6 +272,21 @@ class TestGuard:
         curl("{site}/", **fields)
         assert ("X-Rc" in site.seen[0].headers) is reads
 
+    @pytest.mark.parametrize("variable", ["http_proxy", "ALL_PROXY"])
+    def test_what_holds_for_the_first_url_holds_behind_next(self, curl, site, monkeypatch, variable):
+        """`--next` forgets most options: a proxy of the environment would resolve the second name itself."""
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+        assert curl("{site}/", "--next", "-sS", "{site}/", allowedHosts=["127.0.0.1"]) == "okok"
+
+    def test_so_do_the_nodes_own_limits(self, curl, fake):
+        """With and without a guard."""
+        fake("cat")
+        for fields in ({}, {"allowedHosts": ["a.example"]}):
+            shown = curl(
+                "a.example", "--next", "a.example", proxy="http://p.example", maxResponseBytes=700, **fields
+            )
+            assert shown.count('--proxy "http://p.example"') == shown.count('--max-filesize "700"') == 2
+
     @pytest.mark.parametrize("fields", [{"allowedHosts": ["a"]}, {"blockPrivateAddresses": True}])
     def test_validation_is_told_what_nothing_guards(self, fields):
         """Either control is a guard."""
@@ -338,6 +353,16 @@ class TestRedirects:
         """Before anything is asked."""
         with pytest.raises(ConfigError, match=message):
             curl("-L", *args, allowedHosts=["127.0.0.1"])
+
+
+@pytest.mark.parametrize(
+    "args", [["-d", "{note}"], ["-d", "x" * 100_000 + "{note}"], ["--brand-new", "{note}"]]
+)
+def test_half_a_character_is_replaced(curl, bench, fake, args):
+    """It cannot be sent; a model or a client may write one."""
+    fake('printf "%s " "$@"; cat')
+    bench.engine.values["note"] = "a\ud800b"
+    assert "a?b" in curl(*args)
 
 
 class TestFields:
