@@ -91,7 +91,7 @@ class Connection:
         self._ready: asyncio.Future[ClientSession] = loop.create_future()
         self._ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._tools: list[types.Tool] | None = None
-        self._noise_is_told = False
+        self._noise_is_told = self._is_private = False
         self.task = asyncio.create_task(self._live(), name=f"MCP server {server.name}")
         self.task.add_done_callback(lambda task: on_end(self, self._stopped))
 
@@ -108,6 +108,12 @@ class Connection:
             self._ended.set()
         else:
             self.task.cancel()
+
+    def serve_a_private_request(self) -> None:
+        """From now on no line of the log may quote what the server says."""
+        self._is_private = True
+        if self.server.transport == "stdio":
+            self.errors.hide()
 
     async def ready(self) -> None:
         """Until the handshake is done; the last who stops waiting ends it. Raises MCPToolCallError."""
@@ -200,7 +206,7 @@ class Connection:
         except Exception as error:
             reason = described(error, self.server)
             if self._ready.done():
-                told = type(innermost(error)).__name__ if self.errors.is_hidden else reason
+                told = type(innermost(error)).__name__ if self._is_private else reason
                 logger.info("MCP server %r: the connection ended: %s", self.server.name, told)
             else:
                 words = self.errors.last_words()

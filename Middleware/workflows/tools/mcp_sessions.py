@@ -94,8 +94,8 @@ class Sessions:
             self._rest(connection)
 
     async def _asked(self, connection: Connection, request: McpRequest) -> Any:
-        if request.private and request.server.transport == "stdio":
-            connection.errors.hide()
+        if request.private:
+            connection.serve_a_private_request()
         if request.tool is None:
             return _listed([tool for tool in await connection.tools() if request.server.allows(tool.name)])
         try:

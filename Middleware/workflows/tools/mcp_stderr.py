@@ -34,10 +34,6 @@ class StandardError:
         self.silent = threading.Event()
         """Set when the last process that holds the pipe has ended."""
 
-    @property
-    def is_hidden(self) -> bool:
-        return self._hidden
-
     def hide(self) -> None:
         """A private request begins. May be said again."""
         with self._guard:
