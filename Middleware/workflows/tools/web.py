@@ -312,9 +312,11 @@ def _decoded(response: requests.Response) -> Iterator[bytes]:
     came = given = 0
     for data in _raw(response):
         came += len(data)
-        if unpacker is None:
-            unpacker = zlib.decompressobj(_window(coding, data))
         while data:
+            if unpacker is None:
+                if given and not _is_next_member(coding, data):
+                    return  # what stands behind the end is not the answer
+                unpacker = zlib.decompressobj(_window(coding, data))
             piece = unpacker.decompress(data, PIECE * 8)
             given += len(piece)
             if given > MAX_RATIO * came:
@@ -323,9 +325,14 @@ def _decoded(response: requests.Response) -> Iterator[bytes]:
                 yield piece
             data = unpacker.unconsumed_tail
             if unpacker.eof:
-                data = b""
-    if unpacker is not None and not unpacker.eof:
+                data, unpacker = unpacker.unused_data, None
+    if unpacker is not None:
         raise zlib.error("the compressed answer has no end")
+
+
+def _is_next_member(coding: str, data: bytes) -> bool:
+    """gzip may be several pieces, one behind the other. Source: RFC 1952, 2.2."""
+    return coding != "deflate" and data[0] == 0x1F
 
 
 def _window(coding: str, data: bytes) -> int:

@@ -278,7 +278,7 @@ class TestCaps:
         assert answer.status == 500
         assert answer.body[:1000] == random.Random(1).randbytes(5000)[:1000]
 
-    @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "bare"])
+    @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "bare", "members", "garbage-behind"])
     def test_compressed_bodies_are_unpacked(self, site, coding):
         """Deflate with and without zlib's frame."""
         text = bytes(range(256)) * 40
@@ -288,8 +288,11 @@ class TestCaps:
             "x-gzip": gzip.compress(text, mtime=0),
             "deflate": zlib.compress(text),
             "bare": bare.compress(text) + bare.flush(),
+            "members": b"".join(gzip.compress(bytes([n]), mtime=0) for n in range(256)) * 40,
+            "garbage-behind": gzip.compress(text, mtime=0) + b"no gzip",
         }[coding]
-        site.pages["/"] = 200, {"Content-Encoding": coding.replace("bare", "deflate")}, packed
+        names = {"bare": "deflate", "members": "gzip", "garbage-behind": "gzip"}
+        site.pages["/"] = 200, {"Content-Encoding": names.get(coding, coding)}, packed
         assert get(site.url()).body == text
 
     def test_the_cap_counts_unpacked_bytes(self, site):
