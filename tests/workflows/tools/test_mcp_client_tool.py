@@ -191,7 +191,7 @@ def test_plain_keys_of_a_file_are_secrets_too(registry, tmp_path):
         ([], {"DATABASE": "postgres://me:in-url@h/db"}, {"in-url"}),
         ([], {"TLS_KEY": "-----BEGIN-----\nline-one\nline-two"}, {"line-one", "line-two"}),
     ],
-    ids=repr,
+    ids=["word", "option", "variable", "header", "url", "none", "url-in-env", "lines"],
 )
 def test_secrets_on_the_command_line_and_in_the_environment(registry, tmp_path, args, env, secrets):
     """A secret of several lines is one in each of them: a server says it line by line."""
