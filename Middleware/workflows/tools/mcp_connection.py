@@ -34,7 +34,7 @@ from Middleware.workflows.tools import mcp_stdio
 from Middleware.workflows.tools.mcp_bounds import Bounded
 from Middleware.workflows.tools.mcp_pipe import error_pipe
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
-from Middleware.workflows.tools.mcp_stderr import StandardError
+from Middleware.workflows.tools.mcp_stderr import LAST_WORDS_S, StandardError
 from Middleware.workflows.tools.mcp_stdio import NotRead, stdio_streams
 
 logger = logging.getLogger(__name__)
@@ -159,7 +159,11 @@ class Connection:
 
     async def last_words(self) -> str:
         """For the message of a call whose session has ended."""
-        return await self.errors.all_words() if self.server.transport == "stdio" else self.errors.last_words()
+        if self.server.transport == "stdio":
+            return await self.errors.all_words()
+        if self.server.transport == "sse":  # it tells why only when it has been closed
+            await asyncio.wait([self.task], timeout=LAST_WORDS_S)
+        return self.errors.last_words()
 
     async def _send(self, request: Any, kind: Any) -> Any:
         attempt = _Attempt()
@@ -206,6 +210,8 @@ class Connection:
         except Exception as error:
             reason = described(error, self.server)
             if self._ready.done():
+                if isinstance(innermost(error), httpx2.SSEError):
+                    self.errors.note(reason)
                 told = type(innermost(error)).__name__ if self._is_private else reason
                 logger.info("MCP server %r: the connection ended: %s", self.server.name, told)
             else:

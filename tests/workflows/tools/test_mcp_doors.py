@@ -86,6 +86,23 @@ class TestCalls:
         assert len(started(trace)) == 1
 
 
+class TestLongAnswers:
+    """Two million characters."""
+
+    def test_are_taken(self, call, trace, http_servers):
+        """By both transports that are in use."""
+        web = McpServer("web", "streamable_http", url=http_servers("streamable_http").file["url"])
+        for server in (stdio(trace), web):
+            assert len(call(server, "echo", text="x" * 2_000_000)) == 2_000_000
+
+    def test_the_older_transport_has_a_limit(self, call, http_servers):
+        """The call fails with that reason, the next one is answered."""
+        server = McpServer("old", "sse", url=http_servers("sse").file["url"])
+        with pytest.raises(MCPToolCallError, match=r"(?s)Connection closed.*exceeded the 1048576 byte limit"):
+            call(server, "echo", text="x" * 2_000_000)
+        assert call(server, "echo", text="x") == "x"
+
+
 class TestCrashes:
     def test_a_stdio_server_is_started_again(self, call, trace):
         """The call that it crashed in fails with its last words; the next has a new one."""
