@@ -9,7 +9,7 @@ import argparse
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -59,6 +59,8 @@ def parse(words: Sequence[str]) -> Launch:
     warnings = layout_notes(facts)
     settings = _settings(snapshot, facts)
     log_folder = _log_folder(given, facts, settings, warnings)
+    if _logs_to_file(given, facts, settings):
+        facts = replace(facts, log_folder=log_folder)
     host = given.listen
     return Launch(
         facts=facts,
@@ -72,7 +74,7 @@ def parse(words: Sequence[str]) -> Launch:
         port=_port(given, facts, settings, warnings),
         threads=given.threads,
         log_level=given.log_level,
-        log_folder=log_folder if _logs_to_file(given, facts, settings) else None,
+        log_folder=facts.log_folder,
         strict=given.strict,
         command=command,
         arguments=given,

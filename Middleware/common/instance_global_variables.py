@@ -36,6 +36,7 @@ class LaunchFacts:
     """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`).
 
     `data_directory`: where discussions, locks and logs go when the Public root is only for reading.
+    `log_folder`: where log files are written; None: none are.
     """
 
     public_directory: Path = field(default_factory=shipped_public)
@@ -45,6 +46,7 @@ class LaunchFacts:
     discussion_directory: Path | None = None
     sqlite_directory: Path | None = None
     logging_directory: Path | None = None
+    log_folder: Path | None = None
     concurrency: int = 1
     concurrency_timeout_s: float = 900.0
     concurrency_level: str = "wilmer"

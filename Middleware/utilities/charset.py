@@ -18,6 +18,11 @@ _MARKS = (
 _IN_HEADER = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _IN_META = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _HEAD_BYTES = 1024
+_OF_PAGES = re.compile(
+    r"utf-8(-sig)?|utf-(16|32)(-[bl]e)?|ascii|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|gb\w+|hz|big5\w*|euc_\w+"
+    r"|iso2022_\w+|shift_jis\w*|tis-620|johab|kz1048|ptcp154"
+)
+"""Python's names of codings that pages are in. Others (UTF-7, Punycode, escapes) are slow, or hide markup."""
 
 
 def decoded(body: bytes, content_type: str = "") -> str:
@@ -42,8 +47,9 @@ def _known(name: str) -> str | None:
     """Python's name of a text coding; browsers read Latin-1 and ASCII as Windows-1252."""
     try:
         found = codecs.lookup(name)
-        b" ".decode(found.name, "replace")
-    except (LookupError, ValueError, UnicodeError):
+    except (LookupError, ValueError):
+        return None
+    if not _OF_PAGES.fullmatch(found.name):
         return None
     return "cp1252" if found.name in ("iso8859-1", "ascii") else found.name
 

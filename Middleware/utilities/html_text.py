@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 _SKIPPED = frozenset(["script", "style", "head", "noscript", "iframe"])
@@ -56,6 +57,9 @@ _INLINE = frozenset(
 _OPENING = re.compile(r"<(?:(/?)([A-Za-z][^\s/>]*+)|!--|[!/?])")
 _TAG_REST = re.compile(r"(?:=\s*+(?:\"[^\"]*+\"|'[^']*+'|)|[^>=])*+>")
 _RAW_END = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW}
+_FEW_DIGITS = 8
+_LONG_NUMBER = re.compile(r"&#([0-9]{8,}+)")
+"""A reference to a character that Python may refuse to read as a number."""
 
 Token = tuple[str, str]
 """(`text`, its text), (`start` or `end` or `empty`, name in lower case), or (`comment`, "")."""
@@ -81,20 +85,26 @@ def html_to_text(page: str, layout: str = "lines") -> str:
 
 def _visible(page: str, skipped: frozenset[str]) -> Iterator[str | None]:
     """Texts outside the skipped elements; None where a block begins or ends."""
-    inside: list[str] = []
+    inside: Counter[str] = Counter()
     for kind, value in _tokens(page):
         if kind == "text" and not inside:
-            yield html.unescape(value)
+            yield html.unescape(_LONG_NUMBER.sub(_short_number, value))
         elif kind == "start" and value in skipped:
-            inside.append(value)
+            inside[value] += 1
         elif kind == "end" and value in inside:
-            inside.reverse()
-            inside.remove(value)
-            inside.reverse()
+            inside[value] -= 1
+            if not inside[value]:
+                del inside[value]
         if kind == "start" and value == "body":
-            inside = [name for name in inside if name != "head"]
+            inside.pop("head", None)
         if kind in ("start", "end", "empty") and value not in _INLINE:
             yield None
+
+
+def _short_number(reference: re.Match[str]) -> str:
+    """The same character with few digits, or U+FFFD. Source: WHATWG HTML, 13.2.5.80."""
+    digits = reference[1].lstrip("0") or "0"
+    return f"&#{digits}" if len(digits) < _FEW_DIGITS else "&#xFFFD"
 
 
 def _tokens(page: str) -> Iterator[Token]:

@@ -104,8 +104,8 @@ def parse_target(url: str) -> Target:
     host, port = _host(parts[1]), int(parts[2] or _PORTS[scheme])
     if not 1 <= port <= 65535:
         raise AddressRefused("address not allowed (no port from 1 to 65535)")
-    if re.search(r"[\x00-\x1f\x7f]", path + query):
-        raise AddressRefused("address not allowed (control character)")
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path + query):
+        raise AddressRefused("address not allowed (control character, or half of a character)")
     shown = f"[{host}]" if ":" in host else host
     place = shown if port == _PORTS[scheme] else f"{shown}:{port}"
     rest = quote(path or "/", safe=_SAFE) + quote(query, safe=_SAFE)

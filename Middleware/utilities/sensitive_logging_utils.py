@@ -59,6 +59,9 @@ _HINTS = (
 _TOKEN = re.compile(r"token['\"]?\s*+[:=]")
 """A text without any of these needs no closer look."""
 _URL_PASSWORD = re.compile(r"((?<=[a-zA-Z0-9+.-])://[^\s/:@'\"]*+:)[^\s/@'\"]++(@)")
+_AS_LONG_AS_A_TOKEN = 16
+_URL_TOKEN = re.compile(rf"((?<=[a-zA-Z0-9+.-])://)[^\s/:@'\"]{{{_AS_LONG_AS_A_TOKEN},}}+(@)")
+"""A user name as long as a token, without a password."""
 _NAMED = re.compile(
     r"(?i)(['\"]?\b(?:x-)?(?:" + "|".join(sorted(SECRET_KEYS)).replace("_", "[_-]?") + r")['\"]?\s*+[:=]\s*+)"
     r"(['\"]?)(?!bearer\b)[^\s'\",;}&]++"
@@ -101,12 +104,13 @@ def masked(text: str, *secrets: str | None) -> str:
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _NAMED.sub(rf"\1\2{MASK}", text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
+    text = _URL_TOKEN.sub(rf"\1{MASK}\2", text)
     return _KEY_LIKE.sub(MASK, text)
 
 
 def secrets_of_url(url: str) -> tuple[str, ...]:
-    """The password in a URL, as it is written, as it is meant, and as `Authorization` carries it; and
-    what its query names a secret.
+    """The password in a URL, as it is written, as it is meant, and as `Authorization` carries it; a long
+    user name without one, which is a token then; and what its query names a secret.
     """
     try:
         parts = urlsplit(url)
@@ -114,7 +118,8 @@ def secrets_of_url(url: str) -> tuple[str, ...]:
         return ()
     queried = [value for name, value in parse_qsl(parts.query) if SECRET_NAME.search(name)]
     if not parts.password:
-        return tuple(queried)
+        token = parts.username or ""
+        return (*queried, token, unquote(token)) if len(token) >= _AS_LONG_AS_A_TOKEN else tuple(queried)
     user, password = unquote(parts.username or ""), unquote(parts.password)
     return (*queried, parts.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())
 

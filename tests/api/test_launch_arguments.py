@@ -90,7 +90,8 @@ class TestLogging:
     def test_files(self, launch, configs, tmp_path, user, words, writes):
         """By flag, or by the single user's file."""
         configs("Users/mira.json", user)
-        assert launch("--User", "mira", *words).log_folder == (tmp_path / "logs" if writes else None)
+        made = launch("--User", "mira", *words)
+        assert made.log_folder == made.facts.log_folder == (tmp_path / "logs" if writes else None)
 
     def test_several_users_write_none_unless_asked(self, launch, configs):
         """Their own settings do not count."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.e2e.conftest import Gunicorn, Server, write, write_tree
-from tests.workflows.tools.conftest import HttpToolServer, gone, seen, started, stdio_file
+from tests.workflows.tools.conftest import HttpToolServer, gone, seen, seen_in, started, stdio_file
 
 pytestmark = pytest.mark.e2e
 
@@ -31,7 +31,10 @@ USERS = {
         ("crash", {}),
         ("pid", {}),
     ]
-} | {"local-forever": {"workflows": {"Chat": node("local", "slow", seconds=1000)}}}
+} | {
+    "local-forever": {"workflows": {"Chat": node("local", "slow", seconds=1000)}},
+    "discreet": {"user": {"redactLogOutput": True}, "workflows": {"Chat": node("local", "crash")}},
+}
 
 
 @contextmanager
@@ -44,7 +47,7 @@ def serving(kind, backend, folder):
     files = {"stdio": stdio_file(trace)} | {transport: other.file for transport, other in others.items()}
     for transport, file in files.items():
         write(public / "Configs" / "MCPServers" / f"{NAMES[transport]}.json", file)
-    server = kind(public, USERS, ("--concurrency", "0"))
+    server = kind(public, USERS, ("--concurrency", "0", "--file-logging"))
     server.tool_servers, server.trace = others, trace
     try:
         yield server
@@ -115,6 +118,24 @@ class TestCrash:
         server.tool_servers[kind].kill()
         server.tool_servers[kind].start()
         assert said(server, user, "2") == "2"
+
+
+class TestWords:
+    """What a stdio server writes to its standard error."""
+
+    def test_stand_in_its_log(self, server):
+        """In the folder of the user whose session it is."""
+        ask(server, "local-crash")
+        assert seen_in(server.public / "logs" / "local-crash" / "mcp" / "local.log", "about to crash")
+
+    def test_but_not_of_a_private_request(self, server):
+        """Nor in any other file, nor in the answer."""
+        status, answer = ask(server, "discreet")
+        assert status == 500 and "about to crash" not in json.dumps(answer)
+        folder = server.public / "logs" / "discreet"
+        assert seen_in(folder / "mcp" / "local.log", "[Redacted] from here on")
+        texts = [file.read_text() for file in folder.rglob("*.log")]
+        assert texts and not any("about to crash" in text for text in texts)
 
 
 class TestCancel:

@@ -36,8 +36,29 @@ U = "\u00fc\u20ac"
         (b"x" * 1024 + b"<meta charset=koi8-r>\xc3\xbc", "", "x" * 1024 + "<meta charset=koi8-r>\u00fc"),
         (b"abc", "text/plain; charset=hex", "abc"),
         (b"", "", ""),
+        (b"a+AGE-", "text/html; charset=utf-7", "a+AGE-"),
+        (b"a\\u0041", "text/html; charset=unicode_escape", "a\\u0041"),
+        (b"a\\u0041", "text/html; charset=raw-unicode-escape", "a\\u0041"),
+        (b"ab-c", "text/html; charset=punycode", "ab-c"),
+        (b"xn--bcher-kva", "text/html; charset=idna", "xn--bcher-kva"),
+        (b"<meta charset=punycode>-b", "text/html", "<meta charset=punycode>-b"),
+        ("\u65e5".encode("shift_jis"), "text/html; charset=Shift_JIS", "\u65e5"),
+        ("\u65e5".encode("euc_jp"), "text/html; charset=EUC-JP", "\u65e5"),
+        ("\u4e2d".encode("gb18030"), "text/html; charset=GB18030", "\u4e2d"),
+        ("\u4e2d".encode("big5"), "text/html; charset=Big5", "\u4e2d"),
+        ("\ud55c".encode("euc_kr"), "text/html; charset=euc-kr", "\ud55c"),
+        ("\u0416".encode("mac_cyrillic"), "text/html; charset=mac-cyrillic", "\u0416"),
+        ("\u0416".encode("cp866"), "text/html; charset=ibm866", "\u0416"),
+        ("\u017e".encode("iso8859-2"), "text/html; charset=latin2", "\u017e"),
+        ("\u0e01".encode("tis-620"), "text/html; charset=TIS-620", "\u0e01"),
     ],
 )
 def test_a_body(body, content_type, text):
     """Header, byte-order mark, meta tag, UTF-8, Windows-1252, in this order."""
     assert decoded(body, content_type) == text
+
+
+def test_a_hostile_coding_costs_linear_time():
+    """Punycode would take hours for a page of ten megabytes."""
+    body = b"a" * 4_000_000 + b"-" + b"b" * 2_000_000
+    assert decoded(body, "text/html; charset=punycode") == body.decode()

@@ -52,6 +52,29 @@ class TestLines:
         """Half a million unclosed pieces are read within the test's time limit."""
         assert html_to_text("x<p>" + piece * 500_000).startswith("x")
 
+    @pytest.mark.parametrize("close", ["</noscript>", "</head>", "<body>", "</iframe>"])
+    @pytest.mark.parametrize("opening", ["<noscript>", "<head>", "<head><noscript>"])
+    @pytest.mark.parametrize("layout", ["lines", "blocks"])
+    def test_so_does_a_deeply_nested_one(self, opening, close, layout):
+        """Two hundred thousand levels, closed by their own end, by another's, or by the body."""
+        assert html_to_text("x<p>" + opening * 200_000 + close * 200_000, layout).startswith("x")
+
+    @pytest.mark.parametrize(
+        ("reference", "text"),
+        [
+            ("&#" + "9" * 100_000 + ";", "\ufffd"),
+            ("&#x" + "f" * 100_000 + ";", "\ufffd"),
+            ("&#" + "0" * 100_000 + "65;", "A"),
+            ("&#00000065b", "Ab"),
+            ("&#99999999;", "\ufffd"),
+            ("&#128512;", "\U0001f600"),
+            ("&#;&#x;", "&#;&#x;"),
+        ],
+        ids=["huge", "huge-hex", "zeros", "without-end", "too-large", "picture", "none"],
+    )
+    def test_a_reference_is_never_an_error(self, reference, text):
+        assert html_to_text(reference) == text
+
 
 class TestBlocks:
     """Only block elements break lines."""

@@ -34,6 +34,7 @@ MASKED = [
     ("x-api-key: hush", "hush"),
     ("password = hush", "hush"),
     ("http://me:hush@host/x", "hush"),
+    ("https://0123456789abcdef@host/x", "0123456789abcdef"),
     ("key sk-abcdefghijklmnop used", "sk-abcdefghijklmnop"),
 ]
 
@@ -45,7 +46,14 @@ def test_secrets_in_texts(text, secret):
 
 
 @pytest.mark.parametrize(
-    "text", ["12 tokens in 3 s", "the secret garden", "http://host:80/path", "ask-a-question-now"]
+    "text",
+    [
+        "12 tokens in 3 s",
+        "the secret garden",
+        "http://host:80/path",
+        "postgres://postgres@host/",
+        "ask-a-question-now",
+    ],
 )
 def test_ordinary_texts_stay(text):
     """What only looks alike is shown."""
@@ -167,6 +175,7 @@ class TestFilter:
         ("http://me:p%2Fw@a.example/", ("p%2Fw", "p/w", "bWU6cC93")),
         ("http://:pw@a.example/?token=t", ("t", "pw", "pw", "OnB3")),
         ("http://me@a.example/", ()),
+        ("https://0123456789abcdef%21@a.example/", ("0123456789abcdef%21", "0123456789abcdef!")),
         ("http://[a", ()),
     ],
 )

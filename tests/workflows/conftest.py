@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -229,18 +229,7 @@ class Site:
                 if callable(answer):
                     answer(self)
                     return
-                status, headers, body = answer
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                if isinstance(body, list):
-                    self.send_header("Transfer-Encoding", "chunked")
-                    body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in [*body, b""])
-                else:
-                    self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
+                site.write(self, *answer)
 
             do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = answer
 
@@ -249,6 +238,21 @@ class Site:
         self.server.block_on_close = False
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @staticmethod
+    def write(handler: BaseHTTPRequestHandler, status: int, headers: Mapping[str, str], body: Any) -> None:
+        """An answer; for pages that look at what was asked, too."""
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        if isinstance(body, list):
+            handler.send_header("Transfer-Encoding", "chunked")
+            body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in [*body, b""])
+        else:
+            handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        if handler.command != "HEAD":
+            handler.wfile.write(body)
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"

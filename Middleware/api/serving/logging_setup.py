@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
+from Middleware.utilities.log_files import LogFile
 from Middleware.utilities.sensitive_logging_utils import SensitiveFilter
 
 FILE_NAME = "wilmerai.log"
@@ -89,29 +88,8 @@ def _shortened(traceback: str) -> str:
     return "\n".join([*lines[:first], left_out, *lines[-last:]])
 
 
-def _file(folder: Path) -> RotatingFileHandler:
-    return _LogFile(folder / FILE_NAME, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True)
-
-
-class _LogFile(RotatingFileHandler):
-    """Made, with its folder, at its first line.
-
-    A disk that refuses is told of once: the console has the lines.
-    """
-
-    _told = False
-
-    def _open(self) -> TextIOWrapper:
-        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
-        return super()._open()
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-        elif not self._told:
-            self._told = True
-            print(f"{self.baseFilename} cannot be written: {error.strerror or error}", file=sys.stderr)
+def _file(folder: Path) -> LogFile:
+    return LogFile(folder / FILE_NAME, max_bytes=MAX_BYTES, backups=BACKUPS)
 
 
 class _UserFiles(logging.Handler):

@@ -214,6 +214,7 @@ _OTHER_VALUES = frozenset(
         "libcurl",
         "krb",
         "service-name",
+        "variable",
         "help",
     ]
 )
@@ -308,11 +309,20 @@ def option_and_value(arg: str) -> tuple[str, str]:
     """The option in an argument that takes a value, and what of it is attached; else two empty texts."""
     if arg.startswith("--"):
         name, _, attached = arg[2:].partition("=")
+        name = _full_name(name)
         return (name, attached) if name in _VALUES else ("", "")
     for place, letter in enumerate(arg[1:], 1):
         if letter in _WITH_VALUE:
             return _WITH_VALUE[letter], arg[place + 1 :]
     return "", ""
+
+
+def _full_name(name: str) -> str:
+    """curl takes the beginning of a long option for it, as long as no other begins so."""
+    if name in _VALUES or name in _ALL_FLAGS:
+        return name
+    meant = [option for option in (*_VALUES, *_ALL_FLAGS) if option.startswith(name)]
+    return meant[0] if len(meant) == 1 else name
 
 
 def option_before(arg: str) -> str:
@@ -321,6 +331,19 @@ def option_before(arg: str) -> str:
         return ""
     option, attached = option_and_value(arg)
     return "" if attached else option
+
+
+def url_may_follow(arg: str) -> bool:
+    """Claims that what stands behind `arg` is read as a URL; of an unknown option nobody can say."""
+    if not arg.startswith("-") or "=" in arg:
+        return True
+    option, attached = option_and_value(arg)
+    if option:
+        return bool(attached) or option == "url"
+    try:
+        return bool(read_arguments([arg]))
+    except UnknownOption:
+        return False
 
 
 def is_harmless(part: Part) -> bool:

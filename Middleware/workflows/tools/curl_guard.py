@@ -9,8 +9,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, Checked
-from Middleware.workflows.tools.curl_arguments import Part, is_harmless, option_and_value, option_before
+from Middleware.utilities.network_security_utils import (
+    AddressPolicy,
+    AddressRefused,
+    Checked,
+    Target,
+    parse_target,
+)
+from Middleware.workflows.tools.curl_arguments import (
+    Part,
+    is_harmless,
+    option_and_value,
+    option_before,
+    url_may_follow,
+)
 
 GUARDED = (
     Part("proto", "=http,https"),
@@ -20,10 +32,13 @@ GUARDED = (
     Part("no-netrc"),
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_IPV6 = re.compile(r"^\[[0-9A-Fa-f:.%]*\]")
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/|$)")
 _HEADERS_FILE = re.compile(r";\s*headers\s*=\s*[@<]", re.IGNORECASE)
 _NAME_A_FILE = frozenset(["upload-file", "config"])
 """Options whose value is the name of a file that is sent or obeyed, without a mark before it."""
+_ENCODED = frozenset(["data-urlencode", "url-query", "variable"])
+"""Options with `name=value` or `name@file`."""
 _BODY = frozenset(
     [
         "data",
@@ -65,22 +80,31 @@ def inserted_option(template: str, value: str, before: str = "") -> bool:
 
 
 def _file_in_a_field(option: str, said: str, inserted: str) -> bool:
-    """The value of --form or --data-urlencode, of which `said` is the author's."""
+    """The value of an option that may name a file somewhere in it, of which `said` is the author's."""
     if option == "form":
         content = inserted if "=" in said else inserted.partition("=")[2]
         return ("=" not in said and content.startswith(("@", "<"))) or bool(_HEADERS_FILE.search(content))
-    if option == "data-urlencode" and not any(mark in said for mark in "=@"):
+    if option in _ENCODED and not any(mark in said for mark in "=@"):
         return "@" in inserted.partition("=")[0]
-    return False
+    if option == "cookie":  # without a name and a value it is a file of cookies
+        return "=" not in said + inserted
+    return option == "write-out" and "%output{" in inserted
 
 
 def inserted_scheme(template: str, value: str, before: str) -> bool:
     """Claims that what was filled in is a URL of another scheme than http. `before`: the argument before."""
-    text = value.strip()
+    template, text = template.strip().removeprefix("--url="), value.strip().removeprefix("--url=")
+    if _opens_with_a_pattern(text) and url_may_follow(before):
+        return template.replace("{{", "{").replace("}}", "}") != text
     found = _SCHEME.match(text)
     if not found or found[1].lower() in ("http", "https") or before in ("-H", "--header"):
         return False
-    return not (_HOST_AND_PORT.match(text) or template.strip().lower().startswith(found[0].lower()))
+    return not (_HOST_AND_PORT.match(text) or template.lower().startswith(found[0].lower()))
+
+
+def _opens_with_a_pattern(text: str) -> bool:
+    """Claims that curl would make the scheme or the host out of `{a,b}` or `[a-b]`."""
+    return any(mark in _IPV6.sub("", text).partition("/")[0] for mark in "{[")
 
 
 def refuse_strange_parts(parts: Sequence[Part]) -> None:
@@ -91,12 +115,22 @@ def refuse_strange_parts(parts: Sequence[Part]) -> None:
 
 
 def check_url(part: Part, policy: AddressPolicy) -> Checked:
-    """Raises AddressRefused, naming the argument. A URL without a scheme is read as http."""
-    url = part.value or ""
+    """Raises AddressRefused, naming the argument."""
     try:
-        return policy.check(url if "://" in url else f"http://{url}")
+        return policy.check(_with_scheme(part))
     except AddressRefused as error:
         raise AddressRefused(f"argument {part.index + 1}: {error}") from None
+
+
+def target_of(part: Part) -> Target:
+    """Where a URL leads, without a look-up. Raises AddressRefused."""
+    return parse_target(_with_scheme(part))
+
+
+def _with_scheme(part: Part) -> str:
+    """A URL without a scheme is read as http."""
+    url = part.value or ""
+    return url if "://" in url else f"http://{url}"
 
 
 def pinned(parts: Sequence[Part], policy: AddressPolicy) -> list[Part]:

@@ -14,7 +14,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import Protocol, cast
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
@@ -22,6 +22,12 @@ from Middleware.services.cancellation_service import cancellation_service
 PIECE = 64 * 1024
 LONGEST_LINE = 60_000
 """Older versions of curl cut longer lines of a config file."""
+
+
+class Readable(Protocol):
+    """What comes now, at most so much; `os.read` would fail on the pipes of a process that gevent patched."""
+
+    def read1(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ def run_curl(
 
 def _collected(process: subprocess.Popen[bytes], killer: _Killer, config: str, cap: int | None) -> CurlRun:
     assert process.stdin and process.stdout and process.stderr
-    errors = bytearray()
+    output, errors = cast(Readable, process.stdout), bytearray()
     drain = threading.Thread(target=_drain, args=(process.stderr, errors, cap), daemon=True)
     drain.start()
     # A process that ends before it has read its input says why by its status.
@@ -105,7 +111,7 @@ def _collected(process: subprocess.Popen[bytes], killer: _Killer, config: str, c
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
     out = bytearray()
-    while piece := os.read(process.stdout.fileno(), PIECE):
+    while piece := output.read1(PIECE):
         out += piece
         if cap is not None and len(out) > cap:
             del out[cap:]
@@ -121,7 +127,7 @@ def _collected(process: subprocess.Popen[bytes], killer: _Killer, config: str, c
     )
 
 
-def _drain(stream: IO[bytes], kept: bytearray, cap: int | None) -> None:
+def _drain(stream: Readable, kept: bytearray, cap: int | None) -> None:
     """Read all of it, keep as much as the cap allows: a full pipe would stop the process."""
-    while piece := os.read(stream.fileno(), PIECE):
+    while piece := stream.read1(PIECE):
         kept += piece if cap is None else piece[: max(0, cap - len(kept))]

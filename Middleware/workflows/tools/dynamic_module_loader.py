@@ -18,10 +18,16 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from Middleware.common.errors import RequestCancelled
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, is_installed, launch_facts
 from Middleware.workflows.tools.old_style_imports import allow_old_style_imports
 
 logger = logging.getLogger(__name__)
+
+
+MOST_OF_A_NAME = 300
+_SERVERS = ("greenlet", "gevent")
+"""Packages that end a thread by an exception."""
 
 
 class DynamicModuleError(Exception):
@@ -46,14 +52,22 @@ class _Compiled:
         self._code: dict[str, tuple[tuple[int, int], CodeType]] = {}
 
     def load(self, path: Path) -> ModuleType:
-        """A fresh module object, its top-level code run; not registered anywhere."""
+        """A fresh module object, its top-level code run; not registered anywhere.
+
+        Raises FileNotFoundError for a folder, a device or a pipe: these could be read for ever.
+        """
         name = str(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"'{name}' is no file")
         with self._guard:
             lock = self._locks.setdefault(name, threading.RLock())
         with lock:
             module = ModuleType("dynamic_module")
             module.__file__ = name
-            exec(self._compile(path), module.__dict__)
+            try:
+                exec(self._compile(path), module.__dict__)
+            except SystemExit as error:  # would end more than this run
+                raise RuntimeError(f"the script {path.name} ended itself while it was loaded") from error
             return module
 
     def _compile(self, path: Path) -> CodeType:
@@ -99,9 +113,9 @@ def locate(name: str) -> tuple[Path, Path]:
     path = Path(os.path.expanduser(name))
     facts = launch_facts()
     for root in (Path.cwd(), *_project_root(), *facts.beside_public, facts.public_directory):
-        if "\0" not in name and name.strip() and (place := from_root(root, path)).exists():
+        if "\0" not in name and name.strip() and os.path.exists(place := from_root(root, path)):
             return place, root
-    raise FileNotFoundError(f"no file '{name}'")
+    raise FileNotFoundError(f"no file '{name[:MOST_OF_A_NAME]}'")
 
 
 def from_root(root: Path, path: Path) -> Path:
@@ -146,15 +160,19 @@ def call_script(
 
 
 def _outcome(path: Path, caller: str, call: Callable[[], Any]) -> Any:
-    """The script's value, or the text of the error that it raised. FileNotFoundError passes on."""
+    """The script's value, or the text of the error that it raised. FileNotFoundError passes on, and what the
+    house or the server throws into it.
+    """
     try:
         return call()
-    except FileNotFoundError:
+    except (FileNotFoundError, RequestCancelled, KeyboardInterrupt):
         raise
     except (AttributeError, TypeError) as error:
         _log(error, path, caller)
         return f"Error: Module '{path.name}' setup issue. Please check logs."
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if type(error).__module__.partition(".")[0] in _SERVERS:
+            raise
         _log(error, path, caller)
         if _is_dynamic_module_error(error):
             return _error_text(error, path)
@@ -169,8 +187,10 @@ def _is_dynamic_module_error(error: BaseException) -> bool:
 
 
 def _error_text(error: Any, path: Path) -> str:
-    text = f"Error processing request in module '{error.module_name or path.name}'. {error.message}"
-    return f"{text}. Details: {error.details}" if error.details else text
+    """A class of a script need not have called our `__init__`."""
+    name, details = getattr(error, "module_name", None), getattr(error, "details", None)
+    text = f"Error processing request in module '{name or path.name}'. {getattr(error, 'message', error)}"
+    return f"{text}. Details: {details}" if details else text
 
 
 def _log(error: BaseException, path: Path, caller: str) -> None:

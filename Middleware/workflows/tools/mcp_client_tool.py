@@ -6,8 +6,7 @@ elsewhere (`mcp_doors`). Source: spec tools.md 5.
 
 from __future__ import annotations
 
-import logging
-import time
+import json
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from typing import Any
@@ -19,17 +18,22 @@ from Middleware.config.loader import default_snapshot
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.tools.mcp_doors import door
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError, read_server
+from Middleware.workflows.tools.outside_log import measured
 
 __all__ = ["MCPClient", "MCPToolCallError"]
-
-logger = logging.getLogger(__name__)
 
 GRACE_S = 15.0
 """How much longer than the call's own limit its thread waits: the limit is kept where the session is."""
 
 
 class MCPClient:
-    """For the current request's user; a request that is cancelled cancels its calls."""
+    """For the current request's user; a request that is cancelled cancels its calls.
+
+    `caller`: the node that log lines name.
+    """
+
+    def __init__(self, caller: str = "") -> None:
+        self._caller = caller
 
     def call_tool(
         self,
@@ -55,24 +59,30 @@ class MCPClient:
         request = current_request()
         user = request.user if request else ",".join(launch_facts().users)
         server = read_server(default_snapshot(), server_name)
-        began = time.monotonic()
-        try:
-            return _waited(
-                McpRequest(server, user, tool, arguments, timeout), request.request_id if request else ""
-            )
-        finally:
-            logger.debug(
-                "MCP server %r, tool %r: %.0f ms", server_name, tool, (time.monotonic() - began) * 1000
-            )
+        asked = _sendable(server_name, {"tool": tool, "arguments": dict(arguments)})
+        private = request is None or request.privacy
+        question = McpRequest(server, user, asked["tool"], asked["arguments"], timeout, private)
+        with measured("MCP", server_name, self._caller) as outcome:
+            outcome.status = "failed"
+            result = _waited(question, request.request_id if request else "")
+            outcome.status, outcome.length = "ok", len(result if isinstance(result, str) else "")
+            return result
+
+
+def _sendable(server_name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What is asked, as JSON can say it: halves of characters, which would end a session that all share, are
+    replaced. Raises MCPToolCallError.
+    """
+    try:
+        text = json.dumps(asked, ensure_ascii=False, allow_nan=False)
+        sendable: dict[str, Any] = json.loads(text.encode("utf-8", "replace"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MCPToolCallError(f"MCP server {server_name!r}: the arguments are no JSON: {error}") from error
+    return sendable
 
 
 def _waited(request: McpRequest, request_id: str) -> Any:
-    try:
-        future = door().submit(request)
-    except (TypeError, ValueError) as error:
-        raise MCPToolCallError(
-            f"MCP server {request.server.name!r}: the arguments are no JSON: {error}"
-        ) from error
+    future = door().submit(request)
     cancellation_service.register_abort_callback(request_id, future.cancel)
     try:
         return future.result(request.timeout_s + GRACE_S)

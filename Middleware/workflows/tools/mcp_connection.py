@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
@@ -21,7 +19,6 @@ import httpx2
 import mcp.types as types
 from mcp.client.session import ClientSession
 from mcp.client.sse import sse_client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
@@ -33,8 +30,12 @@ from Middleware.utilities.network_security_utils import (
     system_resolver,
 )
 from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.workflows.tools import mcp_stdio
+from Middleware.workflows.tools.mcp_bounds import Bounded
 from Middleware.workflows.tools.mcp_pipe import error_pipe
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
+from Middleware.workflows.tools.mcp_stderr import LAST_WORDS_S, StandardError
+from Middleware.workflows.tools.mcp_stdio import NotRead, stdio_streams
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +45,6 @@ for _name in ("mcp", "httpx2", "httpcore2"):  # they show messages, headers and 
 CONNECT_S = 30.0
 PING_S = 5.0
 TOOL_PAGES = 100
-LAST_WORDS = 10
-LAST_WORDS_S = 2.0
-"""Lines of a server's standard error that the message of a failed start repeats."""
 _NO_SESSION = -32000
 """What servers answer, with status 400, to a session that they do not know."""
 _Streams = tuple[Any, Any]
@@ -75,22 +73,25 @@ class Connection:
         self,
         server: McpServer,
         on_end: Callable[[Connection, bool], None],
+        say: Callable[[str], None],
         resolver: Resolver = system_resolver,
     ) -> None:
+        """`say`: where the lines of a stdio server's standard error go."""
         self.server, self.calls = server, 0
+        self.errors = StandardError(server.secrets, say)
         self._policy = AddressPolicy(server.block_private_addresses, server.allowed_hosts, resolver)
         self.timer: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
         self.last_used = loop.time()
+        self.is_doubtful = False
+        """A call got no answer in time: the server is asked for a sign of life before the next."""
         self._waiters = 0
         self._stopped = False
         self._ended = asyncio.Event()
         self._ready: asyncio.Future[ClientSession] = loop.create_future()
         self._ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._tools: list[types.Tool] | None = None
-        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
-        self._silent = threading.Event()
-        self._noise_is_told = False
+        self._noise_is_told = self._is_private = False
         self.task = asyncio.create_task(self._live(), name=f"MCP server {server.name}")
         self.task.add_done_callback(lambda task: on_end(self, self._stopped))
 
@@ -108,6 +109,12 @@ class Connection:
         else:
             self.task.cancel()
 
+    def serve_a_private_request(self) -> None:
+        """From now on no line of the log may quote what the server says."""
+        self._is_private = True
+        if self.server.transport == "stdio":
+            self.errors.hide()
+
     async def ready(self) -> None:
         """Until the handshake is done; the last who stops waiting ends it. Raises MCPToolCallError."""
         self._waiters += 1
@@ -118,13 +125,14 @@ class Connection:
             if not self._waiters and not self._ready.done():
                 self.stop()
 
-    async def answers(self) -> bool:
+    async def answers(self, limit_s: float) -> bool:
         """Claims that the server answers a ping."""
         try:
-            async with asyncio.timeout(PING_S):
+            async with asyncio.timeout(min(PING_S, limit_s)):
                 await self._ready.result().send_request(types.PingRequest(), types.EmptyResult)
         except (MCPError, TimeoutError):
             return False
+        self.is_doubtful = False
         return True
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
@@ -149,21 +157,24 @@ class Connection:
             self._tools = tools
         return tools
 
-    async def all_words(self) -> str:
-        """The same when the server has ended: what it said last is still on its way through the pipe."""
+    async def last_words(self) -> str:
+        """For the message of a call whose session has ended."""
         if self.server.transport == "stdio":
-            await asyncio.to_thread(self._silent.wait, LAST_WORDS_S)
-        return self.last_words()
-
-    def last_words(self) -> str:
-        """The end of the server's standard error, for a message."""
-        return "".join(f"\n  {line}" for line in self._last_words)
+            return await self.errors.all_words()
+        if self.server.transport == "sse":  # it tells why only when it has been closed
+            await asyncio.wait([self.task], timeout=LAST_WORDS_S)
+        return self.errors.last_words()
 
     async def _send(self, request: Any, kind: Any) -> Any:
         attempt = _Attempt()
         token = _ATTEMPT.set(attempt)
         try:
-            return await self._ready.result().send_request(request, kind)
+            result = await self._ready.result().send_request(request, kind)
+            self.is_doubtful = False
+            return result
+        except asyncio.CancelledError:
+            self.is_doubtful = True
+            raise
         except MCPError as error:
             if self._is_unsent(attempt, error):
                 raise NotSent from error
@@ -199,12 +210,14 @@ class Connection:
         except Exception as error:
             reason = described(error, self.server)
             if self._ready.done():
-                logger.info("MCP server %r: the connection ended: %s", self.server.name, reason)
+                if isinstance(innermost(error), httpx2.SSEError):
+                    self.errors.note(reason)
+                told = type(innermost(error)).__name__ if self._is_private else reason
+                logger.info("MCP server %r: the connection ended: %s", self.server.name, told)
             else:
+                words = self.errors.last_words()
                 self._ready.set_exception(
-                    MCPToolCallError(
-                        f"MCP server {self.server.name!r} cannot be reached: {reason}{self.last_words()}"
-                    )
+                    MCPToolCallError(f"MCP server {self.server.name!r} cannot be reached: {reason}{words}")
                 )
         finally:
             self._ended.set()
@@ -226,37 +239,41 @@ class Connection:
 
     @asynccontextmanager
     async def _stdio(self) -> AsyncIterator[_Streams]:
-        server = self.server
-        parameters = StdioServerParameters(
-            command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd
-        )
+        name = f"errors of MCP server {self.server.name}"
         async with AsyncExitStack() as stack:
-            with error_pipe(self._said, f"errors of MCP server {server.name}", self._silent) as errors:
-                streams = await stack.enter_async_context(stdio_client(parameters, errors))
+            with error_pipe(self.errors.hear, name, self.errors.silent) as errors:
+                streams = await stack.enter_async_context(stdio_streams(self.server, errors))
             yield streams
 
     @asynccontextmanager
     async def _streamable_http(self) -> AsyncIterator[_Streams]:
-        async with self._client() as client, streamable_http_client(self.server.url, http_client=client) as s:
-            yield s
+        async with (
+            self._client() as client,
+            streamable_http_client(
+                self.server.url, http_client=client, max_sse_event_size=mcp_stdio.LONGEST_MESSAGE
+            ) as streams,
+        ):
+            yield streams
 
     def _client(self) -> httpx2.AsyncClient:
         return _Client(self, self.server, _Pinned(self._policy) if self._policy.guards else None)
+
+    def left(self, error: NotRead) -> None:
+        """A message was not read to its end."""
+        self.errors.note(str(error))
+        logger.warning("MCP server %r: %s", self.server.name, error)
+        self._ended.set()
 
     def broken(self) -> None:
         """A message could not be delivered and nobody would tell the call that waits for its answer."""
         if self.server.transport == "sse":
             self._ended.set()
 
-    def _said(self, line: str) -> None:
-        """One line of standard error. Called in the pipe's thread."""
-        line = masked(line, *self.server.secrets)
-        self._last_words.append(line)
-        logger.debug("MCP server %r says: %s", self.server.name, line)
-
     async def _heard(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
+        elif isinstance(message, NotRead):
+            self.left(message)
         elif isinstance(message, Exception) and not self._noise_is_told:
             self._noise_is_told = True
             logger.warning(
@@ -270,7 +287,7 @@ class _Client(httpx2.AsyncClient):
     def __init__(self, connection: Connection, server: McpServer, transport: _Pinned | None) -> None:
         self._connection = connection
         super().__init__(
-            headers=dict(server.headers),
+            headers={"Accept-Encoding": "identity", **server.headers},
             timeout=httpx2.Timeout(CONNECT_S, read=None, pool=None),
             transport=transport,
             trust_env=transport is None,
@@ -278,7 +295,7 @@ class _Client(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method != "POST":
-            return await super().send(request, **options)
+            return self._bounded(await super().send(request, **options))
         attempt = _ATTEMPT.get(_Attempt())
         attempt.posted = True
         try:
@@ -290,6 +307,11 @@ class _Client(httpx2.AsyncClient):
         if response.status_code >= 400:
             attempt.status = response.status_code
             self._connection.broken()
+        return self._bounded(response)
+
+    def _bounded(self, response: httpx2.Response) -> httpx2.Response:
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = Bounded(response, response.stream, self._connection.left)
         return response
 
 

@@ -15,11 +15,13 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, Any, Protocol
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
+from Middleware.workflows.tools.mcp_server_logs import server_logs
 
 if TYPE_CHECKING:
     from Middleware.workflows.tools.mcp_sessions import Sessions
@@ -48,7 +50,7 @@ class ThreadDoor:
     is_open = True
 
     def __init__(self) -> None:
-        self._sessions = new_sessions()
+        self._sessions = new_sessions(server_logs().said)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="MCP sessions", daemon=True)
         self._thread.start()
@@ -74,8 +76,8 @@ class ThreadDoor:
 class HelperDoor:
     """The loop runs in a process of its own, which ends, with all servers, when this one does.
 
-    One JSON object a line: `{"id", "request"}` or `{"cancel"}` there; `{"id", "result"}`, `{"id", "error"}`
-    or `{"level", "log"}` back.
+    One JSON object a line: `{"id", "request"}` or `{"cancel"}` there; `{"id", "result"}`, `{"id", "error"}`,
+    `{"said": [server, user, line]}` or `{"level", "log"}` back.
     """
 
     def __init__(self) -> None:
@@ -146,6 +148,8 @@ class HelperDoor:
     def _take(self, message: dict[str, Any]) -> None:
         if "log" in message:
             logger.log(message["level"], "%s", message["log"])
+        elif "said" in message:
+            server_logs().said(*message["said"])
         elif (future := self._calls.get(message["id"])) is not None:
             _settle(future, message)
 
@@ -164,8 +168,8 @@ def _settle(future: Future[Any], message: dict[str, Any]) -> None:
         logger.debug("a call was cancelled as its result came")
 
 
-def new_sessions() -> Sessions:
-    """A pool. Raises MCPToolCallError when the optional package `mcp` is not installed."""
+def new_sessions(say: Callable[[str, str, str], None]) -> Sessions:
+    """A pool, with its `say`. Raises MCPToolCallError when the optional package `mcp` is not installed."""
     try:
         from Middleware.workflows.tools.mcp_sessions import Sessions
     except ModuleNotFoundError as missing:
@@ -175,7 +179,7 @@ def new_sessions() -> Sessions:
             f"MCP tool calls need the package 'mcp' ('{missing.name}' is missing): "
             f'{sys.executable} -m pip install -e ".[mcp]"'
         ) from missing
-    return Sessions()
+    return Sessions(say)
 
 
 def _is_patched() -> bool:
@@ -208,3 +212,4 @@ def end_sessions() -> None:
         ending, _door = (_door if _owner == os.getpid() else None), None
     if ending is not None:
         ending.close()
+        server_logs().close()

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-LONGEST_LINE = 4000
+LONGEST_LINE = 64 * 1024
+"""Characters of a line that are handed on; the rest of it is dropped."""
 
 
 @contextmanager
@@ -22,10 +23,12 @@ def error_pipe(
     reading, writing = os.pipe()
 
     def read() -> None:
+        is_new = True
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             while line := lines.readline(LONGEST_LINE):
-                if line.strip():
+                if is_new and line.strip():
                     take(line.rstrip())
+                is_new = line.endswith("\n")
         if silent is not None:
             silent.set()
 

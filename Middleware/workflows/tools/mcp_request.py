@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,6 +19,9 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_mcp_server
 from Middleware.config.validation import without_nulls
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
+
+_NAMED = re.compile(r"-{0,2}([\w.-]+)\s*[=:]\s*(.*)", re.DOTALL)
+"""A name and its value in one word of a command line."""
 
 
 class MCPToolCallError(RuntimeError):
@@ -31,7 +35,7 @@ class McpServer:
     name: str
     transport: str
     command: str = ""
-    args: tuple[str, ...] = ()
+    args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
     url: str = field(default="", repr=False)
@@ -48,13 +52,17 @@ class McpServer:
 
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """`tool`: None = the list of tools. `timeout_s`: for all of it, the wait for a session included."""
+    """`tool`: None = the list of tools. `timeout_s`: for all of it, the wait for a session included.
+
+    `private`: the request's texts may stand in no log; where nobody knows, they may not.
+    """
 
     server: McpServer
     user: str
     tool: str | None
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
     timeout_s: float = 30.0
+    private: bool = True
 
     @property
     def key(self) -> str:
@@ -102,13 +110,42 @@ def _filled(name: str, file: Mapping[str, Any]) -> McpServer:
         max_result_bytes=file.get("maxResultBytes"),
         block_private_addresses=file.get("blockPrivateAddresses", False),
         allowed_hosts=_texts(file.get("allowedHosts")),
-        secrets=(
-            *(from_environment(variable, file=place) for variable in named),
-            *(word for value in headers.values() for word in (value, *value.split()[-1:])),
-            *(value for variable, value in env.items() if SECRET_NAME.search(variable)),
-            *secrets_of_url(url),
+        secrets=_with_lines(
+            [
+                *(from_environment(variable, file=place) for variable in named),
+                *(word for value in headers.values() for word in _words(value)),
+                *(value for variable, value in env.items() if SECRET_NAME.search(variable)),
+                *_secrets_of_words(file.get("args", ())),
+                *(secret for text in (url, *env.values()) for secret in secrets_of_url(text)),
+            ]
         ),
     )
+
+
+def _words(value: str) -> tuple[str, ...]:
+    """A header's value, and what stands behind its scheme."""
+    return value, *value.split()[-1:]
+
+
+def _secrets_of_words(args: Sequence[str]) -> list[str]:
+    """Secrets on a command line: `--token X`, `--token=X`, `-e API_KEY=X`, `--header "X-Key: X"`, URLs."""
+    found: list[str] = []
+    before = ""
+    for arg in args:
+        found += secrets_of_url(arg)
+        named = _NAMED.fullmatch(arg)
+        if named and SECRET_NAME.search(named[1]):
+            found += _words(named[2].strip())
+        elif before.startswith("-") and "=" not in before and SECRET_NAME.search(before):
+            found.append(arg)
+        before = arg
+    return found
+
+
+def _with_lines(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Each secret and its lines, longest first: what a server says is masked line by line."""
+    parts = dict.fromkeys(part for secret in secrets for part in (secret, *secret.splitlines()))
+    return tuple(sorted(parts, key=len, reverse=True))
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:

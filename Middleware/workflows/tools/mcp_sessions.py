@@ -7,13 +7,14 @@ and is opened anew when it ended. Source: spec tools.md 11.5.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
-from Middleware.config.validation import check
 from Middleware.workflows.tools.mcp_connection import Connection, NotSent, described, flattened
+from Middleware.workflows.tools.mcp_faults import faults_of
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
 
 IDLE_S = 300.0
@@ -21,13 +22,24 @@ PING_AFTER_S = 30.0
 PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0)
 """How long after the first, second ... failure in a row a server is left alone."""
 CUT = "\n[cut: the result is longer than maxResultBytes]"
-MOST_FAULTS = 5
+FAULTS_S = 2.0
+MOST_TOOLS = 100
 
 
 class Sessions:
-    """All methods are called on the loop."""
+    """All methods are called on the loop.
 
-    def __init__(self, *, idle_s: float = IDLE_S, ping_after_s: float = PING_AFTER_S) -> None:
+    `say(server, user, line)`: where a line of a stdio server's standard error goes.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str, str, str], None],
+        *,
+        idle_s: float = IDLE_S,
+        ping_after_s: float = PING_AFTER_S,
+    ) -> None:
+        self._say = say
         self._idle_s, self._ping_after_s = idle_s, ping_after_s
         self._kept: dict[str, Connection] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -82,6 +94,8 @@ class Sessions:
             self._rest(connection)
 
     async def _asked(self, connection: Connection, request: McpRequest) -> Any:
+        if request.private:
+            connection.serve_a_private_request()
         if request.tool is None:
             return _listed([tool for tool in await connection.tools() if request.server.allows(tool.name)])
         try:
@@ -96,7 +110,7 @@ class Sessions:
 
     async def _failure(self, connection: Connection, request: McpRequest, reason: str) -> MCPToolCallError:
         if connection.over:
-            faults = await connection.all_words()
+            faults = await connection.last_words()
         else:
             faults = await _faults(connection, request)
         return MCPToolCallError(
@@ -114,16 +128,17 @@ class Sessions:
                     await asyncio.sleep(pause)
                     continue
                 connection = self._opened(request)
-            elif await self._is_dead(connection):
+            elif await self._is_dead(connection, request.timeout_s / 2):
                 connection.stop()
                 continue
             await connection.ready()
             return connection
 
-    async def _is_dead(self, connection: Connection) -> bool:
-        """Claims that a session that was idle for a while does not answer."""
+    async def _is_dead(self, connection: Connection, limit_s: float) -> bool:
+        """Claims that a session that was idle for a while, or left a call without answer, answers nothing."""
         idle_s = asyncio.get_running_loop().time() - connection.last_used
-        return not connection.calls and idle_s > self._ping_after_s and not await connection.answers()
+        is_doubtful = connection.is_doubtful or idle_s > self._ping_after_s
+        return not connection.calls and is_doubtful and not await connection.answers(limit_s)
 
     def _opened(self, request: McpRequest) -> Connection:
         if self._closed:
@@ -139,7 +154,7 @@ class Sessions:
                 pause = PAUSES_S[min(count, len(PAUSES_S)) - 1]
                 self._failures[key] = (count, asyncio.get_running_loop().time() + pause)
 
-        connection = Connection(request.server, ended)
+        connection = Connection(request.server, ended, partial(self._say, request.server.name, request.user))
         if (old := self._kept.get(key)) is not None:
             self._ending.add(old.task)
         self._kept[key] = connection
@@ -182,23 +197,16 @@ def _listed(tools: list[Any]) -> dict[str, Any]:
 
 
 async def _faults(connection: Connection, request: McpRequest) -> str:
-    """What of the arguments does not fit the tool's own schema, for the message of a call that failed."""
+    """What of the arguments does not fit the tool's own schema, for the message of a call that failed.
+
+    A server that does not give its tools must not hide why the call failed.
+    """
     try:
-        tools = await connection.tools()
-    except (MCPError, NotSent):
+        async with asyncio.timeout(FAULTS_S):
+            tools = await connection.tools()
+    except (MCPError, NotSent, TimeoutError, ValueError):
         return ""
     schema = next((tool.input_schema for tool in tools if tool.name == request.tool), None)
     if schema is None:
-        return f"\nThe server's tools: {', '.join(sorted(tool.name for tool in tools))}"
-    if _refers_outside(schema):
-        return ""
-    found = check(dict(request.arguments), schema, "arguments", level="error")
-    return "".join(f"\narguments{fault.pointer}: {fault.message}" for fault in found[:MOST_FAULTS])
-
-
-def _refers_outside(schema: Any) -> bool:
-    """Claims that looking into the schema would fetch something from elsewhere."""
-    if isinstance(schema, Mapping):
-        target = schema.get("$ref", "#")
-        return not str(target).startswith("#") or any(_refers_outside(part) for part in schema.values())
-    return isinstance(schema, list) and any(_refers_outside(part) for part in schema)
+        return f"\nThe server's tools: {', '.join(sorted(tool.name for tool in tools)[:MOST_TOOLS])}"
+    return faults_of(request.arguments, schema)

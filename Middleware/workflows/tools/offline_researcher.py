@@ -27,10 +27,14 @@ def research(
     timeout_s: float,
     include_sources: bool,
     request_id: str,
+    caller: str = "",
 ) -> str:
-    """The answer to `question["query"]`. Raises RequestCancelled only."""
+    """The answer to `question["query"]`. `caller`: the node that log lines name.
+
+    Raises RequestCancelled only.
+    """
     query = str(question["query"])
-    reply = _reply(user, question, timeout_s, request_id)
+    reply = _reply(user, _posted(user, question, timeout_s, caller), request_id)
     if reply is None:
         return f"I'm sorry, the offline researcher could not be reached for '{query}'."
     if isinstance(reply, str):
@@ -51,20 +55,22 @@ def _failed(query: str, reason: str, logged: str) -> str:
     return f"I'm sorry, the offline researcher returned an error ({reason}) for '{query}'."
 
 
-def _reply(
-    user: UserSettings, question: Mapping[str, Any], timeout_s: float, request_id: str
-) -> Mapping[str, Any] | str | None:
-    """The service's object, a reason of ours for a failure, None for an answer that is no object."""
-    if not user.use_offline_researcher_api:
-        return "offline_researcher_disabled"
-    request = WebRequest(
+def _posted(user: UserSettings, question: Mapping[str, Any], timeout_s: float, caller: str) -> WebRequest:
+    return WebRequest(
         f"http://{user.offline_researcher_api_host}:{user.offline_researcher_api_port}/search",
         "POST",
         {"Content-Type": "application/json"},
         json.dumps(question).encode(),
         (min(CONNECT_S, timeout_s), timeout_s),
         max_bytes=CAP,
+        caller=caller,
     )
+
+
+def _reply(user: UserSettings, request: WebRequest, request_id: str) -> Mapping[str, Any] | str | None:
+    """The service's object, a reason of ours for a failure, None for an answer that is no object."""
+    if not user.use_offline_researcher_api:
+        return "offline_researcher_disabled"
     try:
         answer = exchange(request, request_id)
     except WebError as error:

@@ -36,14 +36,22 @@ class WikiKind:
     found: Callable[[Any, str], str]
 
 
-def ask(kind: WikiKind, user: UserSettings, question: WikiQuery, request_id: str) -> str:
-    """The answer to `question["prompt"]`. Raises RequestCancelled only."""
+def ask(kind: WikiKind, user: UserSettings, question: WikiQuery, request_id: str, caller: str = "") -> str:
+    """The answer to `question["prompt"]`. `caller`: the node that log lines name.
+
+    Raises RequestCancelled only.
+    """
     if not user.use_offline_wiki_api:
         return kind.off
     query = str(question["prompt"])
     try:
         answer = exchange(
-            WebRequest(f"{_base(user)}{kind.path}?{urlencode(question)}", timeout_s=TIMEOUT_S, max_bytes=CAP),
+            WebRequest(
+                f"{_base(user)}{kind.path}?{urlencode(question)}",
+                timeout_s=TIMEOUT_S,
+                max_bytes=CAP,
+                caller=caller,
+            ),
             request_id,
         )
         if answer.status == 404:

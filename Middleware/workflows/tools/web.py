@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import http.client
-import logging
 import re
 import threading
 import time
@@ -34,8 +33,7 @@ from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
 from Middleware.llmapis.wire.http import is_loopback
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
-
-logger = logging.getLogger(__name__)
+from Middleware.workflows.tools.outside_log import measured
 
 # `"verify": false` is the author's wish and warned of by the node; urllib3 would warn at every request.
 urllib3.disable_warnings(InsecureRequestWarning)
@@ -51,6 +49,7 @@ _BODY_HEADERS = ("content-length", "content-type", "transfer-encoding")
 _CREDENTIALS = ("authorization", "cookie", "proxy-authorization")
 _LIKE_A_KEY = re.compile(r"key|token|secret|passw|auth|session|credential|signature", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SHOWN_HOST = re.compile(r"[\w.:-]{1,253}")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _FAILURES = (requests.RequestException, HTTPError, OSError, http.client.HTTPException, zlib.error, ValueError)
 
@@ -75,6 +74,7 @@ class TooLarge(WebError):
 class WebRequest:
     """One call. `private`: lower-case names of headers that stay with the first origin, beside those that
     look like keys. `max_bytes`: of the decompressed body, None = no cap. `total_s`: redirects included.
+    `caller`: the node that a log line names.
     """
 
     url: str = field(repr=False)
@@ -89,6 +89,7 @@ class WebRequest:
     max_bytes: int | None = None
     policy: AddressPolicy = field(default_factory=AddressPolicy)
     private: frozenset[str] = frozenset()
+    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,31 +107,22 @@ def exchange(request: WebRequest, request_id: str = "") -> WebAnswer:
     Raises AddressRefused, WebError, TooLarge, RequestCancelled.
     """
     _check_headers(request.headers)
-    with _ending(request_id, request.total_s) as call:
-        started = time.monotonic()
-        status, length = None, 0
-        try:
-            answer = _followed(request, call)
-            status, length = answer.status, len(answer.body)
-        finally:
-            taken = (time.monotonic() - started) * 1000
-            logger.info(
-                "%s %s: status %s, %d bytes, %d ms",
-                request.method,
-                host_of(request.url),
-                status,
-                length,
-                taken,
-            )
+    with (
+        _ending(request_id, request.total_s) as call,
+        measured(request.method, host_of(request.url), request.caller) as outcome,
+    ):
+        answer = _followed(request, call)
+        outcome.status, outcome.length = answer.status, len(answer.body)
         return answer
 
 
 def host_of(url: str) -> str:
-    """What a log line may show of a URL."""
+    """What a log line or a message may show of a URL: a host that is none may be anybody's text."""
     try:
-        return urlsplit(url).hostname or "no host"
+        host = urlsplit(url).hostname or "no host"
     except ValueError:
         return "no host"
+    return host if host == "no host" or _SHOWN_HOST.fullmatch(host) else "an odd host"
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
@@ -320,9 +312,11 @@ def _decoded(response: requests.Response) -> Iterator[bytes]:
     came = given = 0
     for data in _raw(response):
         came += len(data)
-        if unpacker is None:
-            unpacker = zlib.decompressobj(_window(coding, data))
         while data:
+            if unpacker is None:
+                if given and not _is_next_member(coding, data):
+                    return  # what stands behind the end is not the answer
+                unpacker = zlib.decompressobj(_window(coding, data))
             piece = unpacker.decompress(data, PIECE * 8)
             given += len(piece)
             if given > MAX_RATIO * came:
@@ -331,9 +325,14 @@ def _decoded(response: requests.Response) -> Iterator[bytes]:
                 yield piece
             data = unpacker.unconsumed_tail
             if unpacker.eof:
-                data = b""
-    if unpacker is not None and not unpacker.eof:
+                data, unpacker = unpacker.unused_data, None
+    if unpacker is not None:
         raise zlib.error("the compressed answer has no end")
+
+
+def _is_next_member(coding: str, data: bytes) -> bool:
+    """gzip may be several pieces, one behind the other. Source: RFC 1952, 2.2."""
+    return coding != "deflate" and data[0] == 0x1F
 
 
 def _window(coding: str, data: bytes) -> int:

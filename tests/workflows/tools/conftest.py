@@ -14,23 +14,18 @@ import pytest
 
 from Middleware.workflows.tools.mcp_doors import HelperDoor, ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer
-from tests.e2e.conftest import HOUSE
+from tests.e2e.conftest import HOUSE, _free_port
 
 TOOL_SERVER = HOUSE / "tests" / "fixtures" / "mcp" / "tool_server.py"
+BAD_SERVER = HOUSE / "tests" / "fixtures" / "mcp" / "bad_server.py"
 LIMIT_S = 60.0
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class HttpToolServer:
     """The tests' server behind HTTP; `kill` and `start` again on the same port."""
 
     def __init__(self, transport, trace):
-        self.transport, self.port, self._trace = transport, free_port(), trace
+        self.transport, self.port, self._trace = transport, _free_port(), trace
         self.start()
 
     def start(self):
@@ -104,6 +99,11 @@ def stdio(trace, **more):
     return replace(server, **more)
 
 
+def bad(trace, **more):
+    """A server that breaks the protocol: `tests/fixtures/mcp/bad_server.py` names its tools."""
+    return McpServer("bad", "stdio", sys.executable, (str(BAD_SERVER),), {"TRACE": str(trace), **more})
+
+
 @pytest.fixture(params=[ThreadDoor, HelperDoor], ids=["thread", "helper"])
 def door(request):
     """The loop in this process, and in one of its own."""
@@ -116,8 +116,8 @@ def door(request):
 def call(door):
     """`call(server, tool, **arguments)`: the result's text."""
 
-    def called(server, tool, timeout_s=LIMIT_S, **arguments):
-        return door.submit(McpRequest(server, "ana", tool, arguments, timeout_s)).result(LIMIT_S)
+    def called(server, tool, timeout_s=LIMIT_S, private=False, **arguments):
+        return door.submit(McpRequest(server, "ana", tool, arguments, timeout_s, private)).result(LIMIT_S)
 
     return called
 
@@ -127,6 +127,16 @@ def seen(trace, line, count=1):
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
         if trace.read_text().splitlines().count(line) >= count:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def seen_in(file, text):
+    """Claims that the file holds the text, now or soon."""
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        if file.exists() and text in file.read_text():
             return True
         time.sleep(0.02)
     return False

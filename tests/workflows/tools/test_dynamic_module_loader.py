@@ -110,6 +110,25 @@ class TestFinding:
         with pytest.raises(FileNotFoundError, match="no file"):
             run_dynamic_module(name)
 
+    @pytest.mark.parametrize("name", ["pipe.py", "/dev/zero", "zero.py", "folder.py", ".", "~", "/"])
+    def test_only_a_file_is_read(self, tmp_path, monkeypatch, name):
+        """A pipe or a device has no end: it would hold the run, or take all memory."""
+        monkeypatch.chdir(tmp_path)
+        os.mkfifo("pipe.py")
+        Path("zero.py").symlink_to("/dev/zero")
+        Path("folder.py").mkdir()
+        with pytest.raises(FileNotFoundError, match="is no file"):
+            run_dynamic_module(name)
+
+    @pytest.mark.parametrize("name", ["x" * 5000, "a/" * 5000, "a\ud800.py", "loop.py", "a\0.py"], ids=ascii)
+    def test_an_odd_name_is_one_that_is_not_there(self, tmp_path, monkeypatch, name):
+        """The message is short, however long the name is."""
+        monkeypatch.chdir(tmp_path)
+        Path("loop.py").symlink_to("loop.py")
+        with pytest.raises(FileNotFoundError, match="no file") as caught:
+            run_dynamic_module(name)
+        assert len(str(caught.value)) < 400
+
     def test_both_ways_to_import_our_modules_work(self, script):
         prepare_search_path()
         prepare_search_path()
@@ -166,6 +185,33 @@ class TestErrors:
     def test_other_errors_leave(self, script, text, kind):
         with pytest.raises(kind):
             run_dynamic_module(str(script(text)))
+
+    @pytest.mark.parametrize("kind", ["GeneratorExit", "SystemExit", "asyncio.CancelledError", "Own"])
+    def test_no_exception_of_a_script_ends_more_than_its_node(self, script, kind):
+        """Also those that Python keeps apart from errors."""
+        head = "import asyncio\nclass Own(BaseException): pass\n"
+        assert run_dynamic_module(str(script(invoke(f"raise {kind}", head)))) == UNEXPECTED
+
+    @pytest.mark.parametrize(
+        "kind", ["RequestCancelled", "KeyboardInterrupt", "gevent.Timeout", "gevent.GreenletExit"]
+    )
+    def test_what_ends_the_run_passes(self, script, caplog, kind):
+        """A cancellation in a tool call of the script, and what the server throws into its thread."""
+        head = "import gevent\nfrom Middleware.common.errors import RequestCancelled\n"
+        with pytest.raises(BaseException) as caught:
+            run_dynamic_module(str(script(invoke(f"raise {kind}", head))))
+        assert type(caught.value).__name__ == kind.removeprefix("gevent.")
+        assert not caplog.records
+
+    def test_a_script_that_ends_itself_while_it_is_loaded(self, script):
+        """The server goes on."""
+        with pytest.raises(RuntimeError, match=r"tool\.py ended itself"):
+            run_dynamic_module(str(script("import sys\nsys.exit(3)\n")))
+
+    def test_an_error_class_of_the_script_may_leave_our_parts_out(self, script):
+        head = f"{OWN_ERROR}class Mine(E):\n    def __init__(self): pass\n"
+        said = run_dynamic_module(str(script(invoke("raise Mine", head))))
+        assert said == "Error processing request in module 'tool.py'. "
 
     def test_the_log_names_the_caller_and_the_line(self, script, caplog):
         call_script(script(invoke("raise ValueError('v')")), (), {}, caller="Workflows/a/b.json:3:5: node 2")

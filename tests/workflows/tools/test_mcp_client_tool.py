@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -131,6 +132,28 @@ class TestFile:
         with pytest.raises(MCPToolCallError, match=r"'echo'|arguments"):
             MCPClient().call_tool("tests", "echo", {"text": object()})
 
+    @pytest.mark.parametrize("number", [float("nan"), float("inf")])
+    def test_numbers_that_are_no_json(self, registry, number):
+        with pytest.raises(MCPToolCallError, match="the arguments are no JSON"):
+            MCPClient().call_tool("tests", "kinds", {"value": number})
+
+    def test_half_a_character_is_replaced(self, registry, trace):
+        """It cannot be sent: the session that all share would end."""
+        assert MCPClient().call_tool("tests", "echo", {"text": "a\ud800b"}) == "a?b"
+        with pytest.raises(MCPToolCallError, match="The server's tools"):
+            MCPClient().call_tool("tests", "a\ud800b")
+        assert len(started(trace)) == 1
+
+
+@pytest.mark.parametrize(("tool", "ended"), [("echo", "ok, 13 bytes"), ("fail", "failed, 0 bytes")])
+def test_each_call_has_a_log_line(registry, caplog, tool, ended):
+    """With the server's name and how it ended; not the tool's, a model may have written it."""
+    caplog.set_level("INFO")
+    with suppress(MCPToolCallError):
+        MCPClient("Main.json, node 2").call_tool("tests", tool, {"text": "private words", "reason": "x"})
+    (line,) = [record.getMessage() for record in caplog.records if "bytes" in record.getMessage()]
+    assert line.startswith(f"Main.json, node 2: MCP tests: status {ended}, ")
+
 
 def test_no_log_line_shows_a_secret(registry, trace, monkeypatch, caplog):
     """Neither what the file names, nor what the server writes of it, nor arguments and results."""
@@ -154,3 +177,27 @@ def test_plain_keys_of_a_file_are_secrets_too(registry, tmp_path):
     snapshot = ConfigTree(tmp_path / "Configs").snapshot()
     assert {"in-header", "in-query", "pass-word"} <= set(read_server(snapshot, "web").secrets)
     assert read_server(snapshot, "here").secrets == ("in-env",)
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "secrets"),
+    [
+        (["--api-key", "in-word"], {}, {"in-word"}),
+        (["--token=in-option"], {}, {"in-option"}),
+        (["run", "-e", "GITHUB_TOKEN=in-variable", "image"], {}, {"in-variable"}),
+        (["--header", "Authorization: Bearer in-header"], {}, {"in-header", "Bearer in-header"}),
+        (["https://a.example/?api_key=in-query"], {}, {"in-query"}),
+        (["-y", "--root", "/srv", "--mode=fast"], {}, set()),
+        ([], {"DATABASE": "postgres://me:in-url@h/db"}, {"in-url"}),
+        ([], {"TLS_KEY": "-----BEGIN-----\nline-one\nline-two"}, {"line-one", "line-two"}),
+    ],
+    ids=["word", "option", "variable", "header", "url", "none", "url-in-env", "lines"],
+)
+def test_secrets_on_the_command_line_and_in_the_environment(registry, tmp_path, args, env, secrets):
+    """A secret of several lines is one in each of them: a server says it line by line."""
+    registry("here", {"transport": "stdio", "command": "x", "args": args, "env": env})
+    found = set(read_server(ConfigTree(tmp_path / "Configs").snapshot(), "here").secrets)
+    assert secrets <= found and bool(found) is bool(secrets)
+    assert not any(
+        secret in repr(read_server(ConfigTree(tmp_path / "Configs").snapshot(), "here")) for secret in found
+    )

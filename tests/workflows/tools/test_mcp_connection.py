@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import anyio
 import httpx2
 import mcp.types as types
 import pytest
+from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 
 from Middleware.utilities.network_security_utils import AddressPolicy
@@ -21,7 +24,7 @@ def connected(server, resolver=lambda host, port: ["127.0.0.1"]):
     """Raises MCPToolCallError."""
 
     async def connect():
-        connection = Connection(server, lambda *_: None, resolver)
+        connection = Connection(server, lambda *_: None, lambda line: None, resolver)
         try:
             async with asyncio.timeout(30):
                 await connection.ready()
@@ -115,3 +118,31 @@ class TestFailures:
 )  # fmt: skip
 def test_a_result_as_text(result, text):
     assert flattened(result) == text
+
+
+class TestLog:
+    """What is told of a connection that ends by an error."""
+
+    @pytest.mark.parametrize(("is_private", "told"), [(False, "quotes: my words"), (True, "RuntimeError")])
+    def test_a_private_request_is_never_quoted(self, monkeypatch, caplog, is_private, told):
+        """The error may hold what the server said of it."""
+        caplog.set_level("INFO")
+        connections = []
+
+        @asynccontextmanager
+        async def transport(self):
+            heard, messages = anyio.create_memory_object_stream(1)
+            outgoing, to_send = anyio.create_memory_object_stream(1)
+            with heard, messages, outgoing, to_send:
+                connections.append(self)
+                yield messages, outgoing
+            raise RuntimeError("quotes: my words")
+
+        async def greet(self):
+            if is_private:
+                connections[0].serve_a_private_request()
+
+        monkeypatch.setattr(Connection, "_transport", transport)
+        monkeypatch.setattr(ClientSession, "initialize", greet)
+        assert connected(WEB) == "connected"
+        assert caplog.messages == [f"MCP server 'web': the connection ended: {told}"]

@@ -86,6 +86,23 @@ class TestCalls:
         assert len(started(trace)) == 1
 
 
+class TestLongAnswers:
+    """Two million characters."""
+
+    def test_are_taken(self, call, trace, http_servers):
+        """By both transports that are in use."""
+        web = McpServer("web", "streamable_http", url=http_servers("streamable_http").file["url"])
+        for server in (stdio(trace), web):
+            assert len(call(server, "echo", text="x" * 2_000_000)) == 2_000_000
+
+    def test_the_older_transport_has_a_limit(self, call, http_servers):
+        """The call fails with that reason, the next one is answered."""
+        server = McpServer("old", "sse", url=http_servers("sse").file["url"])
+        with pytest.raises(MCPToolCallError, match=r"(?s)Connection closed.*exceeded the 1048576 byte limit"):
+            call(server, "echo", text="x" * 2_000_000)
+        assert call(server, "echo", text="x") == "x"
+
+
 class TestCrashes:
     def test_a_stdio_server_is_started_again(self, call, trace):
         """The call that it crashed in fails with its last words; the next has a new one."""
@@ -228,7 +245,7 @@ class TestTheDoorOfTheProcess:
             "from tests.workflows.tools.conftest import stdio\n"
             "server = stdio(pathlib.Path(sys.argv[1]))\n"
             "def call(tool, **arguments):\n"
-            "    return mcp_doors.door().submit(McpRequest(server, 'ana', tool, arguments, 60)).result(60)\n"
+            "    return mcp_doors.door().submit(McpRequest(server, 'ana', tool, arguments, 60, False)).result(60)\n"
             "beats = []\n"
             "beat = gevent.spawn(lambda: [beats.append(gevent.sleep(0.01)) for _ in range(9999)])\n"
             "jobs = [gevent.spawn(call, 'slow', seconds=0.5) for _ in range(50)]\n"

@@ -14,15 +14,16 @@ from tests.workflows.tools.conftest import gone, started, stdio
 
 
 class Answers(io.BytesIO):
-    """What the helper writes; its input ends after `count` lines."""
+    """What the helper writes; its input ends after `count` answers."""
 
     def __init__(self, writing, count):
         super().__init__()
         self._writing, self._left = writing, count
 
     def flush(self):
-        self._left -= 1
+        self._left -= b'{"id"' in self.getvalue().splitlines()[-1]
         if self._left == 0:
+            self._left = -1
             os.close(self._writing)
 
 
@@ -32,7 +33,8 @@ def answers(*messages, count):
     out = Answers(writing, count)
     with os.fdopen(reading, "rb") as lines:
         asyncio.run(serve(lines, _Wire(out)))
-    return sorted(map(json.loads, out.getvalue().splitlines()), key=lambda answer: answer["id"])
+    written = [json.loads(line) for line in out.getvalue().splitlines()]
+    return sorted((line for line in written if "id" in line), key=lambda answer: answer["id"])
 
 
 def asked(number, server, tool, **arguments):

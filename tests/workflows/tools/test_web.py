@@ -278,7 +278,7 @@ class TestCaps:
         assert answer.status == 500
         assert answer.body[:1000] == random.Random(1).randbytes(5000)[:1000]
 
-    @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "bare"])
+    @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "bare", "members", "garbage-behind"])
     def test_compressed_bodies_are_unpacked(self, site, coding):
         """Deflate with and without zlib's frame."""
         text = bytes(range(256)) * 40
@@ -288,8 +288,11 @@ class TestCaps:
             "x-gzip": gzip.compress(text, mtime=0),
             "deflate": zlib.compress(text),
             "bare": bare.compress(text) + bare.flush(),
+            "members": b"".join(gzip.compress(bytes([n]), mtime=0) for n in range(256)) * 40,
+            "garbage-behind": gzip.compress(text, mtime=0) + b"no gzip",
         }[coding]
-        site.pages["/"] = 200, {"Content-Encoding": coding.replace("bare", "deflate")}, packed
+        names = {"bare": "deflate", "members": "gzip", "garbage-behind": "gzip"}
+        site.pages["/"] = 200, {"Content-Encoding": names.get(coding, coding)}, packed
         assert get(site.url()).body == text
 
     def test_the_cap_counts_unpacked_bytes(self, site):
@@ -409,6 +412,27 @@ class TestLog:
         assert len(lines) == 1
         assert lines[0].startswith("GET 127.0.0.1: status 200, 6 bytes")
 
-    def test_a_url_that_is_none_has_no_host(self):
-        """Nor does it break the log."""
-        assert web.host_of("http://[x/") == "no host"
+    def test_it_names_the_node(self, site, caplog):
+        """A failed call has its line, too."""
+        caplog.set_level(logging.INFO, logger="Middleware")
+        with pytest.raises(WebError):
+            get("http://127.0.0.1:9/secret", caller="Workflows/ana/Main.json, node 2")
+        (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("Middleware")]
+        assert line.startswith("Workflows/ana/Main.json, node 2: GET 127.0.0.1: status None, 0 bytes, ")
+
+    @pytest.mark.parametrize(
+        ("url", "host"),
+        [
+            ("http://[x/", "no host"),
+            ("what a model wrote", "no host"),
+            ("https://me:pw@A.example:80/p?q", "a.example"),
+            ("http://[::1]:80/", "::1"),
+            ("http://bücher.example/", "bücher.example"),
+            ("http://what a model wrote/", "an odd host"),
+            ("http://a\x1b.example/", "an odd host"),
+            ("http://" + "a" * 300 + "/", "an odd host"),
+        ],
+    )
+    def test_only_a_host_is_shown_as_one(self, url, host):
+        """Any other text between the slashes may be a prompt, or fake a line."""
+        assert web.host_of(url) == host

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -19,6 +20,8 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools import curl_guard as guard
 from Middleware.workflows.tools.curl_arguments import Part, UnknownOption, config_line, read_arguments
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
+from Middleware.workflows.tools.outside_log import measured
+from Middleware.workflows.tools.web import host_of
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +75,9 @@ class CurlCommandNode(WorkflowNodeHandler):
         output, returns = fields.choice(config, "outputFormat", FORMATS), fields.returns_errors(config)
         settings, args = _settings(context), _arguments(context)
         try:
-            run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
+            with measured("curl", _host(args), fields.place(context)) as outcome:
+                run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
+                outcome.status, outcome.length = run.returncode, len(run.stdout)
         except (AddressRefused, UnknownOption) as error:
             raise ConfigError(f"CurlCommand: {error}") from None
         return _shown(run, settings, output, returns)
@@ -104,7 +109,7 @@ def _arguments(context: ExecutionContext) -> list[str]:
     any_scheme = fields.flag(config, "allowSchemeInjection")
     args: list[str] = []
     for index, template in enumerate(map(fields.as_text, authored)):
-        value = context.fill(template)
+        value = context.fill(template).encode("utf-8", "replace").decode("utf-8")
         before = args[-1] if args else ""
         if "\0" in value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
@@ -118,6 +123,15 @@ def _arguments(context: ExecutionContext) -> list[str]:
     return args
 
 
+def _host(args: Sequence[str]) -> str:
+    """Of the first URL, for a log line."""
+    try:
+        url = next((part.value or "" for part in read_arguments(args) if part.name == "url"), "")
+    except UnknownOption:
+        return "no host"
+    return host_of(url if "://" in url else f"//{url}")
+
+
 def _plain(args: Sequence[str], settings: _Settings) -> CurlRun:
     """Without a guard: whatever curl makes of it; options that we do not know go in as they are."""
     extra = _own_parts(settings, [])
@@ -129,8 +143,8 @@ def _plain(args: Sequence[str], settings: _Settings) -> CurlRun:
         words = [word for part in extra for word in (f"--{part.name}", part.value or "")]
         return _run(words + list(args), [], settings)
     if parts and parts[0].name == "disable":
-        return _run(["-q"], [*_own_parts(settings, parts), *parts[1:]], settings)
-    return _run([], [*_own_parts(settings, parts), *parts], settings)
+        return _run(["-q"], _with_own(_own_parts(settings, parts), parts[1:]), settings)
+    return _run([], _with_own(_own_parts(settings, parts), parts), settings)
 
 
 def _guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
@@ -142,7 +156,7 @@ def _guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
     own = [*guard.GUARDED, *_own_parts(settings, parts)]
     own += [] if settings.proxy else [Part("noproxy", "*")]
     if not follows:
-        return _run(["-q"], [*own, *guard.pinned(parts, settings.policy)], settings)
+        return _run(["-q"], _with_own(own, guard.pinned(parts, settings.policy)), settings)
     if sum(part.name == "url" for part in parts) != 1:
         raise AddressRefused("with --location beside a guard there must be one URL")
     return _followed(parts, own, settings)
@@ -154,8 +168,13 @@ def _followed(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRu
     parts = [part for part in parts if part.name != "write-out"]
     told = Part("write-out", f"{shown_at_end}{mark}%{{http_code}} %{{redirect_url}}")
     larger = settings.cap + 10_000 if settings.cap is not None else None
+    ends = time.monotonic() + settings.timeout_s
     for _ in range(limit + 1):
-        run = _run(["-q"], [*own, *guard.pinned(parts, settings.policy), told], replace(settings, cap=larger))
+        pinned = guard.pinned(parts, settings.policy)
+        left_s = ends - time.monotonic()
+        if left_s <= 0:
+            return CurlRun(b"", b"", None, late=True)
+        run = _run(["-q"], [*own, *pinned, told], replace(settings, cap=larger, timeout_s=left_s))
         body, _, end = run.stdout.rpartition(mark.encode())
         if not end or run.returncode is None:
             return run
@@ -165,7 +184,7 @@ def _followed(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRu
         if status not in _REDIRECTING or not location:
             return replace(run, stdout=body)
         url = next(part for part in parts if part.name == "url")
-        here, there = guard.check_url(url, settings.policy).target, parse_target(location)
+        here, there = guard.target_of(url), parse_target(location)
         parts = guard.next_hop(parts, int(status), location, same_origin=here.origin == there.origin)
     message = f"curl: more than {limit} redirects".encode()
     return CurlRun(b"", message, 47)
@@ -190,6 +209,14 @@ def _own_parts(settings: _Settings, parts: Sequence[Part]) -> list[Part]:
     if settings.proxy:
         own.append(Part("proxy", settings.proxy))
     return own
+
+
+def _with_own(own: Sequence[Part], parts: Sequence[Part]) -> list[Part]:
+    """Ours stand before the author's, and again behind each `--next`, which forgets them."""
+    made = [*own]
+    for part in parts:
+        made += [part, *own] if part.name == "next" else [part]
+    return made
 
 
 def _run(words: Sequence[str], parts: Sequence[Part], settings: _Settings) -> CurlRun:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.outside_fields import place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
@@ -49,7 +50,7 @@ class MCPToolCallNode(WorkflowNodeHandler):
         timeout_s = _seconds(config.get("timeout"))
         arguments = filled(config.get("arguments") or {}, context.fill)
         try:
-            return MCPClient().call_tool(
+            return MCPClient(place(context)).call_tool(
                 context.fill(config["server"]), context.fill(config["tool"]), arguments, timeout_s
             )
         except MCPToolCallError as error:

@@ -51,6 +51,7 @@ class _ResearcherNode(WorkflowNodeHandler):
             timeout_s=fields.seconds(config, "timeoutSeconds", self.TIMEOUT_S) or self.TIMEOUT_S,
             include_sources=bool(config.get("includeSources")),
             request_id=context.request_id,
+            caller=fields.place(context),
         )
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:

@@ -16,6 +16,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
+from Middleware.workflows.handlers.base.outside_fields import place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, WikiKind, WikiQuery, ask
@@ -38,7 +39,7 @@ class _WikiNode(WorkflowNodeHandler):
         if prompt is None:
             raise ConfigError(f"a {context.config.get('type')} needs a 'promptToSearch'")
         question = {"prompt": context.fill(str(prompt)), **self.numbers(context.config)}
-        return ask(self.KIND, context.user, question, context.request_id)
+        return ask(self.KIND, context.user, question, context.request_id, place(context))
 
     def numbers(self, config: NodeConfig) -> WikiQuery:
         """What is asked for beside the prompt."""

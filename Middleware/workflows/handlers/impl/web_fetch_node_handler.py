@@ -136,6 +136,7 @@ def _request(context: ExecutionContext) -> WebRequest:
         cap,
         policy,
         private,
+        fields.place(context),
     )
 
 

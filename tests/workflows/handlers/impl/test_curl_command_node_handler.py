@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import threading
 
@@ -194,6 +195,26 @@ class TestCommand:
         assert urls == [f'--url "{arg}"' for arg in args]
 
 
+class TestLog:
+    """One line a call: node, host, exit status, bytes, milliseconds."""
+
+    @pytest.mark.parametrize(
+        ("args", "host"),
+        [
+            (["{site}/secret?q=secret"], r"127\.0\.0\.1"),
+            (["-u", "me:secret", "me:secret@a.example/secret"], r"a\.example"),
+            (["--brand-new", "secret"], "no host"),
+            ([], "no host"),
+        ],
+    )
+    def test_it_shows_nothing_else(self, curl, fake, caplog, args, host):
+        caplog.set_level("INFO")
+        fake("printf 12345; exit 7")
+        curl(*args, onError="return")
+        (line,) = [record.getMessage() for record in caplog.records if "bytes" in record.getMessage()]
+        assert re.fullmatch(rf"\S*Main\.json, node 2: curl {host}: status 7, 5 bytes, \d+ ms", line)
+
+
 class TestGuard:
     """`allowedHosts` and `blockPrivateAddresses`."""
 
@@ -251,6 +272,21 @@ class TestGuard:
         curl("{site}/", **fields)
         assert ("X-Rc" in site.seen[0].headers) is reads
 
+    @pytest.mark.parametrize("variable", ["http_proxy", "ALL_PROXY"])
+    def test_what_holds_for_the_first_url_holds_behind_next(self, curl, site, monkeypatch, variable):
+        """`--next` forgets most options: a proxy of the environment would resolve the second name itself."""
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+        assert curl("{site}/", "--next", "-sS", "{site}/", allowedHosts=["127.0.0.1"]) == "okok"
+
+    def test_so_do_the_nodes_own_limits(self, curl, fake):
+        """With and without a guard."""
+        fake("cat")
+        for fields in ({}, {"allowedHosts": ["a.example"]}):
+            shown = curl(
+                "a.example", "--next", "a.example", proxy="http://p.example", maxResponseBytes=700, **fields
+            )
+            assert shown.count('--proxy "http://p.example"') == shown.count('--max-filesize "700"') == 2
+
     @pytest.mark.parametrize("fields", [{"allowedHosts": ["a"]}, {"blockPrivateAddresses": True}])
     def test_validation_is_told_what_nothing_guards(self, fields):
         """Either control is a guard."""
@@ -287,6 +323,16 @@ class TestRedirects:
             curl("-L", "--max-redirs", "2", "{site}/1", allowedHosts=["127.0.0.1"])
         assert len(site.seen) == 3
 
+    def test_the_time_limit_is_one_for_all_hops(self, curl, site):
+        """Each hop takes a part of it."""
+        site.pages["/1"] = lambda handler: (
+            site.leaving.wait(0.3),
+            site.write(handler, 302, {"Location": "/1"}, b""),
+        )
+        said = curl("-L", "{site}/1", allowedHosts=["127.0.0.1"], timeout=1, onError="return")
+        assert said == "curl timed out after 1 seconds"
+        assert len(site.seen) < 6
+
     def test_a_failure_on_the_way_is_shown(self, curl):
         """As curl tells it."""
         with pytest.raises(RuntimeError, match="curl failed"):
@@ -307,6 +353,16 @@ class TestRedirects:
         """Before anything is asked."""
         with pytest.raises(ConfigError, match=message):
             curl("-L", *args, allowedHosts=["127.0.0.1"])
+
+
+@pytest.mark.parametrize(
+    "args", [["-d", "{note}"], ["-d", "x" * 100_000 + "{note}"], ["--brand-new", "{note}"]]
+)
+def test_half_a_character_is_replaced(curl, bench, fake, args):
+    """It cannot be sent; a model or a client may write one."""
+    fake('printf "%s " "$@"; cat')
+    bench.engine.values["note"] = "a\ud800b"
+    assert "a?b" in curl(*args)
 
 
 class TestFields:

@@ -9,7 +9,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, launch_facts
-from Middleware.utilities.file_utils import PathLeaves
+from Middleware.utilities.file_utils import PathLeaves, PathRefused
 
 ECHO = "def Invoke(*args, **kwargs):\n    return [list(args), kwargs]\n"
 
@@ -132,6 +132,44 @@ class TestScript:
         else:
             with pytest.raises(ConfigError, match="pythonModuleRoots"):
                 bench("PythonModule", module_path="{dir}/tool.py")
+
+    @pytest.mark.parametrize(
+        "which",
+        [
+            "../evil",
+            "x/../../evil",
+            "link",
+            "linked/evil",
+            "./../evil",
+            "..//evil",
+            "roots/../../evil",
+            "//../evil",
+            "../roots2/evil",
+            "..\\evil",
+            "~/evil",
+            "\u2025/evil",
+            "%2e%2e/evil",
+            "evil\0",
+        ],
+        ids=ascii,
+    )
+    @pytest.mark.parametrize("confine", [True, False], ids=["roots", "base-only"])
+    def test_no_spelling_leaves_the_folder(self, bench, tmp_path, which, confine):
+        """By a name that a model wrote; also into a folder whose name begins like the root's."""
+        ran = tmp_path / "ran"
+        evil = f"open({str(ran)!r}, 'w').close()\ndef Invoke(): pass\n"
+        for folder in ("roots/x", "roots2", "other"):
+            (tmp_path / folder).mkdir(parents=True)
+        for place in ("evil.py", "roots2/evil.py", "other/evil.py"):
+            (tmp_path / place).write_text(evil)
+        (tmp_path / "roots" / "link.py").symlink_to(tmp_path / "evil.py")
+        (tmp_path / "roots" / "linked").symlink_to(tmp_path / "other")
+        bench.engine.values |= {"which": which, "root": str(tmp_path / "roots")}
+        if confine:
+            bench.user = dataclasses.replace(bench.user, python_module_roots=(str(tmp_path / "roots"),))
+        with pytest.raises((PathRefused, ConfigError, FileNotFoundError)):
+            bench("PythonModule", module_path=f"{tmp_path}/roots/{{which}}.py")
+        assert not ran.exists()
 
     def test_a_link_out_of_the_roots_is_refused(self, bench, script, tmp_path):
         (tmp_path / "roots").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -361,6 +362,15 @@ class TestFields:
         assert fetch(url="http://93.184.216.34/", **fields) == "ok"
         (warning,) = bench.engine.warnings
         assert "the proxy resolves names" in warning
+
+
+def test_the_log_line_names_the_node(fetch, site, caplog):
+    """With host, status, bytes and milliseconds, and nothing else of the call."""
+    caplog.set_level("INFO")
+    site.pages["/secret"] = 200, {}, b"12345"
+    fetch(url="{site}/secret?q=secret", headers={"X-Key": "secret"})
+    (line,) = [record.getMessage() for record in caplog.records if "bytes" in record.getMessage()]
+    assert re.fullmatch(r"\S*Main\.json, node 2: GET 127\.0\.0\.1: status 200, 5 bytes, \d+ ms", line)
 
 
 def test_a_cancelled_request_is_not_a_failure(fetch, site):
