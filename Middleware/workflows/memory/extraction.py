@@ -77,7 +77,10 @@ def _first_value(text: str) -> Any:
 
 
 def _values(text: str) -> Iterator[tuple[int, Any, int]]:
-    """JSON objects and arrays, each with where it begins and ends, from left to right."""
+    """JSON objects and arrays, each with where it begins and ends, from left to right.
+
+    Up to one that is nested too deeply: that is no memory, and to try each bracket of it would take minutes.
+    """
     position = 0
     for _ in range(_TRIES):
         opening = _OPENING.search(text, position)
@@ -86,8 +89,10 @@ def _values(text: str) -> Iterator[tuple[int, Any, int]]:
         start, position = opening.start(), opening.end()
         try:
             value, position = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
+        except RecursionError:
+            return
         yield start, value, position
 
 
