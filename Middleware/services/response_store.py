@@ -100,16 +100,17 @@ class ResponseStore:
 
         One that was ended before, or that is larger than all that may be kept, is not kept.
         """
-        if not self.end(owner, response["id"]):
-            return
         data = _packed(response, input_items)
         if data is None or len(data) > self._most_bytes:
             logger.warning("a response cannot be kept: it is too large, or no JSON can be made of it")
+            self.end(owner, response["id"])
             return
         place, previous = _place(owner, response["id"]), response.get("previous_response_id")
-        entry = _Entry(data, _place(owner, previous) if previous else None, self._clock())
-        with self._lock:
-            self._entries[place] = entry
+        with self._lock:  # whoever deletes it meets it here or there
+            if place not in self._running:
+                return
+            self._running.remove(place)
+            self._entries[place] = _Entry(data, _place(owner, previous) if previous else None, self._clock())
             self._bytes += len(data)
             self._drop_old()
 
