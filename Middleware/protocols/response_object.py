@@ -31,7 +31,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return _is_count(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _is_object(value: Any) -> bool:
