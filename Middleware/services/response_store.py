@@ -69,15 +69,6 @@ class ResponseStore:
         self._running: set[_Place] = set()
         self._bytes = 0
 
-    def __len__(self) -> int:
-        with self._lock:
-            return len(self._entries)
-
-    @property
-    def size(self) -> int:
-        """Bytes of JSON that are kept."""
-        return self._bytes
-
     def begin(self, owner: str | None, response_id: str) -> None:
         """A response of this id is being made, until `keep` or `end`."""
         with self._lock:

@@ -198,6 +198,7 @@ class TestCalls:
             yield {"index": index, **(rest if index in seen else first)}
             seen.add(index)
 
+    @settings(deadline=None)
     @given(st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]))
     def test_side_by_side(self, order):
         """However their fragments are mixed, each is whole."""
