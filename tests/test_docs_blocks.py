@@ -21,6 +21,8 @@ from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigTree
 from Middleware.config.validation import NOTE, check, known_fields
 from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.protocols.response_object import response_object
+from Middleware.services.answers import AnswerFacts
 from Middleware.workflows.handlers.registry import NODES, node_schema
 from Middleware.workflows.managers.editor_schemas import editor_schemas
 from Middleware.workflows.managers.workflow_check import own_findings
@@ -49,6 +51,11 @@ def blocks(language: str) -> list[Any]:
         texts = re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text("utf-8"), re.S | re.M)
         found += [pytest.param(name, text, id=f"{name}-{number}") for number, text in enumerate(texts, 1)]
     return found
+
+
+def python_on(page: str) -> str:
+    """The first block of Python on a page."""
+    return next(str(block.values[1]) for block in blocks("python") if block.values[0] == page)
 
 
 def part_of(kind: str) -> Callable[[Any], list[Any]]:
@@ -95,6 +102,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (has("messages"), only("model", "stream", "messages")),
     (has("choices"), only("id", "object", "created", "model", "system_fingerprint", "choices", "usage")),
     (has("done"), only(*OLLAMA_ANSWER)),
+    (has("output"), only(*response_object(AnswerFacts("R", "mira"), "completed", []))),
     (has("error"), only("error")),
 ]
 """What a block may be: how it is known, and what is wrong with it. The first that fits counts."""
@@ -113,15 +121,23 @@ class TestPython:
 
     def test_none_is_left_out(self) -> None:
         """A new Python block brings its test to this class."""
-        others = "docs/frontends/others.md"  # tests/e2e/test_pages.py
+        others, responses = (
+            "docs/frontends/others.md",
+            "docs/frontends/responses.md",
+        )  # tests/e2e/test_pages.py
         pages = [block.values[0] for block in blocks("python")]
         tools = "docs/nodes/MCPToolCall.md"
-        assert pages == ["docs/cleaning.md", others, others, tools, "docs/nodes/PythonModule.md"]
+        assert pages == [
+            "docs/cleaning.md",
+            *(others, others, responses),
+            tools,
+            "docs/nodes/PythonModule.md",
+        ]
 
     def test_a_rule_of_your_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It cleans as soon as it is loaded."""
         monkeypatch.setattr(stage, "RULES", dict(stage.RULES))
-        exec(compile(blocks("python")[0].values[1], "docs/cleaning.md", "exec"), {})
+        exec(compile(python_on("docs/cleaning.md"), "docs/cleaning.md", "exec"), {})
         made = stage.RULES[350](Inputs({"removeDiagnosticPrefix": True}, {}, {}, None, Findings()))
         assert made is not None
         assert made.feed("[DIAGNOSTIC]: all is well") + made.finish() == "all is well"
@@ -129,7 +145,7 @@ class TestPython:
     def test_a_script_of_your_own(self, tmp_path: Path) -> None:
         """It counts words."""
         script = tmp_path / "words.py"
-        script.write_text(blocks("python")[4].values[1], "utf-8")
+        script.write_text(python_on("docs/nodes/PythonModule.md"), "utf-8")
         assert run_dynamic_module(str(script), "two words") == "2 words"
 
     def test_a_script_that_calls_a_tool(self, tmp_path: Path) -> None:
@@ -139,7 +155,7 @@ class TestPython:
         file = stdio_file(tmp_path / "trace.txt")
         (folder / "notes.json").write_text(json.dumps({**file, "env": {"PLANS": "buy bread"}}), "utf-8")
         script = tmp_path / "plan.py"
-        script.write_text(blocks("python")[3].values[1], "utf-8")
+        script.write_text(python_on("docs/nodes/MCPToolCall.md"), "utf-8")
         snapshot = ConfigTree(tmp_path / "Configs").snapshot()
         with entered(RequestContext("r1", "ana", "openai", snapshot=snapshot)):
             plan = run_dynamic_module(str(script), "PLANS")

@@ -157,7 +157,6 @@ PROTOCOL = PROTOCOLS.add(
         unsupported=(
             "/v1/embeddings",
             "/embeddings",
-            "/v1/responses",
             "/v1/messages",
             "/v1/audio",
             "/v1/images",

@@ -1,4 +1,4 @@
-"""The four generation routes as one table: how to ask, and how to read what came back."""
+"""The generation routes as one table: how to ask, and how to read what came back."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from tests.e2e.fake_backend import sse_objects
 
 @dataclass(frozen=True)
 class Route:
-    """A route of the server. `whole`: the text of a whole answer; `piece`: the text of one unit of a stream."""
+    """A route of the server. `whole`: the text of a whole answer; `piece`: the text of one unit of a stream.
+
+    `failed`: claims that a unit tells a failure; `model`: the model that a unit or a whole answer names, or None.
+    """
 
     path: str
     openai: bool
     body: Callable[[str], dict[str, Any]]
     whole: Callable[[Any], str]
     piece: Callable[[Any], str]
+    failed: Callable[[Any], bool] = lambda unit: "error" in unit
+    model: Callable[[Any], str | None] = lambda unit: unit["model"]
 
     def ask(self, model: str, text: str, *, stream: bool) -> dict[str, Any]:
         return {"model": model, "stream": stream, **self.body(text)}
@@ -51,6 +56,11 @@ def _first(unit: Any, text: Callable[[Any], str | None]) -> str:
     return "".join(text(choice) or "" for choice in choices)
 
 
+def _response_text(body: Any) -> str:
+    parts = [part for item in body["output"] if item["type"] == "message" for part in item["content"]]
+    return "".join(part["text"] for part in parts)
+
+
 ROUTES = {
     "openai-chat": Route(
         "/v1/chat/completions", True, _messages, lambda body: body["choices"][0]["message"]["content"], _delta
@@ -75,5 +85,14 @@ ROUTES = {
         _prompt,
         lambda body: body["response"],
         lambda unit: unit.get("response") or "",
+    ),
+    "responses": Route(
+        "/v1/responses",
+        True,
+        lambda text: {"input": text},
+        _response_text,
+        lambda unit: unit["delta"] if unit["type"] == "response.output_text.delta" else "",
+        lambda unit: unit["type"] == "response.failed",
+        lambda unit: unit.get("response", unit).get("model"),
     ),
 }

@@ -21,7 +21,14 @@ pytestmark = pytest.mark.e2e
 ADDRESS = "http://127.0.0.1:5000"
 README = (HOUSE / "README.md").read_text("utf-8")
 CURL_LINES = re.findall(r"^curl .*$", README, re.M)
-SNIPPETS = re.findall(r"```python\n(.*?)```", (HOUSE / "docs/frontends/others.md").read_text("utf-8"), re.S)
+SNIPPETS = [
+    pytest.param(snippet, said, id=f"{page}-{number}")
+    for page, said in (("others", ["Hello!"]), ("responses", ["Hello! I am Ann.", "Who am I?"]))
+    for number, snippet in enumerate(
+        re.findall(r"```python\n(.*?)```", (HOUSE / f"docs/frontends/{page}.md").read_text("utf-8"), re.S)
+    )
+]
+"""Each with what it says: the demo repeats it."""
 
 
 def picture() -> Any:
@@ -78,9 +85,10 @@ def test_the_first_answer(demo: Server) -> None:
     assert done.stdout.endswith("data: [DONE]\n\n")
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=["openai", "ollama"])
-def test_the_official_packages(demo: Server, snippet: str) -> None:
-    """The lines of the page print the clean answer."""
+@pytest.mark.parametrize(("snippet", "said"), SNIPPETS)
+def test_the_official_packages(demo: Server, snippet: str, said: list[str]) -> None:
+    """The lines of the page print the clean answers."""
     words = [sys.executable, "-c", snippet.replace(ADDRESS, demo.url)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == PICTURE.seen() + "\n"
+    answers = [PICTURE.seen().replace('"Hello!"', f'"{text}"') for text in said]
+    assert done.stdout == "".join(f"{answer}\n" for answer in answers)

@@ -44,7 +44,7 @@ def check_messages(messages: Any) -> list[JsonObject]:
 def internal_messages(messages: list[JsonObject], user: UserSettings) -> Messages:
     """Checked messages -> internal ones, with the speaker prefixes that the user's settings ask for."""
     dropped: set[str] = set()
-    made = [_internal(message, dropped) for message in messages]
+    made = [internal_message(message, dropped) for message in messages]
     if dropped:
         logger.warning("content parts of these types were dropped: %s", sorted(dropped))
     return with_speakers(made, user)
@@ -62,7 +62,8 @@ def with_speakers(messages: Messages, user: UserSettings) -> Messages:
     return messages
 
 
-def _internal(message: JsonObject, dropped: set[str]) -> Message:
+def internal_message(message: JsonObject, dropped: set[str]) -> Message:
+    """One checked message -> the internal one. Types of parts that have no place are added to `dropped`."""
     role = message["role"].strip().lower()
     text, images = flattened(message.get("content"), dropped)
     made: Message = {"role": _ROLES.get(role, role), "content": text}
@@ -106,6 +107,8 @@ def flattened(content: Any, dropped: set[str]) -> tuple[str, list[str]]:
         elif kind in ("image_url", "input_image", "image"):
             if image := _image(part):
                 images.append(image)
+            elif part.get("file_id"):
+                dropped.add(f"{kind} by file_id")
         else:
             dropped.add(str(kind))
     return "\n".join(texts), images

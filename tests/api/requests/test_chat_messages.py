@@ -56,6 +56,7 @@ PARTS = [
     ("input-image", [{"type": "input_image", "image_url": "http://u"}], ("", ["http://u"])),
     ("image-base64", [{"type": "image", "source": {"type": "base64", "data": "D"}}], ("", ["data:image/png;base64,D"])),
     ("image-jpeg", [{"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "D"}}], ("", ["data:image/jpeg;base64,D"])),
+    ("image-by-id", [{"type": "input_image", "file_id": "f"}], ("", [])),
     ("image-empty", [{"type": "image", "source": {"type": "base64", "data": ""}}, {"type": "image", "source": 3}], ("", [])),
     ("image-source-url", [{"type": "image", "source": {"type": "url", "url": "http://u"}}], ("", ["http://u"])),
     ("image-source-odd", [{"type": "image", "source": {"type": "url", "url": 5}}, {"type": "image", "source": {"type": "x"}}], ("", [])),
