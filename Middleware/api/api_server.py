@@ -98,10 +98,11 @@ def _http_reply(error: HTTPException) -> ErrorReply:
     """No such route or method, a body that is too large, and what else Flask itself says."""
     status, request_id = error.code or 500, current_request_id()
     place = f"{request.method} {request.path}"
+    doors: Doors = current_app.extensions[_DOORS]
+    if status in (404, 405) and doors.is_unsupported(request.path):
+        return ErrorReply(404, f"not supported by this server: {place}", request_id=request_id)
     if status == 404:
-        doors: Doors = current_app.extensions[_DOORS]
-        why = "not supported by this server" if doors.is_unsupported(request.path) else "no such route"
-        return ErrorReply(404, f"{why}: {place}", request_id=request_id)
+        return ErrorReply(404, f"no such route: {place}", request_id=request_id)
     if status == 405:
         allowed = {"Allow": ", ".join(sorted(getattr(error, "valid_methods", None) or ()))}
         return ErrorReply(405, f"method not allowed: {place}", headers=allowed, request_id=request_id)

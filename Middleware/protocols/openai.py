@@ -156,7 +156,6 @@ PROTOCOL = PROTOCOLS.add(
         model_entry=_builder.build_openai_model,
         unsupported=(
             "/v1/responses",
-            "/v1/messages",
             "/v1/audio",
             "/v1/images",
             "/v1/files",

@@ -1,4 +1,4 @@
-"""The four generation routes as one table: how to ask, and how to read what came back."""
+"""The generation routes as one table: how to ask, and how to read what came back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from tests.e2e.fake_backend import sse_objects
 
 @dataclass(frozen=True)
 class Route:
-    """A route of the server. `whole`: the text of a whole answer; `piece`: the text of one unit of a stream."""
+    """A route of the server. `sse`: its streams are Server-Sent Events, else lines of JSON.
+
+    `whole`: the text of a whole answer; `piece`: the text of one unit of a stream.
+    """
 
     path: str
-    openai: bool
+    sse: bool
     body: Callable[[str], dict[str, Any]]
     whole: Callable[[Any], str]
     piece: Callable[[Any], str]
@@ -25,7 +28,7 @@ class Route:
 
     def units(self, body: bytes) -> list[Any]:
         """The objects of a stream."""
-        if self.openai:
+        if self.sse:
             return list(sse_objects(body))
         return [json.loads(line) for line in body.decode().splitlines() if line.strip()]
 
@@ -75,5 +78,12 @@ ROUTES = {
         _prompt,
         lambda body: body["response"],
         lambda unit: unit.get("response") or "",
+    ),
+    "anthropic": Route(
+        "/v1/messages",
+        True,
+        _messages,
+        lambda body: "".join(block["text"] for block in body["content"] if block["type"] == "text"),
+        lambda unit: unit.get("delta", {}).get("text") or "",
     ),
 }
