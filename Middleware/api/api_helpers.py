@@ -16,6 +16,7 @@ from Middleware.api.requests.request_life import LIFE, REQUEST_ID, RequestLife
 from Middleware.api.serving.wsgi_replies import status_line
 from Middleware.common.request_context import current_request
 from Middleware.config.loader import default_snapshot
+from Middleware.config.users import UserSettings
 from Middleware.protocols.registry import build_response_json, sse_format
 from Middleware.services.answers import compact_json
 
@@ -26,6 +27,7 @@ __all__ = [
     "extract_api_key",
     "extract_idempotency_key",
     "get_model_name",
+    "is_private",
     "json_response",
     "parse_model_field",
     "sse_format",
@@ -46,6 +48,11 @@ def get_model_name() -> str:
     """The model name of answers: that of the current request, else the single user."""
     current = current_request()
     return current.model_name if current else single_user(default_snapshot())
+
+
+def is_private(user: UserSettings, key: str | None) -> bool:
+    """Claims that nothing of the request's texts may stand in logs and errors."""
+    return bool((key and user.encrypt_using_api_key) or user.redact_log_output)
 
 
 def current_request_id() -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from Middleware.api.requests.model_names import single_user
 from Middleware.common.client_question import ClientQuestion
-from Middleware.common.errors import EarlyTermination
+from Middleware.common.errors import BackendError, EarlyTermination, RequestCancelled
 from Middleware.common.request_context import RequestContext, current_request, entered
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -76,6 +76,23 @@ def capabilities_of(snapshot: ConfigSnapshot, user: UserSettings, workflow: str 
     from Middleware.workflows.managers.model_walk import capabilities
 
     return capabilities(snapshot, user, workflow)
+
+
+def embeddings_of(request: RequestContext, user: UserSettings, texts: list[str]) -> list[list[float]]:
+    """One vector for each text, in order, from the user's `embeddingsEndpoint`. Runs no workflow.
+
+    Raises ConfigError, RequestCancelled, BackendError (also for an answer that cannot be used).
+    """
+    from Middleware.llmapis.embedding_service import EmbeddingService
+
+    service = EmbeddingService(user.embeddings_endpoint, user=user, snapshot=request.snapshot)
+    try:
+        vectors = service.get_embeddings(texts, request.request_id)
+    except ValueError as error:
+        raise BackendError(user.embeddings_endpoint, "protocol_error", str(error)) from None
+    if vectors is None:
+        raise RequestCancelled
+    return vectors
 
 
 def header_discussion_id(messages: Messages, user: UserSettings, headers: Mapping[str, str]) -> str | None:

@@ -378,3 +378,13 @@ def ensure_generates(endpoint: EndpointConfig) -> None:
             f'endpoint "{endpoint.name}" is for embeddings ({endpoint.type}) and cannot answer',
             file=endpoint.file,
         )
+
+
+def ensure_embeds(endpoint: EndpointConfig) -> None:
+    """Raise ConfigError for an endpoint that gives no vectors."""
+    if endpoint.type not in EMBEDDING_TYPES:
+        raise ConfigError(
+            f'endpoint "{endpoint.name}" ({endpoint.type}) is not for embeddings; these types are: '
+            f"{', '.join(EMBEDDING_TYPES)}",
+            file=endpoint.file,
+        )

@@ -183,6 +183,10 @@ class UserSettings:
     open_web_ui_task_workflow: str = setting(
         "", "Workflow that serves Open WebUI's title, tag and query requests.", key="openWebUITaskWorkflow"
     )
+    embeddings_endpoint: str = setting(
+        "",
+        "Endpoint of an embeddings type that answers `/v1/embeddings` and `/api/embed`; empty: not served.",
+    )
     discussion_id_from_header: str = setting("", "Name of a request header that holds the discussion id.")
     outbound_policy: str = setting(
         "off", "`block-private`: nodes may not fetch private addresses.", enum=["off", "block-private"]

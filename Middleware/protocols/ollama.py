@@ -147,8 +147,6 @@ PROTOCOL = PROTOCOLS.add(
             "/api/copy",
             "/api/delete",
             "/api/blobs",
-            "/api/embed",
-            "/api/embeddings",
             "/props",
             "/tokenize",
         ),

@@ -155,9 +155,6 @@ PROTOCOL = PROTOCOLS.add(
         model_list=_builder.build_openai_models_response,
         model_entry=_builder.build_openai_model,
         unsupported=(
-            "/v1/embeddings",
-            "/embeddings",
-            "/v1/messages",
             "/v1/audio",
             "/v1/images",
             "/v1/files",

@@ -230,12 +230,13 @@ def ollama_calls(calls: Iterable[Any]) -> list[JsonObject]:
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
         place = {"index": function.get("index", len(shaped)), "name": function.get("name") or ""}
-        made: JsonObject = {"function": {**place, "arguments": _as_object(function.get("arguments"))}}
+        made: JsonObject = {"function": {**place, "arguments": arguments_object(function.get("arguments"))}}
         shaped.append({"id": call["id"], **made} if call.get("id") else made)
     return shaped
 
 
-def _as_object(arguments: Any) -> JsonObject:
+def arguments_object(arguments: Any) -> JsonObject:
+    """The arguments of a call as an object: `{}`, with a warning, for what is none."""
     value = arguments
     if isinstance(arguments, str):
         try:

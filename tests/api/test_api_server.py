@@ -76,6 +76,11 @@ class TestErrors:
         message = answer.json["error"]["message"] if path.startswith("/v1") else answer.json["error"]
         assert answer.status_code == 404 and message.startswith("not supported by this server")
 
+    def test_what_is_not_served_has_no_wrong_method(self, client):
+        """Also where the path fits a route that only cancels."""
+        answer = client.get("/v1/messages/batches")
+        assert answer.status_code == 404 and "not supported by this server" in answer.text
+
     def test_a_wrong_method(self, client):
         """405 names those that are allowed."""
         answer = client.get("/v1/chat/completions")

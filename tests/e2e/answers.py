@@ -12,13 +12,14 @@ from tests.e2e.fake_backend import sse_objects
 
 @dataclass(frozen=True)
 class Route:
-    """A route of the server. `whole`: the text of a whole answer; `piece`: the text of one unit of a stream.
+    """A route of the server. `sse`: its streams are Server-Sent Events, else lines of JSON.
 
-    `failed`: claims that a unit tells a failure; `model`: the model that a unit or a whole answer names, or None.
+    `whole`: the text of a whole answer; `piece`: the text of one unit of a stream. `failed`: claims that a unit
+    tells a failure; `model`: the model that a unit or a whole answer names, or None.
     """
 
     path: str
-    openai: bool
+    sse: bool
     body: Callable[[str], dict[str, Any]]
     whole: Callable[[Any], str]
     piece: Callable[[Any], str]
@@ -30,7 +31,7 @@ class Route:
 
     def units(self, body: bytes) -> list[Any]:
         """The objects of a stream."""
-        if self.openai:
+        if self.sse:
             return list(sse_objects(body))
         return [json.loads(line) for line in body.decode().splitlines() if line.strip()]
 
@@ -94,5 +95,13 @@ ROUTES = {
         lambda unit: unit["delta"] if unit["type"] == "response.output_text.delta" else "",
         lambda unit: unit["type"] == "response.failed",
         lambda unit: unit.get("response", unit).get("model"),
+    ),
+    "anthropic": Route(
+        "/v1/messages",
+        True,
+        _messages,
+        lambda body: "".join(block["text"] for block in body["content"] if block["type"] == "text"),
+        lambda unit: unit.get("delta", {}).get("text") or "",
+        model=lambda unit: unit.get("message", unit).get("model"),
     ),
 }

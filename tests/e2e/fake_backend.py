@@ -1,5 +1,7 @@
 """A model server that says what a test wants: OpenAI, Ollama and KoboldCpp dialects on one port, real sockets.
 
+Texts to `/v1/embeddings` become vectors of their length and a half.
+
 Without other orders it echoes the newest user text, word by word. `backend.on(mark, Reply(...))` is its order for
 prompts that hold `mark`. Every request is kept as a `Call`, which also knows when the other side hung up.
 """
@@ -135,6 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
         call = Call(
             self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(raw or b"{}")
         )
+        if self.path == "/v1/embeddings":
+            self._whole(200, {"data": [{"embedding": [len(text), 0.5]} for text in call.body["input"]]})
+            return
         if call.dialect == "other":
             self._whole(200, {"success": True})
             return

@@ -20,8 +20,11 @@ _ROLES = {"developer": "system", "function": "tool"}
 _PREFIXES = {"user": "User: ", "assistant": "Assistant: "}
 
 
-def check_messages(messages: Any) -> list[JsonObject]:
-    """The body's `messages`, checked: a list of objects with a text role, each with content or tool calls."""
+def check_messages(messages: Any, *, calls_alone: bool = True) -> list[JsonObject]:
+    """The body's `messages`, checked: a list of objects with a text role, each with content.
+
+    `calls_alone`: tool calls may stand without it.
+    """
     if messages is None:
         raise ClientRequestError("'messages' is required", param="messages")
     if not isinstance(messages, list):
@@ -34,10 +37,9 @@ def check_messages(messages: Any) -> list[JsonObject]:
             raise ClientRequestError(f"{where} has no 'role'", param=f"{where}.role")
         if not isinstance(message["role"], str):
             raise ClientRequestError(f"{where}.role must be a text", param=f"{where}.role")
-        if "content" not in message and "tool_calls" not in message:
-            raise ClientRequestError(
-                f"{where} has neither 'content' nor 'tool_calls'", param=f"{where}.content"
-            )
+        if "content" not in message and not (calls_alone and "tool_calls" in message):
+            lacks = "neither 'content' nor 'tool_calls'" if calls_alone else "no 'content'"
+            raise ClientRequestError(f"{where} has {lacks}", param=f"{where}.content")
     return messages
 
 
@@ -105,7 +107,7 @@ def flattened(content: Any, dropped: set[str]) -> tuple[str, list[str]]:
         elif kind in ("text", "input_text", "output_text", "summary_text", "refusal"):
             texts.append(text_of(part.get("refusal" if kind == "refusal" else "text")))
         elif kind in ("image_url", "input_image", "image"):
-            if image := _image(part):
+            if image := image_of(part):
                 images.append(image)
             elif part.get("file_id"):
                 dropped.add(f"{kind} by file_id")
@@ -114,7 +116,7 @@ def flattened(content: Any, dropped: set[str]) -> tuple[str, list[str]]:
     return "\n".join(texts), images
 
 
-def _image(part: JsonObject) -> str:
+def image_of(part: JsonObject) -> str:
     """URL, data URI or base64 of an image part; empty when it holds none."""
     if part["type"] != "image":
         place = part.get("image_url")

@@ -39,16 +39,20 @@ class Generation:
 class Route:
     """One path (in Flask's spelling) of a front end. `methods`: None: all that the view has.
 
-    `free`: its POST answers at once, so that it is neither gated nor watched nor cancelled.
+    `free`: its POST answers at once, so that it is neither gated nor watched nor cancelled. `gated`: False:
+    its POST runs no workflow, so that it is watched and cancelled and needs no slot. `protocol`: whose it is,
+    where that is not the front end's own.
     """
 
     path: str
     view: type[MethodView]
     methods: tuple[str, ...] | None = None
     free: bool = False
+    gated: bool = True
+    protocol: ClientProtocol | None = None
 
     @property
-    def generates(self) -> bool:
+    def lasts(self) -> bool:
         return not self.free and "POST" in (self.methods or self.view.methods or ())
 
 
@@ -69,8 +73,8 @@ class Doors:
 
     def __init__(self, front_ends: Iterable[tuple[ClientProtocol, tuple[Route, ...]]]) -> None:
         self._protocols: list[ClientProtocol] = []
-        self._gated: dict[str, type[MethodView]] = {}
-        self._patterns: list[tuple[re.Pattern[str], type[MethodView]]] = []
+        self._lasting: dict[str, Route] = {}
+        self._patterns: list[tuple[re.Pattern[str], Route]] = []
         self._roots: dict[str, ClientProtocol] = {}
         for protocol, routes in front_ends:
             self._protocols.append(protocol)
@@ -80,27 +84,40 @@ class Doors:
         self._unsupported = tuple(path for one in self._protocols for path in one.unsupported)
 
     def _add(self, protocol: ClientProtocol, route: Route) -> None:
-        self._roots.setdefault(route.path.partition("/<")[0] or "/", protocol)
-        if not route.generates:
+        self._roots.setdefault(route.path.partition("/<")[0] or "/", route.protocol or protocol)
+        if not route.lasts:
             return
         if "<" in route.path:
-            self._patterns.append((_pattern(route.path), route.view))
+            self._patterns.append((_pattern(route.path), route))
         else:
-            self._gated[route.path] = route.view
+            self._lasting[route.path] = route
 
     def generates(self, environ: Mapping[str, Any]) -> bool:
-        """A request without a method counts as POST, one without a path as generating."""
+        """Claims that the request needs a slot. One without a method counts as POST, one without a path as
+        generating.
+        """
         if environ.get("REQUEST_METHOD", "POST") != "POST":
             return False
         path = environ.get("PATH_INFO")
         return path is None or self.view_of(path) is not None
 
+    def lasts(self, environ: Mapping[str, Any]) -> bool:
+        """Claims that the request holds a thread for long: it is watched, and can be cancelled."""
+        if environ.get("REQUEST_METHOD", "POST") != "POST":
+            return False
+        path = environ.get("PATH_INFO")
+        return path is None or self._route_of(path) is not None
+
     def view_of(self, path: str) -> type[MethodView] | None:
         """The view that a POST to this path reaches, when it generates."""
-        view = self._gated.get(path)
-        if view is None and self._patterns:
+        route = self._route_of(path)
+        return route.view if route is not None and route.gated else None
+
+    def _route_of(self, path: str) -> Route | None:
+        route = self._lasting.get(path)
+        if route is None and self._patterns:
             return next((one for pattern, one in self._patterns if pattern.fullmatch(path)), None)
-        return view
+        return route
 
     def protocol_of(self, environ: Mapping[str, Any]) -> ClientProtocol:
         """Whose request it is: the first that claims it, else the longest root at or above its path."""

@@ -26,9 +26,9 @@ Headers = list[tuple[str, str]]
 
 
 class FrontDoor:
-    """Wraps `app`: the gate and the application behind it. `doors`: which requests generate.
+    """Wraps `app`: the gate and the application behind it. `doors`: which requests last.
 
-    `lives`: the generation requests whose work lasts. `most_posts`: how many of them the server's threads may
+    `lives`: the requests whose work lasts. `most_posts`: how many of them the server's threads may
     hold, waiting ones among them, so that other requests are still answered; 0: any number.
     """
 
@@ -56,7 +56,7 @@ class FrontDoor:
         if not self._rules.allows_key(environ["PATH_INFO"], key):
             refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
             return send_error(refusal, protocol, environ, start)
-        if not self._doors.generates(environ):
+        if not self._doors.lasts(environ):
             return self.app(environ, start)
         if not self._has_room_for(request_id):
             busy = ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
@@ -73,7 +73,7 @@ class FrontDoor:
     def _held(
         self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
     ) -> Iterable[bytes]:
-        """The answer of a generation request, which holds a thread of the server until its body is closed."""
+        """The answer of a request that lasts: it holds a thread of the server until its body is closed."""
         life: RequestLife | None = None
 
         def over() -> None:
@@ -120,7 +120,7 @@ class FrontDoor:
         return life
 
     def unanswered(self) -> list[RequestLife]:
-        """The generation requests whose answer is not complete, waiting ones among them."""
+        """The requests that last whose answer is not complete, waiting ones among them."""
         return [life for life in tuple(self.lives) if not life.answered]
 
     def cancel_unanswered(self) -> None:

@@ -25,7 +25,7 @@ from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import endpoint_check, workflow_check
 from Middleware.workflows.managers.environment_check import environment_findings
 from Middleware.workflows.managers.incomplete import INCOMPLETE
-from Middleware.workflows.managers.user_walk import UserWalk, workflow_files
+from Middleware.workflows.managers.user_walk import UserWalk
 
 _LEVELS = (ERROR, WARNING, NOTE)
 FOLDERS = (*validation.KINDS, "Workflows")
@@ -191,4 +191,20 @@ def _pointer_findings(snapshot: ConfigSnapshot) -> list[Finding]:
 
 def _unnamed(snapshot: ConfigSnapshot, reached: set[str]) -> list[Finding]:
     message = "no setting, route or node names this workflow"
-    return [Finding(file, "", NOTE, message) for file in workflow_files(snapshot) if file not in reached]
+    return [Finding(file, "", NOTE, message) for file in _workflow_files(snapshot) if file not in reached]
+
+
+def _workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
+    """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
+    for name in snapshot.files(folder):
+        file = f"{folder}/{name}.json"
+        try:
+            document, error = snapshot.inspect(file)
+        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
+            continue
+        if error is None and (
+            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
+        ):
+            yield file
+    for name in snapshot.folders(folder):
+        yield from _workflow_files(snapshot, f"{folder}/{name}")

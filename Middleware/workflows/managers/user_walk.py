@@ -16,7 +16,13 @@ from typing import Any
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.types import NodeConfig
 from Middleware.config import paths
-from Middleware.config.endpoints import EndpointConfig, ensure_generates, load_endpoint, load_samplers
+from Middleware.config.endpoints import (
+    EndpointConfig,
+    ensure_embeds,
+    ensure_generates,
+    load_endpoint,
+    load_samplers,
+)
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
@@ -185,6 +191,7 @@ class UserWalk:
             self._leads(
                 self._file, "/chatPromptTemplateName", lambda: load_prompt_template(snapshot, template)
             )
+        self._embedder(self._file, "", user.raw, "embeddingsEndpoint")
         for key, attribute in _TOOL_WORKFLOWS:
             if name := getattr(user, attribute):
                 yield Wanted(name, self._file, f"/{key}", inputs=ANY)
@@ -257,7 +264,7 @@ class UserWalk:
                 yield Wanted(settings[workflow_key], file, f"/{workflow_key}", inputs=ANY)
         for endpoint_key, preset_key in _SETTINGS_MODELS:
             self._model(file, "", settings, {}, (endpoint_key, preset_key))
-        self._model(file, "", settings, {}, ("embeddingEndpointName", ""))
+        self._embedder(file, "", settings, "embeddingEndpointName")
 
     def _names_in(self, workflow: WorkflowFile) -> Iterator[Wanted]:
         document = self._snapshot.read(workflow.file)
@@ -281,12 +288,8 @@ class UserWalk:
             place.file, place.pointer, config, workflow.variables, ("endpointName", preset)
         )
         if endpoint is not None and node_handler(config.get("type")).CALLS_MODEL:
-            pointer = f"{place.pointer}/endpointName"
-            try:
-                ensure_generates(endpoint)
-            except ConfigError as error:
-                self._note(place.file, pointer, ERROR, error.message)
-        self._model(place.file, place.pointer, config, {}, ("embeddingEndpointName", ""))
+            self._fits(place.file, f"{place.pointer}/endpointName", lambda: ensure_generates(endpoint))
+        self._embedder(place.file, place.pointer, config, "embeddingEndpointName")
         for key in node_handler(config.get("type")).user_settings(config):
             if not self._user.raw.get(key):
                 message = f"this node needs `{key}` in {self._file}"
@@ -340,6 +343,17 @@ class UserWalk:
             )
         return endpoint
 
+    def _embedder(self, file: str, pointer: str, holder: Mapping[str, Any], key: str) -> None:
+        """Follow the name of an endpoint that gives vectors."""
+        if (endpoint := self._model(file, pointer, holder, {}, (key, ""))) is not None:
+            self._fits(file, f"{pointer}/{key}", lambda: ensure_embeds(endpoint))
+
+    def _fits(self, file: str, pointer: str, ensure: Callable[[], None]) -> None:
+        try:
+            ensure()
+        except ConfigError as error:
+            self._note(file, pointer, ERROR, error.message)
+
     def _leads(self, file: str, pointer: str, load: Callable[[], object]) -> None:
         """Follow a name by loading what it names; a file with faults of its own is told of at that file."""
         try:
@@ -369,19 +383,3 @@ def known_text(value: object, variables: Mapping[str, Any]) -> str | None:
     if match:
         value = variables.get(match.group(1))
     return value if isinstance(value, str) and "{" not in value else None
-
-
-def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
-    """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
-    for name in snapshot.files(folder):
-        file = f"{folder}/{name}.json"
-        try:
-            document, error = snapshot.inspect(file)
-        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
-            continue
-        if error is None and (
-            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
-        ):
-            yield file
-    for name in snapshot.folders(folder):
-        yield from workflow_files(snapshot, f"{folder}/{name}")

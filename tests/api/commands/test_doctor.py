@@ -154,7 +154,8 @@ def test_a_fault_of_its_files_is_told_once(put, capsys, api_type, lines):
 
 def test_embeddings_of_nodes_are_reached(put, capsys):
     """Whatever node names them."""
-    put("Endpoints/Vectors", endpoint("http://127.0.0.1:9"))
+    put("ApiTypes/Emb", {"type": "openAIEmbeddings"})
+    put("Endpoints/Vectors", {**endpoint("http://127.0.0.1:9"), "apiTypeConfigFileName": "Emb"})
     node = {"type": "Standard", "endpointName": "Main", "prompt": "x", "embeddingEndpointName": "Vectors"}
     put("Workflows/ana/Main", [node])
     _, lines = run(capsys)

@@ -36,6 +36,10 @@ DOORS = Doors(
     [
         (WIDE, (Route("/v9/ask", Both), Route("/v9/show", Both, free=True), Route("/v9/list", Get))),
         (NARROW, (*generation_routes(Both, "/v9/deep/ask"), Route("/v9/deep/<one>/x/<path:rest>", Both))),
+        (
+            NARROW,
+            (Route("/v9/look", Both, gated=False, protocol=WIDE), Route("/look/<one>", Both, gated=False)),
+        ),
         (ClientProtocol("lone", shape("lone")), routes_to(Get, "/lone/<name>", "/")),
     ]
 )
@@ -53,6 +57,8 @@ def post(path):
         (post("/v9/deep/a/x/b/c"), True),
         (post("/v9/deep/a/b/x/c"), False),
         (post("/v9/show"), False),
+        (post("/v9/look"), False),
+        (post("/look/at"), False),
         (post("/v9/list"), False),
         (post("/v9/deep/ask/17"), False),
         (post("/nothing"), False),
@@ -69,6 +75,25 @@ def test_a_post_generates_unless_it_says_that_it_is_free(environ, generates):
 
 
 @pytest.mark.parametrize(
+    ("environ", "lasts"),
+    [
+        (post("/v9/ask"), True),
+        (post("/v9/deep/a/x/b/c"), True),
+        (post("/v9/look"), True),
+        (post("/look/at"), True),
+        (post("/v9/show"), False),
+        ({"REQUEST_METHOD": "GET", "PATH_INFO": "/v9/look"}, False),
+        ({"PATH_INFO": "/v9/look"}, True),
+        ({}, True),
+    ],
+    ids=str,
+)
+def test_what_needs_no_slot_is_watched_all_the_same(environ, lasts):
+    """Only what is free is not."""
+    assert DOORS.lasts(environ) is lasts
+
+
+@pytest.mark.parametrize(
     ("environ", "name"),
     [
         (post("/v9/ask"), "wide"),
@@ -76,6 +101,8 @@ def test_a_post_generates_unless_it_says_that_it_is_free(environ, generates):
         (post("/v9/deep"), "narrow"),
         (post("/v9/deep/nothing"), "narrow"),
         (post("/v9/deeper"), "wide"),
+        (post("/v9/look"), "wide"),
+        (post("/look/at"), "narrow"),
         ({"PATH_INFO": "/v9/list"}, "wide"),
         ({"PATH_INFO": "/v9/list", "HTTP_X_NARROW": "1"}, "narrow"),
         ({"PATH_INFO": "/lone/me"}, "lone"),
@@ -87,7 +114,8 @@ def test_a_post_generates_unless_it_says_that_it_is_free(environ, generates):
     ids=str,
 )
 def test_whose_request_it_is(environ, name):
-    """The first that claims it; else the longest root; a front end's own routes are roots. Else nobody's."""
+    """The first that claims it; else the longest root; a front end's own routes are roots, of the protocol
+    that they name. Else nobody's."""
     assert DOORS.protocol_of(environ).error_body(ErrorReply(400, "M")) == {name: "M"}
 
 

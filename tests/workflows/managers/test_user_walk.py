@@ -60,6 +60,47 @@ def test_names_in_a_node(checked, fields, line):
     assert checked.lines() == [f"Workflows/ana/Main.json: {line}"]
 
 
+VECTORS = {"ApiTypes/Emb.json": {"type": "ollamaEmbeddings"}, "Endpoints/lan/emb.json": {"endpoint": "http://h", "apiTypeConfigFileName": "Emb"}}  # fmt: skip
+EMBEDDERS = [
+    ("small-model", ["error: {}: endpoint \"small-model\" (openAIChatCompletion) is not for embeddings; these types are: openAIEmbeddings, ollamaEmbeddings"]),
+    ("emb", []),
+]  # fmt: skip
+
+
+@pytest.fixture
+def embedding(checked):
+    for file, document in VECTORS.items():
+        checked.put(file, document)
+    return checked
+
+
+@pytest.mark.parametrize(("name", "lines"), EMBEDDERS, ids=["wrong", "right"])
+def test_the_embeddings_endpoint_of_a_user(embedding, name, lines):
+    """Exists, and is for embeddings."""
+    embedding.change("Users/ana.json", embeddingsEndpoint=name)
+    assert embedding.lines() == [f"Users/ana.json: {line.format('embeddingsEndpoint')}" for line in lines]
+
+
+def test_an_embeddings_endpoint_that_does_not_exist(embedding):
+    """The nearest name is told."""
+    embedding.change("Users/ana.json", embeddingsEndpoint="amb")
+    (line,) = embedding.lines()
+    assert line.startswith('Users/ana.json: error: embeddingsEndpoint: no endpoint "amb"') and '"emb"' in line
+
+
+@pytest.mark.parametrize(("name", "lines"), EMBEDDERS, ids=["wrong", "right"])
+def test_the_embeddings_endpoint_of_a_node_and_of_memories(embedding, name, lines):
+    """The same wherever one is named."""
+    embedding.change("Users/ana.json", discussionIdMemoryFileWorkflowSettings="Memory")
+    embedding.put("Workflows/ana/Memory.json", {"embeddingEndpointName": name})
+    embedding.flow({**LLM, "type": "VectorMemorySearch", "input": "x", "embeddingEndpointName": name})
+    told = [line for line in embedding.lines() if "is not for embeddings" in line]
+    places = [("Main", "node 1, embeddingEndpointName"), ("Memory", "embeddingEndpointName")]
+    assert told == [
+        f"Workflows/ana/{file}.json: {line.format(place)}" for line in lines for file, place in places
+    ]
+
+
 @pytest.mark.parametrize("name", ["{agent1Input}", "{unset}", "a{b}", "", None, 5], ids=str)
 def test_names_that_only_a_run_knows(name):
     assert known_text(name, {"b": "x", "n": 5}) is None

@@ -7,7 +7,8 @@
 
 A generation route is a `GenerationView` (`generation_view.py`): it turns a body into a `ClientQuestion` and
 names its wire format; everything else (context, gate, cancellation, framing, errors) is done for it. A POST
-route of any other view is gated, watched and cancelled too, unless it says `free=True`.
+route of any other view is gated, watched and cancelled too, unless it says `free=True` (none of these) or
+`gated=False` (no slot needed).
 """
 
 from __future__ import annotations

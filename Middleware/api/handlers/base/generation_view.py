@@ -18,6 +18,7 @@ from Middleware.api.api_helpers import (
     current_life,
     current_request_id,
     extract_api_key,
+    is_private,
     json_response,
 )
 from Middleware.api.handlers.base.base_api_handler import cancel
@@ -116,7 +117,7 @@ class GenerationView(MethodView, Generation):
         snapshot = default_snapshot()
         name, workflow = choose(body.get("model"), snapshot)
         user, key = load_user(snapshot, name), extract_api_key()
-        g.privacy = bool((key and user.encrypt_using_api_key) or user.redact_log_output)
+        g.privacy = is_private(user, key)
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=name,
