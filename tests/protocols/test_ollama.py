@@ -9,6 +9,7 @@ import pytest
 from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, AnswerFacts, ErrorReply
 
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+SUM = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 
 
@@ -41,6 +42,15 @@ class TestOllama:
         """The same with `response`."""
         first, done = payloads(framer("ollamagenerate").units([chunk("Once"), chunk("", "stop")]))
         assert (first["response"], done["response"], done["done"]) == ("Once", "", True)
+
+    @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
+    @pytest.mark.parametrize("usage", [SUM, None], ids=["a-model", "no-model"])
+    def test_the_workflows_numbers_stand_on_the_last_object(self, api_type, usage):
+        """Of a stream, beside the answer's own."""
+        first, done = payloads(
+            framer(api_type, workflow_usage=lambda: usage).units([chunk("a"), chunk("", "stop")])
+        )
+        assert done.get("workflow_usage") == usage and "workflow_usage" not in first
 
     def test_tool_calls_are_sent_complete_before_the_end(self):
         """On an object of their own; the reason is a stop."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from Middleware.protocols.openai import error_object
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
 from Middleware.services.answers import usage_numbers
 
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+SUM = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 
 
@@ -68,6 +71,21 @@ class TestOpenAIChat:
         last = payloads(stream.units([chunk("a"), chunk("", "stop", usage=usage)]))[-1]
         assert last["choices"] == []
         assert last["usage"] == {"prompt_tokens": 17, "completion_tokens": 4, "total_tokens": 21}
+
+    @pytest.mark.parametrize("api_type", ["openaichatcompletion", "openaicompletion"])
+    @pytest.mark.parametrize("usage", [SUM, None], ids=["a-model", "no-model"])
+    def test_the_workflows_numbers_stand_beside(self, api_type, usage):
+        """Never inside: strict readers of `usage` are not disturbed. Nothing when no model was asked."""
+        stream = framer(api_type, include_usage=True, workflow_usage=lambda: usage)
+        last = payloads(stream.units([chunk("a"), chunk("", "stop", usage={"prompt_tokens": 7})]))[-1]
+        assert list(last)[-1] == ("workflow_usage" if usage else "usage")
+        assert last.get("workflow_usage") == usage
+        assert set(last["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}
+
+    def test_the_workflows_numbers_come_on_request(self):
+        """With the answer's own."""
+        units = framer("openaichatcompletion", workflow_usage=lambda: SUM).units([chunk("a", "stop")])
+        assert "workflow_usage" not in "".join(units)
 
     def test_without_the_request_there_is_no_usage_key(self):
         """Strict readers do not expect it."""

@@ -18,6 +18,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.service_call import Service, ServiceCall
+from Middleware.llmapis.call_count import count_call
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText
@@ -93,8 +94,8 @@ class LLMDispatchService:
             return Dispatched(_as_stream(result, tokens) if prepared.stream else result, tokens)
         if prepared.stream:
             batches = prepared.model.llm.stream_batches(prepared.call)
-            return Dispatched(NodeStream(batches, prompt_tokens=tokens), tokens)
-        return Dispatched(prepared.model.llm.whole(prepared.call), tokens)
+            return Dispatched(NodeStream(batches, prompt_tokens=tokens, running=True), tokens)
+        return Dispatched(_whole(context, prepared), tokens)
 
 
 # --- what is sent ---
@@ -253,11 +254,19 @@ def _report(context: ExecutionContext, prompt: Prompt) -> None:
 # --- the call ---
 
 
+def _whole(context: ExecutionContext, prepared: Prepared) -> LlmText | JsonObject:
+    """One whole answer, counted. A call that was cancelled gave none."""
+    result = prepared.model.llm.whole(prepared.call)
+    if not context.is_cancelled():
+        count_call(context.request, result, prepared.prompt.tokens)
+    return result
+
+
 def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> LlmText | JsonObject:
     """At most two tries. A reply that is no such call is given as it is, with an error in the log."""
     result: LlmText | JsonObject = LlmText("")
     for _ in range(2):
-        result = prepared.model.llm.whole(prepared.call)
+        result = _whole(context, prepared)
         if is_tool_call_answer(result) or context.is_cancelled():
             return result
         text = remove_thinking_from_text(result_text(result), prepared.model.llm.endpoint.raw)

@@ -132,6 +132,7 @@ class WorkflowManager:
                 for batch in batches:
                     if batch and batch[-1]["finish_reason"] is not None:
                         answered = True
+                        self.request.usage.close()
                     yield batch
         except EarlyTermination as stop:
             logger.info("request %s: a run ended early: %s", self.request.request_id, stop)

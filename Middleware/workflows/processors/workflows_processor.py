@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
-from Middleware.common.types import Batch, Chunk, Messages, NodeConfig
+from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig
+from Middleware.llmapis.call_count import count_call
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
@@ -108,7 +109,7 @@ class WorkflowProcessor:
             context = self._with_stamps(context)
             self._note_model(record, context)
             given = self._handled(context)
-            value = joined(record.endpoint, given.batches) if isinstance(given, NodeStream) else given
+            value = self._joined(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
             kit.thinking.extend(thoughts)
         except NEVER_A_FAILURE as stop:
@@ -121,6 +122,13 @@ class WorkflowProcessor:
             record.seconds = time.perf_counter() - begun
         self._stop_if_cancelled()
         return result, kit
+
+    def _joined(self, record: NodeRecord, stream: NodeStream) -> LlmText | JsonObject:
+        """The whole of a node's stream that nobody watches."""
+        whole = joined(record.endpoint, stream.batches)
+        if stream.running:
+            count_call(self.run.state.request, whole, stream.prompt_tokens)
+        return whole
 
     def _answer(self, index: int) -> BatchGenerator:
         """The responder of a run that answers the user."""

@@ -35,9 +35,11 @@ from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
+from Middleware.services.answers import compact_json
 
 logger = logging.getLogger(__name__)
 
+USAGE_HEADER = "X-Workflow-Usage"
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 _setup_phase = SetupPhase()
@@ -139,6 +141,7 @@ class GenerationView(MethodView, Generation):
             context.model_name,
             include_usage=wants_usage(body),
             arrived=context.arrived,
+            workflow_usage=context.usage.numbers,
         )
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
@@ -163,7 +166,7 @@ class GenerationView(MethodView, Generation):
 
     def _respond(self, job: Job, stream: bool) -> Response:
         if not stream:
-            return json_response(whole_answer(job))
+            return json_response(whole_answer(job), headers=_usage_header(job.facts))
         body = AnswerStream(job)
         try:
             body.wait_for_output()
@@ -178,6 +181,12 @@ def _named_headers(user: UserSettings) -> dict[str, str]:
     """The headers that the user's settings ask for, names in lower case."""
     name = user.discussion_id_from_header
     return {name.lower(): request.headers.get(name, "")} if name else {}
+
+
+def _usage_header(facts: AnswerFacts) -> dict[str, str]:
+    """What all calls behind a whole answer took. Source: more-fronts.md 9."""
+    usage = facts.usage_beside()
+    return {USAGE_HEADER: compact_json(usage["workflow_usage"])} if usage else {}
 
 
 def _no_tools() -> Batches:

@@ -60,6 +60,23 @@ class TestChat:
         for unit in answer.text.split("\n\n")[:-2]:
             ChatCompletionChunk.model_validate(json.loads(unit[6:]), strict=True)
 
+    @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+    def test_a_whole_answer_tells_what_its_workflow_took(self, client, engine, path):
+        """In a header, compact; nothing when no model was asked (more-fronts.md 9)."""
+        body = {**CHAT, "prompt": "x", "stream": False}
+        assert "X-Workflow-Usage" not in client.post(path, json=body).headers
+
+        def two_calls(call):
+            call.request.usage.add({"prompt_tokens": 100, "completion_tokens": 20})
+            call.request.usage.add({"prompt_tokens": 7, "completion_tokens": 3})
+            return OB
+
+        engine.answer = two_calls
+        answer = client.post(path, json=body)
+        told = '{"prompt_tokens":107,"completion_tokens":23,"calls":2}'
+        assert answer.headers["X-Workflow-Usage"] == told
+        assert "workflow_usage" not in answer.text
+
     def test_stream_headers(self, client):
         """No hop-by-hop header, no length."""
         headers = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).headers
