@@ -19,6 +19,10 @@ def _nothing() -> None:
     """Default of `RequestContext.setup_done`."""
 
 
+NO_PROGRESS = "off"
+"""Value of `progressOutput`: clients are not shown which node runs."""
+
+
 class Reach:
     """Whether the first backend that a request calls could be reached. Told by the call, asked by the edge.
 
@@ -81,7 +85,8 @@ class RequestContext:
     `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`;
     `common` does not look into it). `setup_done()` is called, any number of times, before the request begins
     to wait for a backend; `reach` says whether its first one is there; `usage`: what its calls took.
-    `workflow_folder` is the shared workflow folder that the model field picked.
+    `workflow_folder` is the shared workflow folder that the model field picked. `progress`: how the client is
+    shown that a node starts, `NO_PROGRESS`: not at all.
     """
 
     request_id: str
@@ -93,6 +98,7 @@ class RequestContext:
     suppress_reasoning: bool = False
     task: str | None = None
     include_usage: bool = False
+    progress: str = NO_PROGRESS
     snapshot: Any = field(default=None, repr=False)
     arrived: float = field(default_factory=time.monotonic)
     setup_done: Callable[[], None] = field(default=_nothing, repr=False)

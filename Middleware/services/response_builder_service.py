@@ -158,6 +158,11 @@ class ResponseBuilderService:
         chunk = self._openai_chat_chunk([], facts) if chat else self._openai_text_chunk([], facts)
         return {**chunk, "usage": usage, **facts.usage_beside()}
 
+    def build_openai_status_chunk(self, description: str, facts: AnswerFacts) -> JsonObject:
+        """A chunk without a choice that Open WebUI shows as a status; others ignore it."""
+        event = {"type": "status", "data": {"description": description, "done": False}}
+        return {**self._openai_chat_chunk([], facts), "event": event}
+
     def _openai_chat_chunk(self, choices: list[JsonObject], facts: AnswerFacts) -> JsonObject:
         chunk: JsonObject = {
             "id": f"chatcmpl-{facts.request_id}",

@@ -9,6 +9,10 @@ import pytest
 from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, AnswerFacts, ErrorReply
 
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+STEPS = [
+    {"number": 1, "of": 2, "title": "Recall", "depth": 0},
+    {"number": 1, "of": 3, "title": "Search", "depth": 1},
+]
 SUM = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 
@@ -73,6 +77,15 @@ class TestOllama:
         [unit] = payloads(framer(api_type).units([chunk(thinking="hm")]))
         place = unit["message"] if api_type == "ollamaapichat" else unit
         assert place["thinking"] == "hm"
+
+    @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
+    def test_progress(self, api_type):
+        """Where thoughts stand; there is no place for a status (more-fronts.md 8)."""
+        [unit] = payloads(framer(api_type, progress="reasoning").progress_units(STEPS))
+        place = unit["message"] if api_type == "ollamaapichat" else unit
+        assert place["thinking"] == "[1/2] Recall\n  [1/3] Search\n" and not unit["done"]
+        assert framer(api_type, progress="status").progress_units(STEPS) == []
+        assert WIRE_FORMATS[api_type].shows_progress == ("reasoning",)
 
     def test_an_error_ends_the_stream(self):
         """One line with a text, no `done` object."""

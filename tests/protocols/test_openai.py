@@ -11,6 +11,10 @@ from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
 from Middleware.services.answers import usage_numbers
 
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+STEPS = [
+    {"number": 1, "of": 2, "title": "Recall", "depth": 0},
+    {"number": 1, "of": 3, "title": "Search", "depth": 1},
+]
 SUM = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 
@@ -147,6 +151,50 @@ class TestOpenAIChat:
             "choices": [],
         }
         assert end == "[DONE]"
+
+
+class TestProgress:
+    """Nodes that start (more-fronts.md 8)."""
+
+    def test_as_reasoning(self):
+        """Lines with their depth, one unit for what is there at once; the role goes before, once."""
+        stream = framer("openaichatcompletion", progress="reasoning")
+        units = stream.progress_units(STEPS) + stream.progress_units(STEPS[:1])
+        units += stream.units([chunk(thinking="hm")]) + stream.units([chunk("The Ob.")])
+        assert deltas(units) == [
+            {"role": "assistant", "content": ""},
+            {"reasoning_content": "[1/2] Recall\n  [1/3] Search\n"},
+            {"reasoning_content": "[1/2] Recall\n"},
+            {"reasoning_content": "hm"},
+            {"content": "The Ob."},
+        ]
+
+    def test_as_status(self):
+        """11.11: chunks without a choice, before the role, the event last; no leading spaces."""
+        stream = framer("openaichatcompletion", progress="status", include_usage=True)
+        units = payloads(stream.progress_units(STEPS))
+        assert [unit["event"]["data"]["description"] for unit in units] == ["[1/2] Recall", "[1/3] Search"]
+        assert [(unit["choices"], unit["usage"], list(unit)[-1]) for unit in units] == [
+            ([], None, "event")
+        ] * 2
+        assert framer("openaichatcompletion", progress="status").progress_units(STEPS[:1]) == [
+            'data: {"id":"chatcmpl-R","object":"chat.completion.chunk","created":1760000000,"model":"mira",'
+            '"system_fingerprint":"wmr_123456789","choices":[],"event":{"type":"status","data":{'
+            '"description":"[1/2] Recall","done":false}}}\n\n'
+        ]
+        assert deltas(stream.units([chunk("a")]))[0] == {"role": "assistant", "content": ""}
+
+    def test_it_is_no_part_of_the_answer(self):
+        """Neither counted nor kept."""
+        stream = framer("openaichatcompletion", progress="reasoning")
+        stream.progress_units(STEPS)
+        stream.units([chunk("Hello")])
+        assert stream.output_tokens == usage_numbers(None, "Hello")["completion_tokens"]
+        assert (stream.answer("stop").thinking, stream.answer("stop").text) == ("", "Hello")
+
+    def test_text_completions_have_no_place(self):
+        assert WIRE_FORMATS["openaicompletion"].shows_progress == ()
+        assert framer("openaicompletion", progress="reasoning").progress_units(STEPS) == []
 
 
 class TestOpenAIText:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
+from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig
 from Middleware.llmapis.call_count import count_call
 from Middleware.llmapis.joined import joined
@@ -47,6 +48,7 @@ from Middleware.workflows.processors.delivery import (
 )
 from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
+from Middleware.workflows.processors.progress import progress_batch
 from Middleware.workflows.processors.run import Known, NodeRecord, Run, responder_index, title_of
 
 logger = logging.getLogger(__name__)
@@ -70,6 +72,7 @@ class WorkflowProcessor:
         """Of the responder, from its first piece on."""
         self._records: list[NodeRecord] = []
         self._in_order_until = 0
+        self._tells_progress = run.state.request.progress != NO_PROGRESS and not run.internal
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
 
     def execute(self) -> BatchGenerator:
@@ -84,6 +87,8 @@ class WorkflowProcessor:
             while index < len(self._nodes):
                 end = self._group_end(index)
                 self._stop_if_cancelled()
+                if self._tells_progress and index <= self._responder:
+                    yield progress_batch(self.run, index, end, self._responder + 1)
                 if end > index + 1:
                     self._run_group(index, end)
                 elif index == self._responder and not self.run.internal:
@@ -149,7 +154,7 @@ class WorkflowProcessor:
                 batches = self._delivered(index, context, result, kit)
             with closing(batches):
                 for batch in batches:
-                    begun_to_answer = begun_to_answer or bool(batch)
+                    begun_to_answer = begun_to_answer or (bool(batch) and "progress" not in batch[0])
                     if batch and batch[-1]["finish_reason"] is not None:
                         answered = True
                         self._say_whether_last(index, batch[-1], of_child=child is not None)

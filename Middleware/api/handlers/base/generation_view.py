@@ -30,7 +30,7 @@ from Middleware.api.serving.doors import Generation
 from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
 from Middleware.common.client_question import ClientQuestion
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import NO_PROGRESS, RequestContext, entered
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
@@ -64,6 +64,11 @@ class GenerationView(MethodView, Generation):
     def suppresses_reasoning(self, body: JsonObject) -> bool:
         """Claims that the client wants no reasoning."""
         return suppresses_reasoning(body)
+
+    def progress(self, body: JsonObject, user: UserSettings) -> str:
+        """How a stream shows that a node starts: as the user's settings say, if the protocol has a place."""
+        wanted = user.progress_output
+        return wanted if wanted in self.wire.shows_progress else NO_PROGRESS
 
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
@@ -119,6 +124,9 @@ class GenerationView(MethodView, Generation):
         name, workflow = choose(body.get("model"), snapshot)
         user, key = load_user(snapshot, name), extract_api_key()
         g.privacy = bool((key and user.encrypt_using_api_key) or user.redact_log_output)
+        suppresses = self.suppresses_reasoning(body)
+        task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
+        shows = stream and task is None and not suppresses
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=name,
@@ -126,9 +134,10 @@ class GenerationView(MethodView, Generation):
             api_key=key,
             workflow_folder=workflow,
             privacy=g.privacy,
-            suppress_reasoning=self.suppresses_reasoning(body),
-            task=task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream),
+            suppress_reasoning=suppresses,
+            task=task,
             include_usage=wants_usage(body),
+            progress=self.progress(body, user) if shows else NO_PROGRESS,
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,
@@ -142,6 +151,7 @@ class GenerationView(MethodView, Generation):
             include_usage=wants_usage(body),
             arrived=context.arrived,
             workflow_usage=context.usage.numbers,
+            progress=context.progress,
         )
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):

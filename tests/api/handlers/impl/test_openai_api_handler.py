@@ -77,6 +77,37 @@ class TestChat:
         assert answer.headers["X-Workflow-Usage"] == told
         assert "workflow_usage" not in answer.text
 
+    @pytest.mark.parametrize("how", ["off", "reasoning", "status"])
+    def test_the_user_says_whether_nodes_are_shown(self, client, engine, configs, how):
+        """`progressOutput` (more-fronts.md 8)."""
+        configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": how})
+        engine.answer = [
+            [chunk(progress={"number": 1, "of": 2, "title": "Recall", "depth": 0})] if how != "off" else [],
+            *OB,
+        ]
+        text = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).text
+        assert engine.last.request.progress == how
+        assert ("[1/2] Recall" in text) is (how != "off")
+        assert ('"event"' in text) is (how == "status")
+
+    @pytest.mark.parametrize(
+        ("path", "more", "headers"),
+        [
+            ("/v1/chat/completions", {"stream": False}, {}),
+            ("/v1/chat/completions", {"think": False}, {}),
+            ("/v1/chat/completions", {"reasoning_effort": "none"}, {}),
+            ("/v1/chat/completions", {}, {"X-OpenWebUI-Task": "title_generation"}),
+            ("/v1/completions", {"prompt": "x"}, {}),
+        ],
+        ids=["whole", "think", "reasoning-effort", "background-task", "text-completion"],
+    )
+    @pytest.mark.parametrize("how", ["reasoning", "status"])
+    def test_where_no_node_is_shown(self, client, engine, configs, path, more, headers, how):
+        """The engine is not even asked to tell."""
+        configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": how})
+        client.post(path, json={**CHAT, "stream": True, **more}, headers=headers)
+        assert engine.last.request.progress == "off"
+
     def test_stream_headers(self, client):
         """No hop-by-hop header, no length."""
         headers = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).headers
