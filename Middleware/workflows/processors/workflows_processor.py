@@ -14,7 +14,13 @@ from contextlib import closing
 from dataclasses import replace
 
 from Middleware.common.closing import close_batches
-from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
+from Middleware.common.errors import (
+    ClientRequestError,
+    ConfigError,
+    EarlyTermination,
+    MiddlewareError,
+    RequestCancelled,
+)
 from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig
 from Middleware.llmapis.call_count import count_call
@@ -23,6 +29,7 @@ from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.text_utils import estimate_tokens
+from Middleware.workflows.dispatch.client_wishes import refuse_wrong
 from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
@@ -55,7 +62,8 @@ logger = logging.getLogger(__name__)
 
 BatchGenerator = Generator[Batch, None, None]
 
-NEVER_A_FAILURE = (EarlyTermination, RequestCancelled)
+NEVER_A_FAILURE = (EarlyTermination, RequestCancelled, ClientRequestError)
+"""What ends a run as it is: no `errorText` stands in for it, and no node is to blame."""
 
 
 class WorkflowProcessor:
@@ -78,9 +86,11 @@ class WorkflowProcessor:
     def execute(self) -> BatchGenerator:
         """The run. An internal run yields nothing.
 
-        Raises WorkflowError for a node that fails, RequestCancelled, EarlyTermination (a lock is held).
+        Raises WorkflowError for a node that fails, RequestCancelled, EarlyTermination (a lock is held),
+        ClientRequestError (a node takes a parameter of the client that cannot be).
         Closing the iterator ends the run: backend streams are closed, locks released.
         """
+        refuse_wrong(self._nodes, self.run.question.wishes)
         try:
             self._track_times()
             index = 0
@@ -381,4 +391,6 @@ class WorkflowProcessor:
 
 def _how_stopped(stop: BaseException) -> str:
     """What the summary says of a node that did not come to its end and yet did not fail."""
-    return "stopped" if isinstance(stop, EarlyTermination) else "cancelled"
+    if isinstance(stop, EarlyTermination):
+        return "stopped"
+    return "refused" if isinstance(stop, ClientRequestError) else "cancelled"

@@ -26,10 +26,11 @@ from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
+from Middleware.api.requests.wishes import WishFields, read_wishes
 from Middleware.api.serving.doors import Generation
 from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
-from Middleware.common.client_question import ClientQuestion
+from Middleware.common.client_question import ClientQuestion, Wish
 from Middleware.common.request_context import NO_PROGRESS, RequestContext, entered
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import default_snapshot
@@ -48,11 +49,13 @@ _setup_phase = SetupPhase()
 class GenerationView(MethodView, Generation):
     """One generation route.
 
-    `api_type`: key of WIRE_FORMATS; `stream_default`: whether a body that does not say so is streamed.
+    `api_type`: key of WIRE_FORMATS; `stream_default`: whether a body that does not say so is streamed;
+    `wish_fields`: where its bodies say what they want of the model.
     """
 
     api_type: ClassVar[str]
     stream_default: ClassVar[bool] = False
+    wish_fields: ClassVar[WishFields] = {}
 
     @property
     def wire(self) -> WireFormat:
@@ -73,9 +76,16 @@ class GenerationView(MethodView, Generation):
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
 
+    def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
+        """What the client wants of the model, read-only and not checked (more-fronts.md 13)."""
+        return read_wishes(body, self.wish_fields)
+
     @abstractmethod
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
-        """The question of a body; whether it is streamed is filled in. Raises ClientRequestError."""
+        """The question of a body; whether it is streamed, and its wishes, are filled in.
+
+        Raises ClientRequestError.
+        """
 
     def check(self, body: JsonObject) -> None:
         """Raise ClientRequestError for what is wrong before the user is known."""
@@ -156,7 +166,8 @@ class GenerationView(MethodView, Generation):
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
             return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question, headers = replace(self.read(body, user), stream=stream), _named_headers(user)
+        question = replace(self.read(body, user), stream=stream, wishes=self.wishes(body))
+        headers = _named_headers(user)
         facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
         logger.info(

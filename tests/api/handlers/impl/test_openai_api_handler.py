@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from Middleware.api.handlers.impl.openai_api_handler import WISHES
 from Middleware.api.requests.open_webui import TOOL_SENTENCE
-from Middleware.common.errors import EarlyTermination
+from Middleware.common.client_question import WISH_NAMES, Wish
+from Middleware.common.errors import ClientRequestError, EarlyTermination
 from Middleware.utilities.sensitive_logging_utils import REDACTED, shown
 from tests.api.conftest import chunk
 
@@ -107,6 +109,48 @@ class TestChat:
         configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": how})
         client.post(path, json={**CHAT, "stream": True, **more}, headers=headers)
         assert engine.last.request.progress == "off"
+
+    @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+    @pytest.mark.parametrize(
+        ("body", "wishes"),
+        [
+            ({"max_tokens": 50}, {"max_tokens": Wish(50, "max_tokens")}),
+            (
+                {"max_tokens": 50, "max_completion_tokens": 60},
+                {"max_tokens": Wish(60, "max_completion_tokens")},
+            ),
+            ({"stop": "x", "top_k": None}, {"stop": Wish("x", "stop")}),
+            ({"repeat_penalty": 1.1}, {"repetition_penalty": Wish(1.1, "repeat_penalty")}),
+            (
+                {"response_format": {"type": "json_object"}},
+                {"response_format": Wish({"type": "json_object"}, "response_format")},
+            ),
+            ({"n": 2, "echo": True}, {"n": Wish(2, "n"), "echo": Wish(True, "echo")}),
+            ({"n": 1, "echo": False, "response_format": {"type": "text"}}, {}),
+        ],
+    )
+    def test_what_a_client_wishes(self, client, engine, path, body, wishes):
+        """Handed on as it is; nodes say what they take (more-fronts.md 13)."""
+        client.post(path, json={**CHAT, "prompt": "x", **body})
+        assert engine.last.wishes == wishes
+
+    def test_every_wish_has_a_field(self):
+        """What a node may take, a client of this protocol can say."""
+        assert set(WISH_NAMES) <= set(WISHES)
+
+    @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+    def test_a_wish_that_cannot_be(self, client, engine, stream):
+        """The engine refuses it: a 400 that names the field."""
+
+        def refused(call):
+            raise ClientRequestError("max_tokens must be a number", param="max_tokens")
+            yield
+
+        engine.answer = refused
+        answer = client.post("/v1/chat/completions", json={**CHAT, "stream": stream, "max_tokens": "x"})
+        assert answer.status_code == 400
+        assert answer.json["error"]["message"].startswith("max_tokens must be a number")
+        assert answer.json["error"]["param"] == "max_tokens"
 
     def test_stream_headers(self, client):
         """No hop-by-hop header, no length."""
