@@ -12,6 +12,9 @@ from typing import Any
 from Middleware.common.client_question import WISH_NAMES, Wish
 from Middleware.common.types import JsonObject
 
+_NO_LIMIT = (-1, -2)
+"""What clients of local servers send as `max_tokens` when they want none."""
+
 WishFields = Mapping[str, tuple[str, ...]]
 """Name of a wish -> the client's fields for it, `options.num_predict` for a field of a field. The first that
 says something counts. Names beside `WISH_NAMES`: what no node can take, told in the log."""
@@ -41,6 +44,8 @@ def _says_something(name: str, value: Any) -> bool:
         return False
     if name == "response_format":
         return bool(value != {"type": "text"})
+    if name == "max_tokens":
+        return value not in _NO_LIMIT
     if name in WISH_NAMES:
         return True
     return bool(value) and not (name in ("n", "best_of") and value == 1)

@@ -16,9 +16,6 @@ from Middleware.common.errors import ClientRequestError
 from Middleware.common.types import JsonObject, NodeConfig
 from Middleware.llmapis.dialects.message_building import ANY_OBJECT
 
-_NO_LIMIT = (-1, -2)
-"""What clients of local servers send as `max_tokens` when they want none: the node's own limit stays."""
-
 _CANONICAL = {"repetition_penalty": "repeat_penalty"}
 """Wish -> canonical sampler, where the names differ (backends.md 4)."""
 
@@ -44,11 +41,6 @@ class _Number:
             bounds = f"{self.least} or more" if self.most == math.inf else f"from {self.least} to {self.most}"
             raise _Wrong(f"must be {bounds}")
         return int(value) if self.whole else value
-
-
-def _limit(value: Any) -> int | float | None:
-    number = _Number(whole=True)(value)
-    return None if number in _NO_LIMIT else _Number(1, whole=True)(number)
 
 
 def _stops(value: Any) -> list[str] | None:
@@ -89,7 +81,7 @@ def _schema(value: Any) -> JsonObject | None:
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "max_tokens": _limit,
+    "max_tokens": _Number(1, whole=True),
     "stop": _stops,
     "temperature": _Number(0),
     "top_p": _Number(0, 1),

@@ -32,6 +32,7 @@ CASES = [
         {"max_completion_tokens": None, "options": {"num_predict": 2}},
         {"max_tokens": Wish(2, "options.num_predict")},
     ),
+    ("no-limit-is-no-wish", {"options": {"num_predict": -1}, "max_completion_tokens": -2}, {}),
     ("any-type", {"stop": {"a": 1}}, {"stop": Wish({"a": 1}, "stop")}),
     ("plain-text-is-no-format", {"format": {"type": "text"}}, {}),
     ("one-answer-is-no-wish", {"n": 1, "logprobs": False}, {}),
