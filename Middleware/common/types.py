@@ -34,6 +34,7 @@ class Chunk(_ChunkAlways, total=False):
     truncated: bool
     refusal: bool
     last: bool  # of a finish chunk that the engine gives: no node runs after it
+    progress: JsonObject  # of a chunk that says nothing else: a node starts (more-fronts.md 8)
 
 
 Batch = list[Chunk]

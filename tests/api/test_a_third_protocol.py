@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -17,9 +18,10 @@ from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.serving.doors import generation_routes
-from Middleware.common.client_question import ClientQuestion
+from Middleware.common.client_question import ClientQuestion, Wish
 from Middleware.common.errors import BackendError, ClientRequestError
 from Middleware.protocols.base import PROTOCOLS, ClientProtocol, Framer, WireFormat
+from Middleware.services.answers import step_line
 from Middleware.services.cancellation_service import cancellation_service
 
 
@@ -48,6 +50,27 @@ class TeletypeFramer(Framer):
         return [f"!{reply.status} {reply.message}\n"]
 
 
+class TellingFramer(TeletypeFramer):
+    """`#line`: a node starts. The end says what the workflow took."""
+
+    def progress_units(self, steps):
+        return [f"#{step_line(step)}\n" for step in steps]
+
+    def finish_units(self, finish_reason):
+        usage = self.facts.workflow_usage()
+        return [f".{finish_reason} {usage['completion_tokens']} tokens\n"]
+
+
+def told(call):
+    """A run of two nodes that says so if it is asked to, and whose calls took 12 tokens."""
+    call.request.usage.add({"prompt_tokens": 3, "completion_tokens": 12})
+    if call.request.progress != "off":
+        yield [{"token": "", "finish_reason": None, "progress": STEP}]
+    yield [{"token": "Hello.", "finish_reason": None}]
+    yield [{"token": "", "finish_reason": "stop"}]
+
+
+STEP = {"number": 1, "of": 2, "title": "Recall", "depth": 0}
 TELETYPE = ClientProtocol(
     "teletype",
     lambda reply: {"fault": {"number": reply.status, "says": reply.message}},
@@ -135,6 +158,27 @@ class TestAnswers:
     def test_no_liveness_call_unless_it_says_so(self, house, configs, engine):
         """Its clients may know no tools at all."""
         assert not TELETYPE.formats["teletype"].gets_liveness_call
+
+    def test_it_shows_no_nodes_and_wishes_nothing_unless_it_says_so(self, house, configs, engine):
+        """Whatever the user's settings and the bodies of its clients hold."""
+        configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": "reasoning"})
+        engine.answer = told
+        body = {"key": "Hi", "stream": True, "max_tokens": 5}
+        text = house.test_client().post("/tt/type", json=body).text
+        assert text == "+Hello.\n.stop\n"
+        assert (engine.last.request.progress, dict(engine.last.wishes)) == ("off", {})
+
+    def test_a_protocol_that_says_so(self, house, configs, engine, monkeypatch):
+        """How it shows them and where its clients say what they want: both in its own files."""
+        configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": "status"})
+        wire = replace(TELETYPE.formats["teletype"], framer=TellingFramer, shows_progress=("status",))
+        monkeypatch.setitem(PROTOCOLS.formats, "teletype", wire)
+        monkeypatch.setattr(TypeAPI, "wish_fields", {"max_tokens": ("tape.length",)})
+        engine.answer = told
+        body = {"key": "Hi", "stream": True, "tape": {"length": 5}}
+        text = house.test_client().post("/tt/type", json=body).text
+        assert text == "#[1/2] Recall\n+Hello.\n.stop 12 tokens\n"
+        assert engine.last.wishes == {"max_tokens": Wish(5, "tape.length")}
 
 
 class TestErrors:
