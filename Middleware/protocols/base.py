@@ -73,7 +73,7 @@ class Framer(ABC):
         self.finished = False
         self.pace = Pace()
         self.started = False
-        self._texts: list[str] = []
+        self._texts: list[str] = [] if facts.sent is None else facts.sent
         self._thoughts: list[str] = []
         self._usage: JsonObject | None = None
 

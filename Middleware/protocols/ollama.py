@@ -149,8 +149,6 @@ PROTOCOL = PROTOCOLS.add(
             "/api/blobs",
             "/api/embed",
             "/api/embeddings",
-            "/props",
-            "/tokenize",
         ),
     )
 )

@@ -40,7 +40,8 @@ class AnswerFacts:
 
     `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds; `unmeasured`: no model was
     asked, so all numbers are 0. `prompt_estimate`: tokens of the question, where they are told first. `echo`:
-    fields of the request that the answer repeats. `done`: called once with the final object.
+    fields of the request that the answer repeats. `done`: called once with the final object. `sent`: a list
+    that is given each text of a stream as it goes out.
     """
 
     request_id: str
@@ -53,6 +54,7 @@ class AnswerFacts:
     prompt_estimate: int = 0
     echo: JsonObject = field(default_factory=dict, repr=False)
     done: Callable[[JsonObject], object] | None = field(default=None, repr=False)
+    sent: list[str] | None = field(default=None, repr=False)
 
     @classmethod
     def current(cls, request_id: str | None = None) -> AnswerFacts:

@@ -67,9 +67,7 @@ class TestErrors:
         assert (answer.status_code, answer.json) == (404, {"error": "no such route: GET /api/nothing"})
         assert client.get("/v1/nothing").json["error"]["type"] == "not_found_error"
 
-    @pytest.mark.parametrize(
-        "path", ["/api/pull", "/api/blobs/sha256:1", "/v1/embeddings", "/v1/responses", "/props"]
-    )
+    @pytest.mark.parametrize("path", ["/api/pull", "/api/blobs/sha256:1", "/v1/embeddings", "/v1/responses"])
     def test_what_is_not_served(self, client, path):
         """Says so."""
         answer = client.post(path, json={})
