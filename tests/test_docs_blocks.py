@@ -102,6 +102,8 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (has("choices"), only("id", "object", "created", "model", "system_fingerprint", "choices", "usage")),
     (has("done"), only(*OLLAMA_ANSWER)),
     (has("error"), only("error")),
+    (has("description"), part_of("mcptool")),
+    (has("servers"), only("servers")),  # how a program is told of a server of tools
     (has("results"), only(*whole_answer("koboldgenerate"))),
     (has("stop_type"), only(*whole_answer("llamacppcompletion"))),
 ]

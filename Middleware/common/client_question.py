@@ -12,7 +12,8 @@ from Middleware.common.types import JsonObject, Messages
 class ClientQuestion:
     """One question. `messages`: oldest first, shared by all runs of the request, never changed in place.
     `stream`: the client wants the answer piece by piece. `tools`, `tool_choice`: in OpenAI's form, None =
-    not given. `discussion_id`: of the conversation; None = a tag in the messages may name it.
+    not given. `discussion_id`: of the conversation; None = a tag in the messages may name it. `inputs`: item
+    i is `agent<i>Input` of the workflow that answers.
     """
 
     messages: Messages = field(repr=False)
@@ -20,6 +21,7 @@ class ClientQuestion:
     tools: list[JsonObject] | None = field(default=None, repr=False)
     tool_choice: Any = field(default=None, repr=False)
     discussion_id: str | None = None
+    inputs: tuple[str, ...] = field(default=(), repr=False)
 
     def without_tools(self) -> ClientQuestion:
         """The same for a run that may call none."""

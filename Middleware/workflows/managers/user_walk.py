@@ -28,6 +28,7 @@ from Middleware.config.endpoints import (
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
+from Middleware.config.workflow_tools import input_count, tool_file, tool_offer
 from Middleware.config.workflows import (
     WorkflowFile,
     load_routing,
@@ -107,7 +108,7 @@ class UserWalk:
     def findings(self) -> list[Finding]:
         """Names that lead nowhere, variables that nobody sets, cycles."""
         reached = self._walked
-        found = list(self._findings)
+        found = [*self._findings, *self._unfit_tools()]
         user_variables = frozenset(self._user.user_wide_workflow_variables)
         for file, entry in reached.items():
             inputs = None if entry.inputs >= ANY else entry.inputs
@@ -218,8 +219,21 @@ class UserWalk:
             root = shared_root(self._snapshot, self._user)
         below = root.removeprefix("Workflows/")
         for folder in self._snapshot.folders(root):
-            if self._snapshot.exists(f"{root}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
-                yield Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}")
+            if not self._snapshot.exists(f"{root}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
+                continue
+            inputs = input_count(self._snapshot, tool_file(f"{root}/{folder}"))
+            yield Wanted(
+                paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}", inputs=inputs
+            )
+
+    def _unfit_tools(self) -> list[Finding]:
+        """What keeps a shared workflow from being the tool that its file makes it."""
+        try:
+            offer = tool_offer(self._snapshot, self._user)
+        except ConfigError:  # of the shared folder itself: told where it is followed
+            return []
+        self.files_read |= {error.file for error in offer.faulty}
+        return offer.unfit
 
     def _routes(self, *, lives_on_shared: bool) -> Iterator[Wanted]:
         user = self._user
@@ -376,19 +390,3 @@ def known_text(value: object, variables: Mapping[str, Any]) -> str | None:
     if match:
         value = variables.get(match.group(1))
     return value if isinstance(value, str) and "{" not in value else None
-
-
-def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
-    """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
-    for name in snapshot.files(folder):
-        file = f"{folder}/{name}.json"
-        try:
-            document, error = snapshot.inspect(file)
-        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
-            continue
-        if error is None and (
-            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
-        ):
-            yield file
-    for name in snapshot.folders(folder):
-        yield from workflow_files(snapshot, f"{folder}/{name}")

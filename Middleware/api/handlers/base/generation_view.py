@@ -21,7 +21,7 @@ from Middleware.api.api_helpers import (
     json_response,
 )
 from Middleware.api.handlers.base.base_api_handler import cancel
-from Middleware.api.requests.answering import AnswerStream, Job, whole_answer
+from Middleware.api.requests.answering import AnswerStream, Job, whole_body
 from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
 from Middleware.api.requests.request_body import read_body
@@ -66,6 +66,10 @@ class GenerationView(MethodView, Generation):
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
 
+    def received(self) -> JsonObject:
+        """The body. Raises ClientRequestError for one that is no JSON object."""
+        return json_body(read_body(request.environ, request.max_content_length))
+
     @abstractmethod
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         """The question of a body; whether it is streamed is filled in. Raises ClientRequestError."""
@@ -99,7 +103,7 @@ class GenerationView(MethodView, Generation):
             raise
 
     def _answer(self, leave: Callable[[], None]) -> Response:
-        body = json_body(read_body(request.environ, request.max_content_length))
+        body = self.received()
         self.check(body)
         stream = self.streams(body, request.environ)
         context, user = self._context(body, stream, leave)
@@ -163,7 +167,7 @@ class GenerationView(MethodView, Generation):
 
     def _respond(self, job: Job, stream: bool) -> Response:
         if not stream:
-            return json_response(whole_answer(job))
+            return json_response(whole_body(job))
         body = AnswerStream(job)
         try:
             body.wait_for_output()
