@@ -19,7 +19,13 @@ from Middleware.workflows.handlers.registry import NODES
 load_all(commands)
 HOUSE = Path(__file__).resolve().parents[1]
 DOCS = HOUSE / "docs"
-PAGES = sorted([*(page for page in DOCS.glob("**/*.md") if page.parent.name != "spec"), HOUSE / "README.md"])
+PAGES = sorted(
+    [
+        *(page for page in DOCS.glob("**/*.md") if page.parent.name != "spec"),
+        HOUSE / "README.md",
+        HOUSE / "CONTRIBUTING.md",
+    ]
+)
 WANTED = [
     *[("nodes", name) for name in NODES],
     *[("backends", name) for name in BACKENDS],
@@ -62,6 +68,15 @@ def test_every_json_block_loads(page: Path) -> None:
     """What a page shows as JSON can be pasted into a file."""
     for block in re.findall(r"```json\n(.*?)```", page.read_text("utf-8"), re.S):
         json.loads(block)
+
+
+PATHS = re.findall(r"`([\w/]+(?:\.py|/impl|/base))`", (DOCS / "architecture.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", sorted(set(PATHS)))
+def test_the_page_of_the_architecture_names_what_is_there(path: str) -> None:
+    """A file of `Middleware`, or of the house."""
+    assert (HOUSE / "Middleware" / path).exists() or (HOUSE / path).exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())

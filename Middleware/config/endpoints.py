@@ -7,17 +7,20 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import environment, paths
+from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.named_files import found
 from Middleware.config.users import UserSettings, means_true
 from Middleware.config.validation import nearest_file
 
+_KEYWORD = {"allowed": "x-allowed", "level": "x-level"}
 EMBEDDING_TYPES = ("openAIEmbeddings", "ollamaEmbeddings")
 
 
@@ -68,9 +71,28 @@ def _size(value: Any) -> int | float | None:
     return value if number and value > 0 else None
 
 
-def _of(key: str, read: Callable[[Any], Any], *, else_of_api_type: bool = False) -> dict[str, Any]:
-    """Where a field comes from. `else_of_api_type`: the API type may give a default for it."""
-    return {"key": key, "read": read, "else_of_api_type": else_of_api_type}
+_FLAG = {"type": "boolean", "level": "warning"}
+_SHAPES: dict[Callable[[Any], Any], dict[str, Any]] = {
+    _is_true: {**_FLAG, "default": False},
+    _is_not_false: {**_FLAG, "default": True},
+    _text: {"type": "string"},
+    _name: {"type": "string"},
+}
+"""What a file may hold where a reader asks for nothing else."""
+
+
+def _of(
+    key: str, description: str, *, read: Callable[[Any], Any], else_of_api_type: bool = False, **shape: Any
+) -> Any:
+    """A field: where it comes from, what the file may hold there, and how that is read.
+
+    `shape`: keywords of JSON Schema; `level` of a breach and `allowed` words as in `settings.py`.
+    `else_of_api_type`: the API type may give a default.
+    """
+    words = {**_SHAPES.get(read, {}), **shape, "description": description}
+    stated = {_KEYWORD.get(word, word): value for word, value in words.items() if value != "error"}
+    metadata = {"key": key, "read": read, "else_of_api_type": else_of_api_type, "schema": stated}
+    return field(init=False, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -88,51 +110,138 @@ class EndpointConfig:
     api_type: Mapping[str, Any]
     file: str = ""
 
-    url: str = field(init=False, metadata=_of("endpoint", lambda value: _name(value).rstrip("/")))
+    url: str = _of(
+        "endpoint",
+        "Base URL of the backend, e.g. http://127.0.0.1:11434.",
+        type="string",
+        read=lambda value: _name(value).rstrip("/"),
+    )
     """Base address without slashes at its end."""
-    model: str = field(init=False, metadata=_of("modelNameToSendToAPI", _text))
-    dont_include_model: bool = field(init=False, metadata=_of("dontIncludeModel", _is_true))
-    written_headers: Mapping[str, str] = field(
-        init=False, metadata=_of("extraHeaders", lambda value: value or {})
+    model: str = _of("modelNameToSendToAPI", "Name of the model in requests.", default="", read=_text)
+    dont_include_model: bool = _of("dontIncludeModel", "Leave the model out of requests.", read=_is_true)
+    written_headers: Mapping[str, str] = _of(
+        "extraHeaders",
+        "Headers added to each request; `${ENV:NAME}` is replaced by an environment variable.",
+        type="object",
+        additionalProperties={"type": "string"},
+        default={},
+        read=lambda value: value or {},
     )
     """`extraHeaders` as they stand in the file."""
-    max_context_token_size: int | float | None = field(init=False, metadata=_of("maxContextTokenSize", _size))
-    wilmer_context_estimation_level: str | None = field(
-        init=False, metadata=_of("wilmerContextEstimationLevel", _given)
+    max_context_token_size: int | float | None = _of(
+        "maxContextTokenSize", "Context window of the model in tokens.", type="integer", minimum=1, read=_size
     )
-    clamp_prompt_to_context_window: bool | None = field(
-        init=False,
-        metadata=_of(
-            "clampPromptToContextWindow", lambda value: None if value is None else means_true(value)
-        ),
+    wilmer_context_estimation_level: str | None = _of(
+        "wilmerContextEstimationLevel",
+        "How freely the window is used: conservative, balanced, aggressive, xaggressive.",
+        level="warning",
+        type="string",
+        default="conservative",
+        pattern="(?i)^\\s*(conservative|balanced|aggressive|xaggressive)\\s*$",
+        allowed="conservative, balanced, aggressive, xaggressive",
+        read=_given,
     )
-    prompt_template: str = field(init=False, metadata=_of("promptTemplate", _text))
-    strict_prompt_template: bool = field(init=False, metadata=_of("strictPromptTemplate", _is_true))
-    add_generation_prompt: bool = field(init=False, metadata=_of("addGenerationPrompt", _is_true))
+    clamp_prompt_to_context_window: bool | None = _of(
+        "clampPromptToContextWindow",
+        "Cut conversations to the context window.",
+        type=["boolean", "string"],
+        level="warning",
+        read=lambda value: None if value is None else means_true(value),
+    )
+    prompt_template: str = _of(
+        "promptTemplate",
+        "File in PromptTemplates/, for backends that take one text; null: the user's.",
+        read=_text,
+    )
+    strict_prompt_template: bool = _of(
+        "strictPromptTemplate",
+        "Exact flat prompts: nothing trimmed, no second begin-of-text token.",
+        read=_is_true,
+    )
+    add_generation_prompt: bool = _of(
+        "addGenerationPrompt", "Put the mark of an assistant turn at the end of the prompt.", read=_is_true
+    )
     injected_texts: InjectedTexts = field(init=False)
     """`addTextToStartOf...`, `textToAddToStartOf...`, `ensureTextAddedToAssistantWhenChatCompletion`."""
-    backend_supports_tool_turns: bool = field(
-        init=False, metadata=_of("backendSupportsToolTurns", _is_not_false)
+    backend_supports_tool_turns: bool = _of(
+        "backendSupportsToolTurns",
+        "The backend takes tool calls and tool results as turns.",
+        read=_is_not_false,
     )
-    claude_prefill: bool = field(init=False, metadata=_of("claudePrefill", _is_not_false))
-    reasoning_parser: str | None = field(init=False, metadata=_of("reasoningParser", _given))
-    preset_samplers: Mapping[str, Any] | None = field(init=False, metadata=_of("presetSamplers", _given))
-    append_preset_name: str = field(init=False, metadata=_of("appendPresetName", _text))
-    backup_endpoint_name: str = field(init=False, metadata=_of("backupEndpointName", _name))
+    claude_prefill: bool = _of(
+        "claudePrefill",
+        "Claude: the start of the answer may be given as a last assistant message.",
+        read=_is_not_false,
+    )
+    reasoning_parser: str | None = _of(
+        "reasoningParser",
+        "Takes thoughts out of the text of models that write them there.",
+        enum=["none", "think", "minimax", "mistral", "harmony", "auto"],
+        default="none",
+        read=_given,
+    )
+    preset_samplers: Mapping[str, Any] | None = _of(
+        "presetSamplers",
+        "Samplers under their canonical names; a preset of this endpoint's name means them.",
+        read=_given,
+    )
+    append_preset_name: str = _of(
+        "appendPresetName", "Preset file that is merged on top, native names.", read=_text
+    )
+    backup_endpoint_name: str = _of(
+        "backupEndpointName", "Endpoint that takes over when this one fails.", read=_name
+    )
     """The endpoint to fail over to."""
-    backup_preset_name: str = field(init=False, metadata=_of("backupPresetName", _text))
-    allow_remote_backup: bool = field(init=False, metadata=_of("allowRemoteBackup", _is_true))
-    max_concurrent_requests: int | None = field(init=False, metadata=_of("maxConcurrentRequests", _given))
-    connect_timeout_in_seconds: float | None = field(
-        init=False, metadata=_of("connectTimeoutInSeconds", _given)
+    backup_preset_name: str = _of(
+        "backupPresetName", "Preset for the backup; absent: the request's own.", read=_text
     )
-    read_timeout_in_seconds: float | None = field(init=False, metadata=_of("readTimeoutInSeconds", _given))
-    backend_stream: str = field(
-        init=False, metadata=_of("backendStream", lambda value: value or "asRequested", else_of_api_type=True)
+    allow_remote_backup: bool = _of(
+        "allowRemoteBackup",
+        "May take over for a local endpoint though its own host is public.",
+        read=_is_true,
+        level="error",
+    )
+    max_concurrent_requests: int | None = _of(
+        "maxConcurrentRequests",
+        "How many requests this endpoint gets at once.",
+        type="integer",
+        minimum=1,
+        read=_given,
+    )
+    connect_timeout_in_seconds: float | None = _of(
+        "connectTimeoutInSeconds",
+        "Seconds to wait for a connection; absent: the user's.",
+        type="number",
+        exclusiveMinimum=0,
+        maximum=2000000,
+        read=_given,
+    )
+    read_timeout_in_seconds: float | None = _of(
+        "readTimeoutInSeconds",
+        "Seconds to wait for the next bytes of the backend.",
+        type="number",
+        exclusiveMinimum=0,
+        maximum=2000000,
+        default=14400,
+        read=_given,
+    )
+    backend_stream: str = _of(
+        "backendStream",
+        "`always`: the backend streams also when the client wants a whole answer.",
+        enum=["asRequested", "always"],
+        default="asRequested",
+        read=lambda value: value or "asRequested",
+        else_of_api_type=True,
     )
     """`always`: the backend is asked to stream also where a whole answer is wanted."""
-    request_stream_usage: bool | None = field(
-        init=False, metadata=_of("requestStreamUsage", lambda value: value, else_of_api_type=True)
+    request_stream_usage: bool | None = _of(
+        "requestStreamUsage",
+        "Ask the backend for token counts at the end of a stream.",
+        type="boolean",
+        default=False,
+        level="warning",
+        read=lambda value: value,
+        else_of_api_type=True,
     )
 
     def __post_init__(self) -> None:
@@ -177,6 +286,9 @@ _READ = tuple(
 )
 """Field, its key, how the value is read, whether the API type may give a default."""
 
+_FIELDS = {each.metadata["key"]: each.metadata["schema"] for each in fields(EndpointConfig) if each.metadata}
+hand_in("endpoint", lambda: _FIELDS)
+
 
 @dataclass(frozen=True, slots=True)
 class Samplers:
@@ -190,26 +302,9 @@ class Samplers:
     append: Mapping[str, Any] | None = None
 
 
-def _missing(what: str, name: str, tried: Sequence[str], known: Sequence[str]) -> ConfigMissing:
-    """`no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?); tried ...`."""
-    near = nearest_file(name, known)
-    hint = f' (did you mean "{near}"?)' if near else ""
-    folder = tried[0].rpartition("/")[0]
-    return ConfigMissing(f'no {what} "{name}" in {folder}{hint}; tried {", ".join(tried)}')
-
-
-def _found(snapshot: ConfigSnapshot, what: str, name: str, tried: Sequence[str]) -> str:
-    """The first path that exists. Raises ConfigMissing."""
-    file = snapshot.first(tried)
-    if file is None:
-        folders = [path.rpartition("/")[0] for path in tried]
-        raise _missing(what, name, tried, [n for folder in folders for n in snapshot.files(folder)])
-    return file
-
-
 def load_endpoint(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> EndpointConfig:
     """An endpoint with its API type. Raises ConfigMissing, ConfigError."""
-    file = _found(snapshot, "endpoint", name, (paths.endpoint_file(user, name),))
+    file = found(snapshot, "endpoint", name, (paths.endpoint_file(user, name),))
     raw = snapshot.read(file)
     api_name = str(raw.get("apiTypeConfigFileName") or "")
     api_file = snapshot.find(paths.api_type_file(api_name), (file, "/apiTypeConfigFileName"))
@@ -273,34 +368,7 @@ def _embedded(snapshot: ConfigSnapshot, user: UserSettings, preset_name: str) ->
 
 
 def _preset_file(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig, name: str) -> str:
-    return _found(snapshot, "preset", name, paths.preset_files(user, endpoint.preset_type, name))
-
-
-def load_prompt_template(snapshot: ConfigSnapshot, name: str | None) -> Mapping[str, str]:
-    """The object of a prompt template; no name: an empty one (all marks are empty). Raises ConfigMissing."""
-    if not name:
-        return MappingProxyType({})
-    document = snapshot.read(_found(snapshot, "prompt template", name, (paths.prompt_template_file(name),)))
-    return MappingProxyType(document)
-
-
-def load_structured_schema(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> dict[str, Any]:
-    """The JSON Schema that `structuredOutputFile` names: a non-empty object. Raises ConfigMissing,
-    ConfigError.
-    """
-    tried = paths.structured_output_files(user, name)
-    schema: dict[str, Any] = snapshot.read(_found(snapshot, "structured output schema", name, tried))
-    return schema
-
-
-def load_mcp_server(snapshot: ConfigSnapshot, name: str) -> Mapping[str, Any]:
-    """The object of `MCPServers/<name>.json`, `${ENV:NAME}` not replaced yet. Raises ConfigMissing,
-    ConfigError.
-    """
-    server: Mapping[str, Any] = snapshot.read(
-        _found(snapshot, "MCP server", name, (paths.mcp_server_file(name),))
-    )
-    return server
+    return found(snapshot, "preset", name, paths.preset_files(user, endpoint.preset_type, name))
 
 
 def ensure_generates(endpoint: EndpointConfig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,15 +14,14 @@ from Middleware.config.endpoints import (
     InjectedTexts,
     ensure_generates,
     load_endpoint,
-    load_mcp_server,
-    load_prompt_template,
     load_samplers,
-    load_structured_schema,
 )
+from Middleware.config.file_schemas import schema
+from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
 
 HOUSE = Path(__file__).parents[2] / "Middleware"
-SCHEMA = json.loads((HOUSE / "config/schemas/endpoint.json").read_text("utf-8"))
+SCHEMA = schema("endpoint")
 PLACES = ("System", "Prompt", "Completion")  # of the injected texts, one value
 OTHER_KEYS = (
     "apiKey",  # read when a call is made, from the environment perhaps

@@ -23,13 +23,13 @@ def test_without_more_fields_it_is_the_file():
 def test_fields_are_handed_in():
     """The check knows them at once; the object stays the same as long as they do."""
     fields = {"shout": {"type": "boolean", "x-level": "warning", "description": "Be loud."}}
-    document = {"endpoint": "http://h", "apiTypeConfigFileName": "A", "shout": "x"}
-    assert [f.level for f in check_file("Endpoints/a.json", document)] == ["note"]
-    hand_in("endpoint", lambda: fields)
-    assert [str(f) for f in check_file("Endpoints/a.json", document)] == [
-        'Endpoints/a.json: warning: shout: found "x", allowed: true or false'
+    document = {"shout": "x"}
+    assert [f.level for f in check_file("Users/a.json", document)] == ["note"]
+    hand_in("user", lambda: fields)
+    assert [str(f) for f in check_file("Users/a.json", document)] == [
+        'Users/a.json: warning: shout: found "x", allowed: true or false'
     ]
-    assert schema("endpoint") is schema("endpoint")
+    assert schema("user") is schema("user")
 
 
 def test_fields_may_come_and_go():

@@ -13,8 +13,9 @@ from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.types import JsonObject, Message, Messages
-from Middleware.config.endpoints import EndpointConfig, load_prompt_template, load_structured_schema
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.named_files import load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.service_call import Service, ServiceCall

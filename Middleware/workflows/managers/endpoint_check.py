@@ -9,14 +9,9 @@ from urllib.parse import urlsplit
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths, validation
 from Middleware.config.addresses import address_fault
-from Middleware.config.endpoints import (
-    EMBEDDING_TYPES,
-    EndpointConfig,
-    load_endpoint,
-    load_prompt_template,
-    load_samplers,
-)
+from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint, load_samplers
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.llmapis.dialects.base_url import ends_in_openai_route

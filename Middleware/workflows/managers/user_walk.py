@@ -16,16 +16,9 @@ from typing import Any
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.types import NodeConfig
 from Middleware.config import paths
-from Middleware.config.endpoints import (
-    EndpointConfig,
-    ensure_generates,
-    load_endpoint,
-    load_mcp_server,
-    load_prompt_template,
-    load_samplers,
-    load_structured_schema,
-)
+from Middleware.config.endpoints import EndpointConfig, ensure_generates, load_endpoint, load_samplers
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
 from Middleware.config.workflow_tools import input_count, tool_file, tool_offer

@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from Middleware.common.types import JsonObject, Message, Messages
-from Middleware.config.endpoints import EndpointConfig, load_prompt_template
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import means_true
 from Middleware.utilities.prompt_extraction_utils import (
     newest_first,

@@ -1,0 +1,198 @@
+"""CONTRIBUTING.md is true: its examples, copied into a copy of the house, run with all that they promise."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOUSE = Path(__file__).resolve().parents[1]
+PAGE = (HOUSE / "CONTRIBUTING.md").read_text("utf-8")
+BLOCK = re.compile(r"^`([\w./-]+)`(: in `UserSettings`)?\n\n```(?:python|json)\n(.*?)^```$", re.M | re.S)
+FILES = {path: text for path, inside, text in BLOCK.findall(PAGE) if not inside}
+FIELDS = {path: text for path, inside, text in BLOCK.findall(PAGE) if inside}
+TESTS = [path for path in FILES if path.startswith("tests/")]
+COPIED = ("Middleware", "Public/Configs", "tests", "server.py", "setup.cfg", "pyproject.toml", "bench")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The house with all six additions, each made as the page says."""
+    root = tmp_path_factory.mktemp("house")
+    for name in COPIED:
+        source = HOUSE / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__", "captures"))
+        else:
+            shutil.copy(source, root / name)
+    for path, text in FILES.items():
+        assert not (root / path).exists(), f"{path} is in the house already"
+        (root / path).write_text(text, "utf-8")
+    for path, text in FIELDS.items():
+        whole = (root / path).read_text("utf-8")
+        place = "    port: int = setting("
+        assert whole.count(place) == 1
+        (root / path).write_text(whole.replace(place, text + place), "utf-8")
+    return root
+
+
+def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=100)
+
+
+def test_the_page_has_all_six() -> None:
+    """A file, or a field, for each; and a test."""
+    assert len(TESTS) == 7 and len(FIELDS) == 1
+    for place in ("workflows/handlers/impl", "cleaning/rules", "llmapis/handlers/impl", "api/handlers/impl", "api/commands"):  # fmt: skip
+        assert any(path.startswith(f"Middleware/{place}/") for path in FILES)
+
+
+def test_the_tests_of_the_page_pass(copy: Path) -> None:
+    """Where the page puts them."""
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_code_of_the_page_has_the_house_style(copy: Path) -> None:
+    """Format, lint and types."""
+    names = [path for path in FILES if path.endswith(".py")]
+    for words in (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]):
+        done = run(copy, "-m", *words, *[name for name in names if words != ["mypy"] or "tests" not in name])
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_house_rules_hold(copy: Path) -> None:
+    """Imports run one way, no circle, each plug-in with its test."""
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_architecture.py")
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def write(root: Path, path: str, content: Any) -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def tree(copy: Path, backend: str) -> Path:
+    """A user who uses every addition."""
+    configs = copy / "Own" / "Configs"
+    for folder in ("ApiTypes", "PromptTemplates"):
+        shutil.copytree(copy / "Public" / "Configs" / folder, configs / folder)
+    user = {"customWorkflowOverride": True, "customWorkflow": "Main", "chatPromptTemplateName": "_chatonly"}
+    write(configs, "Users/mira.json", {**user, "endpointConfigsSubDirectory": "m", "favouriteRiver": "Ob"})
+    endpoint = {"endpoint": backend, "apiTypeConfigFileName": "LineServer", "removeDiagnosticPrefix": True}
+    write(configs, "Endpoints/m/Lines.json", {**endpoint, "maxContextTokenSize": 4096})
+    count = {"type": "WordCount", "title": "Count", "content": "{chat_user_prompt_last_one}"}
+    write(
+        configs,
+        "Workflows/mira/Main.json",
+        [count, {"type": "Standard", "title": "Say", "endpointName": "Lines", "prompt": "{agent1Output}"}],
+    )
+    return copy / "Own"
+
+
+class LineServer(http.server.BaseHTTPRequestHandler):
+    """Says how long the prompt was. The first line breaks off where a test asks for it."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        said = f"[DIAGNOSTIC]: {asked['text'].strip()} words."
+        lines = [{"line": said}, {"over": True}] if asked.get("stream") else [{"line": said}]
+        body = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Not a word."""
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), LineServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_validate_knows_them(copy: Path, tree: Path) -> None:
+    """Node, rule, backend and setting: no word about what is right, a sentence about what is wrong."""
+    done = run(copy, "server.py", "--validate", "--PublicDirectory", str(tree))
+    assert (done.returncode, "unknown" in done.stdout) == (0, False), done.stdout + done.stderr
+    wrong = copy / "Wrong"
+    shutil.copytree(tree, wrong)
+    for path, key, value in (
+        ("Users/mira.json", "favouriteRiver", 5),
+        ("Endpoints/m/Lines.json", "removeDiagnosticPrefix", "yes"),
+    ):
+        file = wrong / "Configs" / path
+        write(wrong / "Configs", path, {**json.loads(file.read_text("utf-8")), key: value})
+    write(wrong / "Configs", "Workflows/mira/Main.json", [{"type": "WordCount", "title": "Count"}])
+    told = run(copy, "server.py", "--validate", "--PublicDirectory", str(wrong)).stdout
+    for words in ("favouriteRiver: found 5, allowed: a text", "removeDiagnosticPrefix: found", "content"):
+        assert words in told
+
+
+def test_schemas_know_them(copy: Path, tmp_path: Path) -> None:
+    """Editors complete the node, its field, the rule's key and the setting."""
+    assert run(copy, "server.py", "--schemas", str(tmp_path)).returncode == 0
+    node = json.loads((tmp_path / "node" / "WordCount.json").read_text("utf-8"))
+    assert node["properties"]["content"]["description"].startswith("What is counted")
+    assert "removeDiagnosticPrefix" in (tmp_path / "endpoint.json").read_text("utf-8")
+    assert "favouriteRiver" in (tmp_path / "user.json").read_text("utf-8")
+
+
+def test_the_command_runs(copy: Path, tree: Path) -> None:
+    """And stands in the help."""
+    done = run(copy, "server.py", "--count-users", "--PublicDirectory", str(tree))
+    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
+    assert "--count-users" in run(copy, "server.py", "--help").stdout
+
+
+@pytest.fixture(scope="module")
+def served(copy: Path, tree: Path) -> Iterator[str]:
+    """The copy as a running server."""
+    words = ["server.py", "--PublicDirectory", str(tree), "--User", "mira", "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, *words], cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        seen = ""
+        for line in process.stdout:
+            seen += line
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                break
+        else:
+            pytest.fail(seen)
+        drain = threading.Thread(target=process.stdout.read, daemon=True)
+        drain.start()
+        yield found[0]
+        process.terminate()
+        drain.join(20)
+
+
+def post(url: str, body: Any) -> str:
+    asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_running_server_has_them(served: str) -> None:
+    """One question through front end, node, backend and rule, whole and streamed."""
+    whole = json.loads(post(f"{served}/tt/type", {"key": "one two three"}))
+    streamed = post(f"{served}/tt/type", {"key": "one two three", "stream": True})
+    assert whole["typed"] == "3 words."
+    assert "".join(line[1:] for line in streamed.splitlines() if line[0] == "+") == "3 words."
