@@ -6,8 +6,9 @@ The context variable mirrors it for log lines and for names that are called with
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from typing import Any
 
 def _nothing() -> None:
     """Default of `RequestContext.setup_done`."""
+
+
+NO_PROGRESS = "off"
+"""Value of `progressOutput`: clients are not shown which node runs."""
 
 
 class Reach:
@@ -36,14 +41,52 @@ class Reach:
         self._made, self.missing = True, False
 
 
+class UsageSum:
+    """What all calls to generation backends took that gave an answer. Calls that run at the same time may
+    add; whoever frames the answer asks. Nothing counts once it is closed. Source: more-fronts.md 9.
+    """
+
+    __slots__ = ("_calls", "_closed", "_completion", "_guard", "_prompt")
+
+    def __init__(self) -> None:
+        self._prompt = self._completion = self._calls = 0
+        self._closed = False
+        self._guard = threading.Lock()
+
+    def add(self, usage: Mapping[str, Any]) -> None:
+        """One call; `usage` has `prompt_tokens` and `completion_tokens`."""
+        with self._guard:
+            if not self._closed:
+                self._prompt += usage["prompt_tokens"]
+                self._completion += usage["completion_tokens"]
+                self._calls += 1
+
+    def close(self) -> None:
+        """The answer is complete: calls of the nodes after it are not its price."""
+        with self._guard:
+            self._closed = True
+
+    def numbers(self) -> dict[str, int] | None:
+        """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order; None: no model has answered."""
+        with self._guard:
+            if not self._calls:
+                return None
+            return {
+                "prompt_tokens": self._prompt,
+                "completion_tokens": self._completion,
+                "calls": self._calls,
+            }
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """One client request.
 
     `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`;
     `common` does not look into it). `setup_done()` is called, any number of times, before the request begins
-    to wait for a backend; `reach` says whether its first one is there.
-    `workflow_folder` is the shared workflow folder that the model field picked.
+    to wait for a backend; `reach` says whether its first one is there; `usage`: what its calls took.
+    `workflow_folder` is the shared workflow folder that the model field picked. `progress`: how the client is
+    shown that a node starts, `NO_PROGRESS`: not at all.
     """
 
     request_id: str
@@ -55,10 +98,12 @@ class RequestContext:
     suppress_reasoning: bool = False
     task: str | None = None
     include_usage: bool = False
+    progress: str = NO_PROGRESS
     snapshot: Any = field(default=None, repr=False)
     arrived: float = field(default_factory=time.monotonic)
     setup_done: Callable[[], None] = field(default=_nothing, repr=False)
     reach: Reach = field(default_factory=Reach, repr=False, compare=False)
+    usage: UsageSum = field(default_factory=UsageSum, repr=False, compare=False)
 
     @property
     def model_name(self) -> str:

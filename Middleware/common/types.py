@@ -35,6 +35,7 @@ class Chunk(_ChunkAlways, total=False):
     refusal: bool
     progress: JsonObject  # {"number", "of", "title", "depth"}: a node of the answering workflow starts
     last: bool  # of a finish chunk that the engine gives: no node runs after it
+    progress: JsonObject  # of a chunk that says nothing else: a node starts (more-fronts.md 8)
 
 
 Batch = list[Chunk]

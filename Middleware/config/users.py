@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.request_context import NO_PROGRESS
 from Middleware.config import paths
 from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
@@ -184,6 +185,11 @@ class UserSettings:
         "", "Workflow that serves Open WebUI's title, tag and query requests.", key="openWebUITaskWorkflow"
     )
     discussion_id_from_header: str = setting("", "Name of a request header that holds the discussion id.")
+    progress_output: str = setting(
+        NO_PROGRESS,
+        "Show in streams which node starts: as `reasoning`, or as a `status` of Open WebUI.",
+        enum=[NO_PROGRESS, "reasoning", "status"],
+    )
     outbound_policy: str = setting(
         "off", "`block-private`: nodes may not fetch private addresses.", enum=["off", "block-private"]
     )

@@ -5,7 +5,7 @@ formats a prompt, never cleans text. Source: spec backends.md 7, 8.1, 15.5, 15.6
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -38,7 +38,8 @@ class LlmApiService:
     """One endpoint with one preset. May be used for several calls, also at the same time.
 
     `user` None: the current request's, else the process's. `snapshot` None: the current request's, else a new
-    one. `pinned`: the addresses to connect to. Raises ConfigError (also ConfigMissing), ValueError for an
+    one. `pinned`: the addresses to connect to. `wished`: canonical samplers of the client, laid over the
+    preset, the backup's too. Raises ConfigError (also ConfigMissing), ValueError for an
     unknown API type."""
 
     def __init__(
@@ -51,13 +52,14 @@ class LlmApiService:
         user: UserSettings | None = None,
         snapshot: ConfigSnapshot | None = None,
         pinned: tuple[str, ...] = (),
+        wished: Mapping[str, Any] | None = None,
     ) -> None:
         self.snapshot = snapshot if snapshot is not None else current_snapshot()
         self.user = user if user is not None else current_user(self.snapshot)
         self.endpoint: EndpointConfig = load_endpoint(self.snapshot, self.user, endpoint)
         ensure_generates(self.endpoint)
         self.presetname, self.max_tokens, self.stream = presetname, max_tokens, stream
-        self._pinned = pinned
+        self._pinned, self._wished = pinned, wished or {}
         self._calls: set[ServiceCall] = set()
         self._streams: WeakSet[ServiceStream] = WeakSet()
         self._class = backend(self.endpoint.type)
@@ -157,6 +159,7 @@ class LlmApiService:
             user=self.user,
             snapshot=self.snapshot,
             pinned=pinned,
+            wished=self._wished,
         )
 
     def _opened(self, call: ServiceCall) -> ServiceStream:
@@ -177,7 +180,11 @@ class LlmApiService:
         gen = (
             translate(samplers.block, self.endpoint.api_type) if samplers.canonical else dict(samplers.block)
         )
-        return deep_merge(gen, samplers.append) if samplers.append else gen
+        if samplers.append:
+            gen = deep_merge(gen, samplers.append)
+        if not self._wished:
+            return gen
+        return deep_merge(gen, translate(self._wished, self.endpoint.api_type, of="clientParameters"))
 
     def _settings(self, stream: bool) -> HandlerSettings:
         endpoint = self.endpoint

@@ -44,8 +44,12 @@ def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def translate(block: Mapping[str, Any], apitype: Mapping[str, Any]) -> dict[str, Any]:
-    """Canonical samplers -> native fields of the API type, in the block's order. Losses are warned of."""
+def translate(
+    block: Mapping[str, Any], apitype: Mapping[str, Any], *, of: str = "presetSamplers"
+) -> dict[str, Any]:
+    """Canonical samplers -> native fields of the API type, in the block's order. Losses are warned of, as
+    such of `of`.
+    """
     names: Mapping[str, str] = apitype.get("samplerFieldMap") or {}
     label = apitype.get("nameForDisplayOnly") or apitype.get("type") or "API type"
     native: dict[str, Any] = {}
@@ -55,16 +59,16 @@ def translate(block: Mapping[str, Any], apitype: Mapping[str, Any]) -> dict[str,
         if key in names:
             native[names[key]] = copy.deepcopy(value)
         elif key in CANONICAL_SAMPLERS:
-            logger.warning("presetSamplers: '%s' is not supported by this API type (%s), dropped", key, label)
+            logger.warning("%s: '%s' is not supported by this API type (%s), dropped", of, key, label)
         else:
-            logger.warning("presetSamplers: '%s' is unknown, likely a typo, dropped (%s)", key, label)
+            logger.warning("%s: '%s' is unknown, likely a typo, dropped (%s)", of, key, label)
     if "thinkingMode" in block:
         native = deep_merge(native, resolve_thinking(block["thinkingMode"], apitype))
     raw = block.get("chat_template_kwargs")
     if raw is None:
         return native
     if not apitype.get("supportsChatTemplateKwargs", False):
-        logger.warning("presetSamplers: chat_template_kwargs is not supported by %s, dropped", label)
+        logger.warning("%s: chat_template_kwargs is not supported by %s, dropped", of, label)
         return native
     return deep_merge(native, {"chat_template_kwargs": raw})
 

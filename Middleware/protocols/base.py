@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from Middleware.common.types import Batch, JsonObject
-from Middleware.services.answers import AnswerCollector, AnswerFacts, Pace, WholeAnswer, usage_numbers
+from Middleware.services.answers import (
+    AnswerCollector,
+    AnswerFacts,
+    Pace,
+    WholeAnswer,
+    step_line,
+    usage_numbers,
+)
 
 __all__ = [
     "PLAIN",
@@ -122,6 +129,17 @@ class Framer(ABC):
         self._flush_text(text, units)
         return units
 
+    def progress_units(self, steps: list[JsonObject]) -> list[str]:
+        """Units for nodes that start (`steps_of`), before the first output. They are no part of the answer.
+
+        A protocol that shows them says so in `WireFormat.shows_progress`; `reasoning` is the same for all
+        that have a place for thoughts.
+        """
+        if not steps or self.facts.progress != "reasoning":
+            return []
+        unit = self.thinking_unit("".join([f"{'  ' * step['depth']}{step_line(step)}\n" for step in steps]))
+        return [*self._opening(with_text=True), unit] if unit else []
+
     def _said(self) -> str:
         """All that went by: thoughts are output of the model too."""
         return "".join([*self._thoughts, *self._texts])
@@ -199,8 +217,9 @@ class WireFormat:
     `mimetype`: of the stream. `chunk(token, finish_reason, facts, tool_calls)`: one chunk as a dict; None:
     nobody frames them by hand. `pause_s`: the least time between two writes. `is_chat`: its clients send
     messages, not a prompt. `gets_liveness_call`: an answer may end in the call that keeps an
-    agentic client going (11.7). `failure(reply, facts)`: the JSON body of a run that failed, with status 200;
-    None: the error body of the protocol, with the status of the failure.
+    agentic client going (11.7). `shows_progress`: the values of `progressOutput` that its streams have a
+    place for. `failure(reply, facts)`: the JSON body of a run that failed, with status 200; None: the error
+    body of the protocol, with the status of the failure.
     """
 
     framer: Callable[[AnswerFacts], Framer]
@@ -211,6 +230,7 @@ class WireFormat:
     pause_s: float = 0.0
     is_chat: bool = False
     gets_liveness_call: bool = False
+    shows_progress: tuple[str, ...] = ()
     failure: Callable[[ErrorReply, AnswerFacts], JsonObject] | None = None
 
 

@@ -128,6 +128,7 @@ PROTOCOL = PROTOCOLS.add(
                 PAUSE_S,
                 is_chat=True,
                 gets_liveness_call=True,
+                shows_progress=("reasoning",),
             ),
             "ollamagenerate": WireFormat(
                 OllamaGenerateFramer,
@@ -136,6 +137,7 @@ PROTOCOL = PROTOCOLS.add(
                 MIMETYPE,
                 _ollama_generate_chunk,
                 PAUSE_S,
+                shows_progress=("reasoning",),
             ),
         },
         roots=("/api",),

@@ -18,7 +18,7 @@ from Middleware.protocols.base import (
     sse,
 )
 from Middleware.protocols.patterns import MARK, halves
-from Middleware.services.answers import client_finish_reason, compact_json, usage_numbers
+from Middleware.services.answers import client_finish_reason, compact_json, step_line, usage_numbers
 from Middleware.services.response_builder_service import ResponseBuilderService
 
 MIMETYPE = "text/event-stream; charset=utf-8"
@@ -72,6 +72,14 @@ class OpenAIChatFramer(_OpenAIFramer):
             return []
         self.started = True
         return [self._delta_unit({"role": "assistant", "content": "" if with_text else None})]
+
+    def progress_units(self, steps: list[JsonObject]) -> list[str]:
+        if self.facts.progress != "status":
+            return super().progress_units(steps)
+        return [
+            sse(compact_json(_builder.build_openai_status_chunk(step_line(step), self.facts)))
+            for step in steps
+        ]
 
     def _tool_call_units(self, calls: list[JsonObject]) -> list[str]:
         self._called = True
@@ -141,6 +149,7 @@ PROTOCOL = PROTOCOLS.add(
                 _openai_chat_chunk,
                 is_chat=True,
                 gets_liveness_call=True,
+                shows_progress=("reasoning", "status"),
             ),
             "openaicompletion": WireFormat(
                 OpenAITextFramer,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from Middleware.common.request_context import current_request
+from Middleware.common.request_context import NO_PROGRESS, current_request
 from Middleware.common.types import Batch, JsonObject
 from Middleware.utilities.text_utils import estimate_tokens
 
@@ -41,7 +41,8 @@ class AnswerFacts:
     `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds; `unmeasured`: no model was
     asked, so all numbers are 0. `prompt_estimate`: tokens of the question, where they are told first. `echo`:
     fields of the request that the answer repeats. `done`: called once with the final object. `sent`: a list
-    that is given each text of a stream as it goes out.
+    that is given each text of a stream as it goes out. `workflow_usage()`: the sum over all calls of the run,
+    None = no model was asked. `progress`: how the client is shown that a node starts.
     """
 
     request_id: str
@@ -55,6 +56,13 @@ class AnswerFacts:
     echo: JsonObject = field(default_factory=dict, repr=False)
     done: Callable[[JsonObject], object] | None = field(default=None, repr=False)
     sent: list[str] | None = field(default=None, repr=False)
+    workflow_usage: Callable[[], JsonObject | None] | None = field(default=None, repr=False)
+    progress: str = NO_PROGRESS
+
+    def usage_beside(self) -> JsonObject:
+        """`{"workflow_usage": {...}}`, to stand beside an answer's own numbers; empty: no model was asked."""
+        usage = self.workflow_usage() if self.workflow_usage is not None else None
+        return {} if usage is None else {"workflow_usage": usage}
 
     @classmethod
     def current(cls, request_id: str | None = None) -> AnswerFacts:
@@ -63,6 +71,18 @@ class AnswerFacts:
         if request is None:
             return cls(request_id or str(uuid.uuid4()), "")
         return cls(request_id or request.request_id, request.model_name, arrived=request.arrived)
+
+
+def steps_of(batch: Batch) -> list[JsonObject]:
+    """The nodes that a batch says start: `{"number", "of", "title", "depth"}`. Empty: it says something
+    else, or nothing. Source: more-fronts.md 8.
+    """
+    return [chunk["progress"] for chunk in batch if "progress" in chunk]
+
+
+def step_line(step: JsonObject) -> str:
+    """`[2/5] Recall`, without its depth and without a line end."""
+    return f"[{step['number']}/{step['of']}] {step['title']}"
 
 
 @dataclass(slots=True)
@@ -269,6 +289,24 @@ def usage_numbers(usage: JsonObject | None, text: str) -> dict[str, int]:
     prompt = 0 if prompt is None else prompt
     completion = estimate_tokens(text) if completion is None else completion
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def full_usage(
+    usage: JsonObject | None, said: Callable[[], str], prompt_tokens: Callable[[], int] | None
+) -> JsonObject:
+    """What a backend reported, with estimates in place of the counts that it did not give.
+
+    `said()`: all that the model wrote; `prompt_tokens()`: estimate of the prompt, None = no model was called.
+    Source: frontend-api.md 10.6.
+    """
+    full = dict(usage or {})
+    if _count(full.get("prompt_tokens")) is None:
+        full["prompt_tokens"] = prompt_tokens() if prompt_tokens else 0
+    if _count(full.get("completion_tokens")) is None:
+        full["completion_tokens"] = estimate_tokens(said())
+    if _count(full.get("total_tokens")) is None:
+        full["total_tokens"] = full["prompt_tokens"] + full["completion_tokens"]
+    return full
 
 
 def _count(value: Any) -> int | None:

@@ -153,9 +153,15 @@ class ResponseBuilderService:
         return self._openai_text_chunk([_text_choice(token, finish_reason)], facts or AnswerFacts.current())
 
     def build_openai_usage_chunk(self, usage: JsonObject, facts: AnswerFacts, *, chat: bool) -> JsonObject:
-        """The chunk without a choice that carries the numbers, when the client asked for it."""
+        """The chunk without a choice that carries the numbers, when the client asked for it; beside them
+        those of the whole workflow."""
         chunk = self._openai_chat_chunk([], facts) if chat else self._openai_text_chunk([], facts)
-        return {**chunk, "usage": usage}
+        return {**chunk, "usage": usage, **facts.usage_beside()}
+
+    def build_openai_status_chunk(self, description: str, facts: AnswerFacts) -> JsonObject:
+        """A chunk without a choice that Open WebUI shows as a status; others ignore it."""
+        event = {"type": "status", "data": {"description": description, "done": False}}
+        return {**self._openai_chat_chunk([], facts), "event": event}
 
     def _openai_chat_chunk(self, choices: list[JsonObject], facts: AnswerFacts) -> JsonObject:
         chunk: JsonObject = {
@@ -240,13 +246,14 @@ class ResponseBuilderService:
         return {**body, "done": False, "request_id": facts.request_id}
 
     def build_ollama_done_chunk(self, answer: WholeAnswer, facts: AnswerFacts, *, chat: bool) -> JsonObject:
-        """The last object of a stream: empty text, the reason, the six numbers."""
+        """The last object of a stream: empty text, the reason, the six numbers, those of the workflow."""
         content: JsonObject = {"message": {"role": "assistant", "content": ""}} if chat else {"response": ""}
         return {
             "model": facts.model,
             "created_at": ollama_time(),
             **content,
             **self._ollama_end(answer, facts),
+            **facts.usage_beside(),
         }
 
     def build_ollama_load_response(self, model: str, reason: str, *, chat: bool) -> JsonObject:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import threading
+from typing import ClassVar
 
 import pytest
 
-from Middleware.common.request_context import Reach, RequestContext, current_request, entered
+from Middleware.common.request_context import Reach, RequestContext, UsageSum, current_request, entered
 
 MIRA = RequestContext("r1", "mira", "openaichatcompletion", api_key="k-123")
 JO = RequestContext("r2", "jo", "ollamachat")
@@ -62,6 +63,38 @@ class TestEntered:
 
 def look(seen):
     seen.append(current_request())
+
+
+class TestUsageSum:
+    CALL: ClassVar = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+
+    def test_nothing_is_no_sum_of_zeros(self):
+        """No model was asked."""
+        assert UsageSum().numbers() is None
+
+    def test_calls_of_many_threads(self):
+        """Nodes of a parallel group add at the same time."""
+        usage = UsageSum()
+        threads = [
+            threading.Thread(target=lambda: [usage.add(self.CALL) for _ in range(500)]) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert list((usage.numbers() or {}).items()) == [
+            ("prompt_tokens", 20000),
+            ("completion_tokens", 8000),
+            ("calls", 4000),
+        ]
+
+    def test_what_comes_when_it_is_closed(self):
+        """Belongs to nodes after the answer."""
+        usage = UsageSum()
+        usage.add(self.CALL)
+        usage.close()
+        usage.add(self.CALL)
+        assert usage.numbers() == {"prompt_tokens": 5, "completion_tokens": 2, "calls": 1}
 
 
 def test_reach_is_missing_until_something_was_reached():

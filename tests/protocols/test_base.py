@@ -71,6 +71,15 @@ class TestEveryProtocol:
         stream.units([chunk("a")])
         assert len(stream.units([chunk("b"), chunk("c"), chunk("d")])) == 1
 
+    @pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
+    def test_no_progress_is_shown_unless_it_is_wanted(self, api_type):
+        """By default, and when no node has started since the last time."""
+        step = {"number": 1, "of": 1, "title": "t", "depth": 0}
+        assert framer(api_type).progress_units([step]) == []
+        for how in WIRE_FORMATS[api_type].shows_progress:
+            assert framer(api_type, progress=how).progress_units([]) == []
+            assert framer(api_type, progress=how).progress_units([step]) != []
+
     @pytest.mark.parametrize("api_type", ALL)
     def test_a_tick_and_empty_text_are_nothing(self, api_type):
         """No unit goes out for them, not even the role."""

@@ -9,6 +9,11 @@ import pytest
 from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, AnswerFacts, ErrorReply
 
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+STEPS = [
+    {"number": 1, "of": 2, "title": "Recall", "depth": 0},
+    {"number": 1, "of": 3, "title": "Search", "depth": 1},
+]
+SUM = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 
 
@@ -42,6 +47,15 @@ class TestOllama:
         first, done = payloads(framer("ollamagenerate").units([chunk("Once"), chunk("", "stop")]))
         assert (first["response"], done["response"], done["done"]) == ("Once", "", True)
 
+    @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
+    @pytest.mark.parametrize("usage", [SUM, None], ids=["a-model", "no-model"])
+    def test_the_workflows_numbers_stand_on_the_last_object(self, api_type, usage):
+        """Of a stream, beside the answer's own."""
+        first, done = payloads(
+            framer(api_type, workflow_usage=lambda: usage).units([chunk("a"), chunk("", "stop")])
+        )
+        assert done.get("workflow_usage") == usage and "workflow_usage" not in first
+
     def test_tool_calls_are_sent_complete_before_the_end(self):
         """On an object of their own; the reason is a stop."""
         stream = framer("ollamaapichat")
@@ -63,6 +77,15 @@ class TestOllama:
         [unit] = payloads(framer(api_type).units([chunk(thinking="hm")]))
         place = unit["message"] if api_type == "ollamaapichat" else unit
         assert place["thinking"] == "hm"
+
+    @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
+    def test_progress(self, api_type):
+        """Where thoughts stand; there is no place for a status (more-fronts.md 8)."""
+        [unit] = payloads(framer(api_type, progress="reasoning").progress_units(STEPS))
+        place = unit["message"] if api_type == "ollamaapichat" else unit
+        assert place["thinking"] == "[1/2] Recall\n  [1/3] Search\n" and not unit["done"]
+        assert framer(api_type, progress="status").progress_units(STEPS) == []
+        assert WIRE_FORMATS[api_type].shows_progress == ("reasoning",)
 
     def test_an_error_ends_the_stream(self):
         """One line with a text, no `done` object."""

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from Middleware.protocols.openai import error_object
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
 from Middleware.services.answers import usage_numbers
 
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
+STEPS = [
+    {"number": 1, "of": 2, "title": "Recall", "depth": 0},
+    {"number": 1, "of": 3, "title": "Search", "depth": 1},
+]
+SUM = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 
 
@@ -68,6 +75,21 @@ class TestOpenAIChat:
         last = payloads(stream.units([chunk("a"), chunk("", "stop", usage=usage)]))[-1]
         assert last["choices"] == []
         assert last["usage"] == {"prompt_tokens": 17, "completion_tokens": 4, "total_tokens": 21}
+
+    @pytest.mark.parametrize("api_type", ["openaichatcompletion", "openaicompletion"])
+    @pytest.mark.parametrize("usage", [SUM, None], ids=["a-model", "no-model"])
+    def test_the_workflows_numbers_stand_beside(self, api_type, usage):
+        """Never inside: strict readers of `usage` are not disturbed. Nothing when no model was asked."""
+        stream = framer(api_type, include_usage=True, workflow_usage=lambda: usage)
+        last = payloads(stream.units([chunk("a"), chunk("", "stop", usage={"prompt_tokens": 7})]))[-1]
+        assert list(last)[-1] == ("workflow_usage" if usage else "usage")
+        assert last.get("workflow_usage") == usage
+        assert set(last["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}
+
+    def test_the_workflows_numbers_come_on_request(self):
+        """With the answer's own."""
+        units = framer("openaichatcompletion", workflow_usage=lambda: SUM).units([chunk("a", "stop")])
+        assert "workflow_usage" not in "".join(units)
 
     def test_without_the_request_there_is_no_usage_key(self):
         """Strict readers do not expect it."""
@@ -129,6 +151,50 @@ class TestOpenAIChat:
             "choices": [],
         }
         assert end == "[DONE]"
+
+
+class TestProgress:
+    """Nodes that start (more-fronts.md 8)."""
+
+    def test_as_reasoning(self):
+        """Lines with their depth, one unit for what is there at once; the role goes before, once."""
+        stream = framer("openaichatcompletion", progress="reasoning")
+        units = stream.progress_units(STEPS) + stream.progress_units(STEPS[:1])
+        units += stream.units([chunk(thinking="hm")]) + stream.units([chunk("The Ob.")])
+        assert deltas(units) == [
+            {"role": "assistant", "content": ""},
+            {"reasoning_content": "[1/2] Recall\n  [1/3] Search\n"},
+            {"reasoning_content": "[1/2] Recall\n"},
+            {"reasoning_content": "hm"},
+            {"content": "The Ob."},
+        ]
+
+    def test_as_status(self):
+        """11.11: chunks without a choice, before the role, the event last; no leading spaces."""
+        stream = framer("openaichatcompletion", progress="status", include_usage=True)
+        units = payloads(stream.progress_units(STEPS))
+        assert [unit["event"]["data"]["description"] for unit in units] == ["[1/2] Recall", "[1/3] Search"]
+        assert [(unit["choices"], unit["usage"], list(unit)[-1]) for unit in units] == [
+            ([], None, "event")
+        ] * 2
+        assert framer("openaichatcompletion", progress="status").progress_units(STEPS[:1]) == [
+            'data: {"id":"chatcmpl-R","object":"chat.completion.chunk","created":1760000000,"model":"mira",'
+            '"system_fingerprint":"wmr_123456789","choices":[],"event":{"type":"status","data":{'
+            '"description":"[1/2] Recall","done":false}}}\n\n'
+        ]
+        assert deltas(stream.units([chunk("a")]))[0] == {"role": "assistant", "content": ""}
+
+    def test_it_is_no_part_of_the_answer(self):
+        """Neither counted nor kept."""
+        stream = framer("openaichatcompletion", progress="reasoning")
+        stream.progress_units(STEPS)
+        stream.units([chunk("Hello")])
+        assert stream.output_tokens == usage_numbers(None, "Hello")["completion_tokens"]
+        assert (stream.answer("stop").thinking, stream.answer("stop").text) == ("", "Hello")
+
+    def test_text_completions_have_no_place(self):
+        assert WIRE_FORMATS["openaicompletion"].shows_progress == ()
+        assert framer("openaicompletion", progress="reasoning").progress_units(STEPS) == []
 
 
 class TestOpenAIText:

@@ -13,6 +13,7 @@ from Middleware.services.answers import (
     Pace,
     ToolCallCollector,
     client_finish_reason,
+    full_usage,
     ollama_calls,
     ollama_done_reason,
     usage_numbers,
@@ -113,17 +114,30 @@ class TestReasons:
         assert [ollama_done_reason(r) for r in ("length", "stop", "tool_calls")] == ["length", "stop", "stop"]
 
 
+NUMBERS = [
+    ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 99}, (5, 2, 7)),
+    ({"prompt_tokens": 5}, (5, 3, 8)),
+    (None, (0, 3, 3)),
+    ({"prompt_tokens": True, "completion_tokens": "2"}, (0, 3, 3)),
+]
+IDS = ["reported", "half", "none", "odd"]
+
+
 class TestNumbers:
-    @pytest.mark.parametrize(
-        ("usage", "expected"),
-        [
-            ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 99}, (5, 2, 7)),
-            ({"prompt_tokens": 5}, (5, 3, 8)),
-            (None, (0, 3, 3)),
-            ({"prompt_tokens": True, "completion_tokens": "2"}, (0, 3, 3)),
-        ],
-        ids=["reported", "half", "none", "odd"],
-    )
+    @pytest.mark.parametrize(("usage", "expected"), NUMBERS, ids=IDS)
+    def test_a_backends_numbers_are_filled_up(self, usage, expected):
+        """With estimates of the prompt, when one was sent, and of what was said; facts beside them stay."""
+        given = usage and {**usage, "total_tokens": None, "prompt_duration_ns": 9}
+        full = full_usage(given, lambda: "Hello world", lambda: 40)
+        prompt = expected[0] or 40
+        assert full["total_tokens"] == prompt + expected[1]
+        assert (full["prompt_tokens"], full["completion_tokens"]) == (prompt, expected[1])
+        assert full.get("prompt_duration_ns") == (9 if usage else None)
+
+    def test_no_model_has_no_prompt(self):
+        assert full_usage(None, lambda: "", None)["prompt_tokens"] == 0
+
+    @pytest.mark.parametrize(("usage", "expected"), NUMBERS, ids=IDS)
     def test_usage_is_never_absent(self, usage, expected):
         """Reported numbers first, an estimate of the text for the rest."""
         assert tuple(usage_numbers(usage, "Hello world").values()) == expected

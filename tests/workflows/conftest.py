@@ -41,11 +41,13 @@ FLAT_TEMPLATE = {
 class ScriptedModel:
     """`replies`: what each call answers, in order; the last one stays. A reply: text, dict, batches, error, or a function.
 
-    `calls`: what was asked, one `CallArguments` a call. `closed`: how many streams were closed before their end.
+    `calls`: what was asked, one `CallArguments` a call; `settings`: of the handler that was asked. `closed`: how many
+    streams were closed before their end.
     """
 
     replies: list[Any] = field(default_factory=lambda: ["hello"])
     calls: list[Any] = field(default_factory=list)
+    settings: list[Any] = field(default_factory=list)
     closed: int = 0
 
     def reply(self, call: Any) -> Any:
@@ -174,9 +176,11 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
             return body
 
         def stream_batches(self, call: Any) -> Batches:
+            scripted.settings.append(self.settings)
             return scripted.stream(call)
 
         def handle_non_streaming(self, call: Any) -> Any:
+            scripted.settings.append(self.settings)
             return scripted.whole(call)
 
     class ScriptedFlat(ScriptedChat):

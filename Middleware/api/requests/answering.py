@@ -31,7 +31,7 @@ from Middleware.protocols.base import (
     WireFormat,
     encoded,
 )
-from Middleware.services.answers import usage_numbers
+from Middleware.services.answers import steps_of, usage_numbers
 from Middleware.services.cancellation_service import cancellation_service
 
 logger = logging.getLogger(__name__)
@@ -122,11 +122,14 @@ class _Lead:
 
     def __init__(self, job: Job) -> None:
         self.ready = threading.Event()
+        self.news = threading.Event()
+        """Set when `steps` has something to give, and when `ready` is."""
         self.batches: Batches = iter(())
         self.first: Batch | None = None
         self.failure: BaseException | None = None
         self._job = job
         self._lock = threading.Lock()
+        self._steps: list[JsonObject] = []
         self._handed_over = False
         self._abandoned: Callable[[], None] | None = None
 
@@ -145,15 +148,33 @@ class _Lead:
     def _pull(self) -> None:
         try:
             self.batches = self._job.open()
-            self.first = next(filter(None, self.batches), None)
+            self.first = self._first_output()
         finally:
             self._job.request.setup_done()
+
+    def _first_output(self) -> Batch | None:
+        """Nodes that start are told, but they are no output: a quick failure stays an HTTP error."""
+        for batch in filter(None, self.batches):
+            if not (steps := steps_of(batch)):
+                return batch
+            with self._lock:
+                self._steps += steps
+            self.news.set()
+        return None
+
+    def steps(self) -> list[JsonObject]:
+        """The nodes that have started since the last time."""
+        self.news.clear()
+        with self._lock:
+            steps, self._steps = self._steps, []
+        return steps
 
     def _hand_over(self) -> None:
         with self._lock:
             self._handed_over = True
             abandoned = self._abandoned
         self.ready.set()
+        self.news.set()
         if abandoned is not None:
             abandoned()
 
@@ -204,9 +225,7 @@ class AnswerStream:
 
     def _pieces(self) -> Iterator[bytes]:
         framer, lead = self._framer, self._lead
-        while not lead.ready.is_set():
-            yield encoded(framer.heartbeat())
-            lead.ready.wait(HEARTBEAT_S)
+        yield from map(encoded, self._before_output())
         pull, batches = self._job.context.run, lead.batches
         batch, failure = lead.first, lead.failure
         sent = time.monotonic()
@@ -233,6 +252,16 @@ class AnswerStream:
             self._state = "over"
         for unit in self._ending(failure):
             yield encoded(unit)
+
+    def _before_output(self) -> Iterator[str]:
+        """Units while nodes work and nothing has been said: which one starts, else a sign of life."""
+        framer, lead = self._framer, self._lead
+        steps = lead.steps()
+        while not lead.ready.is_set():
+            yield from framer.progress_units(steps) or [framer.heartbeat()]
+            lead.news.wait(HEARTBEAT_S)
+            steps = lead.steps()
+        yield from framer.progress_units([*steps, *lead.steps()])
 
     def _ending(self, failure: BaseException | None) -> list[str]:
         """The units that end the stream, whatever ended it."""

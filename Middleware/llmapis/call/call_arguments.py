@@ -12,7 +12,7 @@ from Middleware.common.types import JsonObject, Messages
 class CallArguments:
     """What is asked. `conversation` for backends that take messages; `system_prompt` and `prompt` are the
     formatted parts for flat ones (or a conversation's substitute). `request_id`: whose cancellation ends the
-    call."""
+    call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes."""
 
     conversation: Messages | None = None
     system_prompt: str | None = None
@@ -21,3 +21,4 @@ class CallArguments:
     tool_choice: Any = None
     schema: JsonObject | None = None
     request_id: str | None = None
+    parallel_tool_calls: bool | None = None

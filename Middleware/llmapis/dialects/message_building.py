@@ -19,6 +19,10 @@ WIRE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", "images")
 
 SCHEMA_NAME = "wilmer_structured_output"
 
+ANY_OBJECT = {"type": "object"}
+"""The schema of a client that wants JSON, whatever it holds. OpenAI has a word of its own for it: a strict
+server refuses a schema that names no fields."""
+
 
 def build_messages(
     conversation: Sequence[Message] | None,
@@ -131,6 +135,8 @@ def _schema_value(schema: Mapping[str, Any], style: str, strict: bool) -> Any:
         return schema
     if style == "anthropicJsonSchema":
         return {"type": "json_schema", "schema": schema}
+    if schema is ANY_OBJECT:
+        return {"type": "json_object"}
     return {
         "type": "json_schema",
         "json_schema": {"name": SCHEMA_NAME, "strict": strict, "schema": schema},

@@ -19,10 +19,12 @@ from Middleware.config.named_files import load_prompt_template, load_structured_
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.service_call import Service, ServiceCall
+from Middleware.llmapis.call_count import count_call
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
+from Middleware.workflows.dispatch.client_wishes import Taken
 from Middleware.workflows.dispatch.demanded_call import Demand, call_of, demand_of
 from Middleware.workflows.dispatch.prompt_assembly import Parts, Prompt, Target, assemble
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
@@ -65,7 +67,8 @@ class LLMDispatchService:
                 pointer=f"/nodes/{context.node_number - 1}",
             )
         parts = _parts(context, call, model)
-        demand, schema = _constraints(context, model, bool(parts.tools))
+        taken = Taken.by(context.config, context.question.wishes)
+        demand, schema = _constraints(context, model, bool(parts.tools), taken.schema)
         if demand is not None:
             parts = _with_instruction(parts, demand)
         prompt = assemble(parts, target_of(model))
@@ -74,6 +77,7 @@ class LLMDispatchService:
         asked = CallArguments(
             tools=list(parts.tools) or None,
             tool_choice=context.tool_choice if parts.tools else None,
+            parallel_tool_calls=taken.parallel_tool_calls if parts.tools else None,
             schema=schema,
             request_id=context.request_id,
         )
@@ -94,8 +98,8 @@ class LLMDispatchService:
             return Dispatched(_as_stream(result, tokens) if prepared.stream else result, tokens)
         if prepared.stream:
             batches = prepared.model.llm.stream_batches(prepared.call)
-            return Dispatched(NodeStream(batches, prompt_tokens=tokens), tokens)
-        return Dispatched(prepared.model.llm.whole(prepared.call), tokens)
+            return Dispatched(NodeStream(batches, prompt_tokens=tokens, running=True), tokens)
+        return Dispatched(_whole(context, prepared), tokens)
 
 
 # --- what is sent ---
@@ -213,9 +217,11 @@ def _is_filler(message: Message) -> bool:
 
 
 def _constraints(
-    context: ExecutionContext, model: LlmHandler, with_tools: bool
+    context: ExecutionContext, model: LlmHandler, with_tools: bool, wished: JsonObject | None
 ) -> tuple[Demand | None, JsonObject | None]:
-    """The demanded call, if any, and the schema that the backend gets."""
+    """The demanded call, if any, and the schema that the backend gets. `wished`: the client's, which gives
+    way to a call that the client demands.
+    """
     demand = None
     if with_tools and model.takes_message_collection:
         demand = demand_of(context.tools or (), context.tool_choice)
@@ -223,7 +229,12 @@ def _constraints(
             demand = None
     name = context.config.get("structuredOutputFile")
     if name in (None, ""):
-        return demand, demand.schema if demand else None
+        if demand is not None or wished is None:
+            return demand, demand.schema if demand else None
+        if not model.takes_message_collection:
+            context.warn("the client's format of the answer is ignored: this endpoint takes no messages")
+            return None, None
+        return None, wished
     if demand is not None:
         raise ValueError('"structuredOutputFile" cannot go with a tool call that the client demands')
     if not model.takes_message_collection:
@@ -254,11 +265,19 @@ def _report(context: ExecutionContext, prompt: Prompt) -> None:
 # --- the call ---
 
 
+def _whole(context: ExecutionContext, prepared: Prepared) -> LlmText | JsonObject:
+    """One whole answer, counted. A call that was cancelled gave none."""
+    result = prepared.model.llm.whole(prepared.call)
+    if not context.is_cancelled():
+        count_call(context.request, result, prepared.prompt.tokens)
+    return result
+
+
 def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> LlmText | JsonObject:
     """At most two tries. A reply that is no such call is given as it is, with an error in the log."""
     result: LlmText | JsonObject = LlmText("")
     for _ in range(2):
-        result = prepared.model.llm.whole(prepared.call)
+        result = _whole(context, prepared)
         if is_tool_call_answer(result) or context.is_cancelled():
             return result
         text = remove_thinking_from_text(result_text(result), prepared.model.llm.endpoint.raw)

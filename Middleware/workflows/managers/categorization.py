@@ -55,7 +55,7 @@ def open_answer_run(manager: WorkflowManager, question: ClientQuestion) -> Batch
         file = load_workflow(manager.snapshot, user, name)
         yield from manager.answer_of(Run(manager.state, file, asked, chain=(name,)))
 
-    return manager.guarded(routed(), stream=question.stream)
+    return manager.guarded(routed(), question)
 
 
 def _ensure_default(manager: WorkflowManager) -> None:

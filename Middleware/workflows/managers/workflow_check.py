@@ -176,6 +176,9 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
     if config.get("endpointName") and handler.RUNS_DRY and not handler.CALLS_MODEL:
         message = "this node type calls no model; the endpoint only cleans its text"
         yield place.finding("endpointName", WARNING, message)
+    if config.get("clientParameters") and not config.get("endpointName"):
+        message = "this node calls no model with these; put it on the nodes that do, those of a child too"
+        yield place.finding("clientParameters", WARNING, message)
     for field, message in (*handler.config_warnings(config), *incomplete_node(config)):
         yield place.finding(field, WARNING, message)
     for field, message in handler.config_notes(config):

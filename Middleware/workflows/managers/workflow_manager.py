@@ -25,6 +25,7 @@ from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
+from Middleware.workflows.dispatch.client_wishes import unused
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
 from Middleware.workflows.processors.delivery import Ending, finish_chunks, merged
@@ -68,7 +69,7 @@ class WorkflowManager:
         """
         file = load_workflow(self.snapshot, self.user, name, folder=folder)
         run = Run(self.state, file, prepared(question), inputs=question.inputs, chain=(name,))
-        return self.guarded(self.answer_of(run), stream=question.stream)
+        return self.guarded(self.answer_of(run), question)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guarded`."""
@@ -124,7 +125,7 @@ class WorkflowManager:
             return _value_of(processor)
         return NodeStream(processor.execute(), cleaned=True, value=lambda: processor.value)
 
-    def guarded(self, batches: Generator[Batch, None, None], *, stream: bool) -> Batches:
+    def guarded(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
         """`batches` with the promises of an answer: one finish chunk, and no failure after it."""
         answered = False
         try:
@@ -132,11 +133,12 @@ class WorkflowManager:
                 for batch in batches:
                     if batch and batch[-1]["finish_reason"] is not None:
                         answered = True
+                        self.request.usage.close()
                     yield batch
         except EarlyTermination as stop:
             logger.info("request %s: a run ended early: %s", self.request.request_id, stop)
             if not answered:
-                yield self._answer_of_nobody(stop.locked_message, stream)
+                yield self._answer_of_nobody(stop.locked_message, question.stream)
         except RequestCancelled:
             if not answered:
                 raise
@@ -153,12 +155,22 @@ class WorkflowManager:
                 exc_info=None if expected else error,
             )
         finally:
+            if answered:
+                self._tell_unused(question)
             self._log_trace()
 
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []
         batch = [*first, *finish_chunks(self.request, self.user, Ending(text))]
         return batch if stream else [merged(batch)]
+
+    def _tell_unused(self, question: ClientQuestion) -> None:
+        if fields := unused(question.wishes, self.state.taken_wishes):
+            logger.info(
+                "request %s: the client's %s are not used (clientParameters)",
+                self.request.request_id,
+                ", ".join(fields),
+            )
 
     def _log_trace(self) -> None:
         if self.state.trace and logger.isEnabledFor(logging.DEBUG):

@@ -20,6 +20,8 @@ class NodeStream:
     `cleaned`: made by the responder of a child run; passes through the calling node untouched, ends with one
     chunk that has a `finish_reason`, and goes on (ticks) while the rest of the child runs.
     `prompt_tokens()`: estimate of the prompt that was sent; None: no model was called.
+    `running`: of a call whose numbers come at its end; whoever pulls it counts it then (the others are
+    counted).
     `value()`: the child's value, from its finish chunk on (cleaned streams only).
     """
 
@@ -27,6 +29,7 @@ class NodeStream:
     cleaned: bool = False
     prompt_tokens: Callable[[], int] | None = None
     value: Callable[[], NodeValue] | None = None
+    running: bool = False
 
 
 NodeResult: TypeAlias = NodeValue | NodeStream

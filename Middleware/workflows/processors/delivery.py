@@ -21,10 +21,9 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.backend_errors import told_error
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
-from Middleware.services.answers import compact_json
+from Middleware.services.answers import compact_json, full_usage
 from Middleware.services.timestamp_service import generation_prompt
 from Middleware.utilities.streaming_utils import log_findings
-from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import (
     CleanText,
@@ -163,6 +162,8 @@ class Delivery:
         self._answered(self, text)
         ending = Ending(text, context.config, sent, self._prompt_tokens)
         finish = finish_chunks(context.request, context.user, ending)
+        if isinstance(self._result, NodeStream) and self._result.running:
+            context.request.usage.add(finish[-1]["usage"])
         yield [merged([whole, *finish])] if whole is not None else finish
 
     def _raw(self) -> Batches:
@@ -278,7 +279,7 @@ def finish_chunks(request: RequestContext, user: UserSettings, ending: Ending = 
         reason = "tool_calls"
         batch.append({"token": "", "finish_reason": None, "tool_calls": [call]})
     finish: Chunk = {"token": "", "finish_reason": reason}
-    finish["usage"] = _usage(sent, ending.prompt_tokens)
+    finish["usage"] = full_usage(sent.usage, sent.said, ending.prompt_tokens)
     finish.update(sent.facts)  # type: ignore[typeddict-item]
     return [*batch, finish]
 
@@ -302,21 +303,6 @@ def _liveness_call(
             "arguments": compact_json(wanted.get("arguments") or {}),
         },
     }
-
-
-def _usage(sent: _Sent, prompt_tokens: Callable[[], int] | None) -> JsonObject:
-    """The backend's numbers, estimates in place of those that it did not give.
-
-    Source: frontend-api.md 10.6.
-    """
-    usage = dict(sent.usage or {})
-    if not isinstance(usage.get("prompt_tokens"), int):
-        usage["prompt_tokens"] = prompt_tokens() if prompt_tokens else 0
-    if not isinstance(usage.get("completion_tokens"), int):
-        usage["completion_tokens"] = estimate_tokens(sent.said())
-    if not isinstance(usage.get("total_tokens"), int):
-        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
-    return usage
 
 
 def as_one_chunk(batches: Batches) -> Chunk:

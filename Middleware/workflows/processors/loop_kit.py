@@ -15,6 +15,7 @@ from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.locking_service import lock_database
+from Middleware.workflows.dispatch.client_wishes import Taken
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream
@@ -100,13 +101,16 @@ class LoopKit:
         if preset is None:
             preset = node.get("presetName")
         limit = node.get("maxResponseSizeInTokens")
+        taken = Taken.by(node, self.run.question.wishes)
+        self.run.state.taken_wishes.update(taken.values)
         llm = LlmApiService(
             early(str(node["endpointName"])),
             early(str(preset)) if preset else None,
-            limit if type(limit) is int else DEFAULT_RESPONSE_TOKENS,
+            taken.limit(limit if type(limit) is int else DEFAULT_RESPONSE_TOKENS),
             stream,
             user=user,
             snapshot=snapshot,
+            wished=taken.samplers,
         )
         template: Mapping[str, str] = {}
         if not llm.takes_messages:

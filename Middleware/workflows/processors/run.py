@@ -33,7 +33,8 @@ class NodeRecord:
     """One line of the trace.
 
     `seconds`: from the node's start to its result (a responder: to its last chunk).
-    `ended`: empty for a node that did its work, else `failed`, `cancelled` or `stopped` (a lock is held).
+    `ended`: empty for a node that did its work, else `failed`, `cancelled`, `stopped` (a lock is held) or
+    `refused` (a parameter of the client cannot be).
     """
 
     workflow: str
@@ -80,6 +81,8 @@ class RequestState:
         self.extra_threads = threading.BoundedSemaphore(max(1, user.max_parallel_nodes))
         self.extra_threads.acquire()  # the thread that runs the request
         self.trace: list[NodeRecord] = []
+        self.taken_wishes: set[str] = set()
+        """Names of the client's parameters that a node took."""
         self.pictures_taken = False
         """A node that takes pictures has run."""
         self._stamps: dict[str, RequestStamps] = {}

@@ -14,13 +14,22 @@ from contextlib import closing
 from dataclasses import replace
 
 from Middleware.common.closing import close_batches
-from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
-from Middleware.common.types import Batch, Chunk, Messages, NodeConfig
+from Middleware.common.errors import (
+    ClientRequestError,
+    ConfigError,
+    EarlyTermination,
+    MiddlewareError,
+    RequestCancelled,
+)
+from Middleware.common.request_context import NO_PROGRESS
+from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig
+from Middleware.llmapis.call_count import count_call
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.text_utils import estimate_tokens
+from Middleware.workflows.dispatch.client_wishes import refuse_wrong
 from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
@@ -46,13 +55,15 @@ from Middleware.workflows.processors.delivery import (
 )
 from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
+from Middleware.workflows.processors.progress import progress_batch
 from Middleware.workflows.processors.run import Known, NodeRecord, Run, responder_index, title_of
 
 logger = logging.getLogger(__name__)
 
 BatchGenerator = Generator[Batch, None, None]
 
-NEVER_A_FAILURE = (EarlyTermination, RequestCancelled)
+NEVER_A_FAILURE = (EarlyTermination, RequestCancelled, ClientRequestError)
+"""What ends a run as it is: no `errorText` stands in for it, and no node is to blame."""
 
 
 class WorkflowProcessor:
@@ -69,20 +80,25 @@ class WorkflowProcessor:
         """Of the responder, from its first piece on."""
         self._records: list[NodeRecord] = []
         self._in_order_until = 0
+        self._tells_progress = run.state.request.progress != NO_PROGRESS and not run.internal
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
 
     def execute(self) -> BatchGenerator:
         """The run. An internal run yields nothing.
 
-        Raises WorkflowError for a node that fails, RequestCancelled, EarlyTermination (a lock is held).
+        Raises WorkflowError for a node that fails, RequestCancelled, EarlyTermination (a lock is held),
+        ClientRequestError (a node takes a parameter of the client that cannot be).
         Closing the iterator ends the run: backend streams are closed, locks released.
         """
+        refuse_wrong(self._nodes, self.run.question.wishes)
         try:
             self._track_times()
             index = 0
             while index < len(self._nodes):
                 end = self._group_end(index)
                 self._stop_if_cancelled()
+                if self._tells_progress and index <= self._responder:
+                    yield progress_batch(self.run, index, end, self._responder + 1)
                 if end > index + 1:
                     self._run_group(index, end)
                 elif index == self._responder and not self.run.internal:
@@ -108,7 +124,7 @@ class WorkflowProcessor:
             context = self._with_stamps(context)
             self._note_model(record, context)
             given = self._handled(context)
-            value = joined(record.endpoint, given.batches) if isinstance(given, NodeStream) else given
+            value = self._joined(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
             kit.thinking.extend(thoughts)
         except NEVER_A_FAILURE as stop:
@@ -121,6 +137,13 @@ class WorkflowProcessor:
             record.seconds = time.perf_counter() - begun
         self._stop_if_cancelled()
         return result, kit
+
+    def _joined(self, record: NodeRecord, stream: NodeStream) -> LlmText | JsonObject:
+        """The whole of a node's stream that nobody watches."""
+        whole = joined(record.endpoint, stream.batches)
+        if stream.running:
+            count_call(self.run.state.request, whole, stream.prompt_tokens)
+        return whole
 
     def _answer(self, index: int) -> BatchGenerator:
         """The responder of a run that answers the user."""
@@ -141,7 +164,7 @@ class WorkflowProcessor:
                 batches = self._delivered(index, context, result, kit)
             with closing(batches):
                 for batch in batches:
-                    begun_to_answer = begun_to_answer or bool(batch)
+                    begun_to_answer = begun_to_answer or (bool(batch) and "progress" not in batch[0])
                     if batch and batch[-1]["finish_reason"] is not None:
                         answered = True
                         self._say_whether_last(index, batch[-1], of_child=child is not None)
@@ -368,4 +391,6 @@ class WorkflowProcessor:
 
 def _how_stopped(stop: BaseException) -> str:
     """What the summary says of a node that did not come to its end and yet did not fail."""
-    return "stopped" if isinstance(stop, EarlyTermination) else "cancelled"
+    if isinstance(stop, EarlyTermination):
+        return "stopped"
+    return "refused" if isinstance(stop, ClientRequestError) else "cancelled"

@@ -54,7 +54,7 @@ class Run:
 class Case:
     """One job and what became of its request."""
 
-    def __init__(self, run, api_type):
+    def __init__(self, run, api_type, progress="off"):
         self.run = run
         self.request_id = str(uuid.uuid4())
         self.left = threading.Event()
@@ -62,7 +62,7 @@ class Case:
         self.life = RequestLife(self.request_id)
         self.life.at_end(self.over.set)
         request = RequestContext(self.request_id, "mira", api_type, setup_done=self.left.set)
-        facts = AnswerFacts(self.request_id, "mira", created=1760000000)
+        facts = AnswerFacts(self.request_id, "mira", created=1760000000, progress=progress)
         with entered(request):
             self.job = Job(request, facts, WIRE_FORMATS[api_type], self.life, self.open)
 
@@ -77,8 +77,8 @@ def case(request):
     """`case(run, api_type)`; afterwards nothing of the request may be left."""
     made = []
 
-    def make(run, api_type="openaichatcompletion"):
-        made.append(Case(run, api_type))
+    def make(run, api_type="openaichatcompletion", **more):
+        made.append(Case(run, api_type, **more))
         return made[-1]
 
     yield make
@@ -374,6 +374,70 @@ class TestHeartbeats:
         rest = sse(b"".join(pieces).decode())
         body.close()
         assert "error" in next(u for u in rest if u != ":")
+
+
+def step(number):
+    return [chunk(progress={"number": number, "of": 3, "title": f"n{number}", "depth": 0})]
+
+
+def lines_of(piece):
+    """The progress in one piece of a stream; `:` for a heartbeat."""
+    units = sse(piece.decode())
+    return [u if u == ":" else u["choices"][0]["delta"].get("reasoning_content") for u in units]
+
+
+class TestProgress:
+    """Nodes that start, shown while nothing has been said (more-fronts.md 8)."""
+
+    def test_it_goes_right_before_the_first_output(self, case):
+        """In one unit, when the answer is quicker than a heartbeat; and never ends the wait for it."""
+        units = sse(streamed(case(Run(step(1), step(2), *HELLO), progress="reasoning")))
+        told = [u["choices"][0]["delta"] for u in units[:-1]]
+        assert told[:3] == [
+            {"role": "assistant", "content": ""},
+            {"reasoning_content": "[1/3] n1\n[2/3] n2\n"},
+            {"content": "Hel"},
+        ]
+
+    @pytest.mark.parametrize("how", ["off", "reasoning", "status"])
+    def test_a_failure_of_the_first_second_is_raised(self, case, how):
+        """It becomes an HTTP status, whatever has started."""
+        with pytest.raises(BackendError):
+            streamed(case(Run(step(1), step(2), GONE), progress=how))
+
+    def test_in_place_of_the_first_heartbeat_and_then_at_once(self, case, monkeypatch):
+        """Each line is a sign of life: the next beat is far away when it comes."""
+        monkeypatch.setattr(answering, "HEARTBEAT_S", 0.02)
+        gates = [threading.Event() for _ in range(3)]
+        run = Run(step(1), gates[0], step(2), gates[1], step(3), gates[2], *HELLO)
+        body = AnswerStream(case(run, progress="reasoning").job)
+        body.wait_for_output()
+        pieces = iter(body)
+        assert [lines_of(next(pieces)) for _ in range(2)] == [[None], ["[1/3] n1\n"]]
+        monkeypatch.setattr(answering, "HEARTBEAT_S", 3600.0)
+        got = []
+        for gate in gates[:2]:
+            gate.set()
+            while (lines := lines_of(next(pieces))) == [":"]:
+                continue
+            got += lines
+        gates[2].set()
+        rest = sse(b"".join(pieces).decode())
+        body.close()
+        assert got == ["[2/3] n2\n", "[3/3] n3\n"]
+        assert texts(rest) == "Hello." and rest[-1] == "[DONE]"
+
+    def test_a_protocol_without_a_place_beats_on(self, case, monkeypatch):
+        """Its client is not left without a sign of life."""
+        monkeypatch.setattr(answering, "HEARTBEAT_S", 0.02)
+        gate = threading.Event()
+        body = AnswerStream(case(Run(step(1), gate, *HELLO), "ollamaapichat", progress="status").job)
+        body.wait_for_output()
+        pieces = iter(body)
+        assert b'"content":""' in next(pieces)
+        gate.set()
+        assert b"n1" not in b"".join(pieces)
+        body.close()
 
 
 class TestHangUp:

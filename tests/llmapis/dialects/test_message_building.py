@@ -8,6 +8,7 @@ import pytest
 
 from Middleware.config.endpoints import InjectedTexts
 from Middleware.llmapis.dialects.message_building import (
+    ANY_OBJECT,
     attach_schema,
     build_messages,
     structured_output_block,
@@ -237,6 +238,20 @@ class TestSchema:
     def test_the_block_says_where_and_how(self, block, payload):
         """`field` and `style`."""
         assert self.attached(block) == payload
+
+    @pytest.mark.parametrize(
+        ("style", "value"),
+        [
+            ("raw", {"type": "object"}),
+            ("openaiJsonSchema", {"type": "json_object"}),
+            ("anthropicJsonSchema", {"type": "json_schema", "schema": {"type": "object"}}),
+        ],
+    )
+    def test_any_json(self, style, value):
+        """OpenAI has a word of its own for it."""
+        payload = {}
+        attach_schema(payload, ANY_OBJECT, {"structuredOutput": {"field": "f", "style": style}})
+        assert payload == {"f": value}
 
     def test_strict_is_the_default(self):
         """As OpenAI advises."""

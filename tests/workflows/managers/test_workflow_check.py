@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from Middleware.common.client_question import WISH_NAMES
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.workflow_check import (
@@ -30,6 +33,16 @@ OWN = [
      ["/0/type: note: 'Conversational' is an old name of 'Standard'"]),
     ("missing-field", [{"type": "Standard"}], ["/0: error: 'endpointName' is missing"]),
     ("wrong-type", [LLM | {"prompt": 5}], ["/0/prompt: error: found 5, allowed: a text"]),
+    ("client-parameters", [LLM | {"clientParameters": ["max_tokens", "stop"]}], []),
+    ("client-parameter-misspelt", [LLM | {"clientParameters": ["stop", "max_token"]}],
+     [f"/0/clientParameters/1: error: found \"max_token\", allowed: {', '.join(map(json.dumps, WISH_NAMES))} "
+      "(did you mean 'max_tokens'?)"]),
+    ("client-parameters-no-list", [LLM | {"clientParameters": "stop"}],
+     ['/0/clientParameters: error: found "stop", allowed: a list']),
+    ("client-parameters-key-misspelt", [LLM | {"clientParameter": ["stop"]}],
+     ["/0/clientParameter: warning: unknown field 'clientParameter' (did you mean 'clientParameters'?)"]),
+    ("client-parameters-without-a-model", [{"type": "CustomWorkflow", "workflowName": "C", "clientParameters": ["stop"]}],
+     ["/0/clientParameters: warning: this node calls no model with these; put it on the nodes that do, those of a child too"]),
     ("no-number", [LLM | {"maxResponseSizeInTokens": "many"}],
      ['/0/maxResponseSizeInTokens: warning: found "many", allowed: a whole number of 0 or more, or a text with a {placeholder}']),
     ("no-number-and-no-default", [LLM | {"lastMessagesToSendInsteadOfPromptMaxTokenSize": "many"}],

@@ -26,18 +26,21 @@ from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
+from Middleware.api.requests.wishes import WishFields, read_wishes
 from Middleware.api.serving.doors import Generation
 from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
-from Middleware.common.client_question import ClientQuestion
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.client_question import ClientQuestion, Wish
+from Middleware.common.request_context import NO_PROGRESS, RequestContext, entered
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
+from Middleware.services.answers import compact_json
 
 logger = logging.getLogger(__name__)
 
+USAGE_HEADER = "X-Workflow-Usage"
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 _setup_phase = SetupPhase()
@@ -46,11 +49,13 @@ _setup_phase = SetupPhase()
 class GenerationView(MethodView, Generation):
     """One generation route.
 
-    `api_type`: key of WIRE_FORMATS; `stream_default`: whether a body that does not say so is streamed.
+    `api_type`: key of WIRE_FORMATS; `stream_default`: whether a body that does not say so is streamed;
+    `wish_fields`: where its bodies say what they want of the model.
     """
 
     api_type: ClassVar[str]
     stream_default: ClassVar[bool] = False
+    wish_fields: ClassVar[WishFields] = {}
 
     @property
     def wire(self) -> WireFormat:
@@ -63,6 +68,11 @@ class GenerationView(MethodView, Generation):
         """Claims that the client wants no reasoning."""
         return suppresses_reasoning(body)
 
+    def progress(self, body: JsonObject, user: UserSettings) -> str:
+        """How a stream shows that a node starts: as the user's settings say, if the protocol has a place."""
+        wanted = user.progress_output
+        return wanted if wanted in self.wire.shows_progress else NO_PROGRESS
+
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
 
@@ -70,9 +80,16 @@ class GenerationView(MethodView, Generation):
         """The body. Raises ClientRequestError for one that is no JSON object."""
         return json_body(read_body(request.environ, request.max_content_length))
 
+    def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
+        """What the client wants of the model, read-only and not checked (more-fronts.md 13)."""
+        return read_wishes(body, self.wish_fields)
+
     @abstractmethod
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
-        """The question of a body; whether it is streamed is filled in. Raises ClientRequestError."""
+        """The question of a body; whether it is streamed, and its wishes, are filled in.
+
+        Raises ClientRequestError.
+        """
 
     def check(self, body: JsonObject) -> None:
         """Raise ClientRequestError for what is wrong before the user is known."""
@@ -121,6 +138,9 @@ class GenerationView(MethodView, Generation):
         name, workflow = choose(body.get("model"), snapshot)
         user, key = load_user(snapshot, name), extract_api_key()
         g.privacy = bool((key and user.encrypt_using_api_key) or user.redact_log_output)
+        suppresses = self.suppresses_reasoning(body)
+        task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
+        shows = stream and task is None and not suppresses
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=name,
@@ -128,9 +148,10 @@ class GenerationView(MethodView, Generation):
             api_key=key,
             workflow_folder=workflow,
             privacy=g.privacy,
-            suppress_reasoning=self.suppresses_reasoning(body),
-            task=task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream),
+            suppress_reasoning=suppresses,
+            task=task,
             include_usage=wants_usage(body),
+            progress=self.progress(body, user) if shows else NO_PROGRESS,
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,
@@ -143,11 +164,14 @@ class GenerationView(MethodView, Generation):
             context.model_name,
             include_usage=wants_usage(body),
             arrived=context.arrived,
+            workflow_usage=context.usage.numbers,
+            progress=context.progress,
         )
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
             return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question, headers = replace(self.read(body, user), stream=stream), _named_headers(user)
+        question = replace(self.read(body, user), stream=stream, wishes=self.wishes(body))
+        headers = _named_headers(user)
         facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
         logger.info(
@@ -167,7 +191,7 @@ class GenerationView(MethodView, Generation):
 
     def _respond(self, job: Job, stream: bool) -> Response:
         if not stream:
-            return json_response(whole_body(job))
+            return json_response(whole_body(job), headers=_usage_header(job.facts))
         body = AnswerStream(job)
         try:
             body.wait_for_output()
@@ -182,6 +206,12 @@ def _named_headers(user: UserSettings) -> dict[str, str]:
     """The headers that the user's settings ask for, names in lower case."""
     name = user.discussion_id_from_header
     return {name.lower(): request.headers.get(name, "")} if name else {}
+
+
+def _usage_header(facts: AnswerFacts) -> dict[str, str]:
+    """What all calls behind a whole answer took. Source: more-fronts.md 9."""
+    usage = facts.usage_beside()
+    return {USAGE_HEADER: compact_json(usage["workflow_usage"])} if usage else {}
 
 
 def _no_tools() -> Batches:

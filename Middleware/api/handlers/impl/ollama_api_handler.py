@@ -6,7 +6,9 @@ Source: frontend-api.md 3, 8.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from flask import Response, request
@@ -23,7 +25,7 @@ from Middleware.api.requests.request_fields import json_body, tools_of
 from Middleware.api.requests.tagged_prompts import generate_messages
 from Middleware.api.serving.doors import Route
 from Middleware.api.workflow_gateway import capabilities_of
-from Middleware.common.client_question import ClientQuestion
+from Middleware.common.client_question import ClientQuestion, Wish
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.common.request_context import current_request
 from Middleware.common.types import JsonObject
@@ -38,10 +40,33 @@ _UNLOAD = ("0", "0s")
 _builder = ResponseBuilderService()
 
 
+_OPTIONS = ("stop", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
+WISHES = {
+    "max_tokens": ("options.num_predict",),
+    "repetition_penalty": ("options.repeat_penalty",),
+    **{name: (f"options.{name}",) for name in _OPTIONS},
+    "response_format": ("format",),
+    **{name: (name,) for name in ("logprobs", "top_logprobs", "suffix")},
+}
+"""Name of a wish -> the field of a request that says it."""
+
+
 class _OllamaView(GenerationView):
     """What chat and generate share: streams by default, empty requests load and unload (8.4)."""
 
     stream_default = True
+    wish_fields = WISHES
+
+    def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
+        """`format` is `"json"` or a schema; as an OpenAI client would say it."""
+        found = super().wishes(body)
+        asked = found.get("response_format")
+        if asked is None:
+            return found
+        form = {"type": "json_object"} if asked.value == "json" else asked.value
+        if form is asked.value and isinstance(form, dict):
+            form = {"type": "json_schema", "schema": form}
+        return MappingProxyType({**found, "response_format": replace(asked, value=form)})
 
     def instead(self, body: JsonObject) -> JsonObject | None:
         if not self.is_empty(body):

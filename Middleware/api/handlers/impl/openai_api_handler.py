@@ -23,7 +23,7 @@ from Middleware.api.requests.request_fields import tools_of, wants_stream
 from Middleware.api.requests.tagged_prompts import completion_messages
 from Middleware.api.serving.doors import PROTOCOL as CALLER
 from Middleware.api.serving.doors import generation_routes, routes_to
-from Middleware.common.client_question import ClientQuestion
+from Middleware.common.client_question import WISH_NAMES, ClientQuestion
 from Middleware.common.errors import NotFound
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
@@ -35,10 +35,20 @@ from Middleware.services.response_builder_service import ResponseBuilderService
 _builder = ResponseBuilderService()
 
 
+WISHES = {
+    "max_tokens": ("max_completion_tokens", "max_tokens"),
+    "repetition_penalty": ("repetition_penalty", "repeat_penalty"),
+    **{name: (name,) for name in WISH_NAMES if name not in ("max_tokens", "repetition_penalty")},
+    **{name: (name,) for name in ("n", "best_of", "logprobs", "top_logprobs", "echo", "suffix")},
+}
+"""Name of a wish -> the fields of a request that say it; the last ones no node can take."""
+
+
 class ChatCompletionsAPI(GenerationView):
     """POST and DELETE `/v1/chat/completions`."""
 
     api_type = "openaichatcompletion"
+    wish_fields = WISHES
 
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         messages = internal_messages(check_messages(body.get("messages")), user)
@@ -53,6 +63,7 @@ class CompletionsAPI(GenerationView):
     """POST and DELETE `/v1/completions`."""
 
     api_type = "openaicompletion"
+    wish_fields = WISHES
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
         """Old text front ends leave `stream` out and mean true; the SDK leaves it out and means false."""

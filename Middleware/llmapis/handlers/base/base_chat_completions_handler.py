@@ -21,6 +21,8 @@ class BaseChatCompletionsHandler(LlmApiHandler):
         messages = build_messages(call.conversation, call.system_prompt, call.prompt, texts)
         payload = self._payload_head(self._convert_messages(messages))
         self._add_tools(payload, call.tools, call.tool_choice)
+        if call.parallel_tool_calls is not None and payload.get("tools"):
+            self._allow_parallel_calls(payload, call.parallel_tool_calls)
         if call.schema:
             attach_schema(payload, call.schema, self.settings.endpoint.api_type)
         return payload
@@ -36,6 +38,9 @@ class BaseChatCompletionsHandler(LlmApiHandler):
     @abstractmethod
     def _convert_messages(self, messages: Messages) -> Messages:
         """The backend's own form of tool turns and images."""
+
+    def _allow_parallel_calls(self, payload: JsonObject, allowed: bool) -> None:
+        """Say whether several tools may be called at once; a backend that cannot be told says nothing."""
 
     def _add_tools(self, payload: JsonObject, tools: list[JsonObject] | None, tool_choice: Any) -> None:
         if tools:

@@ -99,6 +99,11 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
         if (choice := claude_tool_choice(tool_choice)) is not None:
             payload["tool_choice"] = choice
 
+    def _allow_parallel_calls(self, payload: JsonObject, allowed: bool) -> None:
+        choice = payload.get("tool_choice") or {"type": "auto"}
+        if not allowed and choice.get("type") != "none":
+            payload["tool_choice"] = {**choice, "disable_parallel_tool_use": True}
+
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
         """A model that takes no prefill is asked once more, with the prefill in a user turn."""
         if "prefill" not in refused.lower() or not has_prefill(payload["messages"]):

@@ -59,6 +59,9 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
         ask_for_usage(payload, self.settings)
         return payload
 
+    def _allow_parallel_calls(self, payload: JsonObject, allowed: bool) -> None:
+        payload["parallel_tool_calls"] = allowed
+
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
         return without_usage_request(payload, refused)
 

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from Middleware.common.client_question import WISH_NAMES
 from Middleware.common.types import NodeConfig
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
@@ -176,6 +177,7 @@ COMMON_SCHEMA: Schema = {
         "lastMessagesToSendInsteadOfPromptMaxTokenSize": INTEGER,  # it has no default to fall back on
         "clampPromptToContextWindow": {"type": ["boolean", "string"]},
         "structuredOutputFile": TEXT,
+        "clientParameters": {"type": "array", "items": {"enum": list(WISH_NAMES)}},
         "scoped_variables": {"type": "array"},
         "workflowUserFolderOverride": TEXT,
         "parallelGroup": TEXT,

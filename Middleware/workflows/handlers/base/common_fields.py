@@ -48,6 +48,8 @@ MODEL_NODES: Mapping[str, str] = {
     "allowTools": "Send the client's tools; on the node that answers. Default: false.",
     "appendNativeToolExchange": "Put the newest tool call and its results behind `prompt`. Default: false.",
     "structuredOutputFile": "JSON Schema in `StructuredOutputs/` that the answer must fit.",
+    "clientParameters": "What of the request's own parameters this node takes, e.g. `max_tokens`. Default: "
+    "none.",
     "useRelativeTimestamps": "As `[Sent 5 minutes ago]` instead of date and time. Default: false.",
     "lowercaseToolCallFunctionNames": "Function names of tool calls in lower case. Default: false.",
     "injectLivenessToolCall": "Add the user's `livenessToolCall` to an answer without tool calls. Default: "

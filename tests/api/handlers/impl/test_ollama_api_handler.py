@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ollama import ChatResponse, GenerateResponse, ListResponse, ProcessResponse, ShowResponse
 
 from Middleware.api.requests.open_webui import TOOL_SENTENCE
+from Middleware.common.client_question import Wish
 from Middleware.services.answers import METRICS
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.conftest import chunk
@@ -96,6 +97,35 @@ class TestChat:
         answer = client.post("/api/chat", json={"model": "mira", "messages": [{"content": "x"}]})
         assert answer.status_code == 400
         assert stable(answer.text, answer) == '{"error":"messages[0] has no \'role\' (request R)"}'
+
+    @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+    @pytest.mark.parametrize(
+        ("body", "wishes"),
+        [
+            ({"options": {"num_predict": 50}}, {"max_tokens": Wish(50, "options.num_predict")}),
+            (
+                {"options": {"repeat_penalty": 1.1}},
+                {"repetition_penalty": Wish(1.1, "options.repeat_penalty")},
+            ),
+            (
+                {"options": {"stop": ["x"], "seed": 0, "num_ctx": 4096}},
+                {"stop": Wish(["x"], "options.stop"), "seed": Wish(0, "options.seed")},
+            ),
+            ({"format": "json"}, {"response_format": Wish({"type": "json_object"}, "format")}),
+            (
+                {"format": {"type": "object"}},
+                {"response_format": Wish({"type": "json_schema", "schema": {"type": "object"}}, "format")},
+            ),
+            ({"format": 5}, {"response_format": Wish(5, "format")}),
+            ({"format": "", "options": None}, {}),
+            ({"max_tokens": 5, "temperature": 1}, {}),
+        ],
+    )
+    def test_what_a_client_wishes(self, client, engine, path, body, wishes):
+        """By the names that OpenAI's clients have for it (more-fronts.md 13)."""
+        messages = [{"role": "user", "content": "x"}]
+        client.post(path, json={"model": "mira", "messages": messages, "prompt": "x", **body})
+        assert engine.last.wishes == wishes
 
     def test_the_model_key_is_required(self, client, engine):
         """It may be empty."""

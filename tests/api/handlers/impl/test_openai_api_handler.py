@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from Middleware.api.handlers.impl.openai_api_handler import WISHES
 from Middleware.api.requests.open_webui import TOOL_SENTENCE
-from Middleware.common.errors import EarlyTermination
+from Middleware.common.client_question import WISH_NAMES, Wish
+from Middleware.common.errors import ClientRequestError, EarlyTermination
 from Middleware.utilities.sensitive_logging_utils import REDACTED, shown
 from tests.api.conftest import chunk
 
@@ -59,6 +61,96 @@ class TestChat:
         )  # fmt: skip
         for unit in answer.text.split("\n\n")[:-2]:
             ChatCompletionChunk.model_validate(json.loads(unit[6:]), strict=True)
+
+    @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+    def test_a_whole_answer_tells_what_its_workflow_took(self, client, engine, path):
+        """In a header, compact; nothing when no model was asked (more-fronts.md 9)."""
+        body = {**CHAT, "prompt": "x", "stream": False}
+        assert "X-Workflow-Usage" not in client.post(path, json=body).headers
+
+        def two_calls(call):
+            call.request.usage.add({"prompt_tokens": 100, "completion_tokens": 20})
+            call.request.usage.add({"prompt_tokens": 7, "completion_tokens": 3})
+            return OB
+
+        engine.answer = two_calls
+        answer = client.post(path, json=body)
+        told = '{"prompt_tokens":107,"completion_tokens":23,"calls":2}'
+        assert answer.headers["X-Workflow-Usage"] == told
+        assert "workflow_usage" not in answer.text
+
+    @pytest.mark.parametrize("how", ["off", "reasoning", "status"])
+    def test_the_user_says_whether_nodes_are_shown(self, client, engine, configs, how):
+        """`progressOutput` (more-fronts.md 8)."""
+        configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": how})
+        engine.answer = [
+            [chunk(progress={"number": 1, "of": 2, "title": "Recall", "depth": 0})] if how != "off" else [],
+            *OB,
+        ]
+        text = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).text
+        assert engine.last.request.progress == how
+        assert ("[1/2] Recall" in text) is (how != "off")
+        assert ('"event"' in text) is (how == "status")
+
+    @pytest.mark.parametrize(
+        ("path", "more", "headers"),
+        [
+            ("/v1/chat/completions", {"stream": False}, {}),
+            ("/v1/chat/completions", {"think": False}, {}),
+            ("/v1/chat/completions", {"reasoning_effort": "none"}, {}),
+            ("/v1/chat/completions", {}, {"X-OpenWebUI-Task": "title_generation"}),
+            ("/v1/completions", {"prompt": "x"}, {}),
+        ],
+        ids=["whole", "think", "reasoning-effort", "background-task", "text-completion"],
+    )
+    @pytest.mark.parametrize("how", ["reasoning", "status"])
+    def test_where_no_node_is_shown(self, client, engine, configs, path, more, headers, how):
+        """The engine is not even asked to tell."""
+        configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": how})
+        client.post(path, json={**CHAT, "stream": True, **more}, headers=headers)
+        assert engine.last.request.progress == "off"
+
+    @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+    @pytest.mark.parametrize(
+        ("body", "wishes"),
+        [
+            ({"max_tokens": 50}, {"max_tokens": Wish(50, "max_tokens")}),
+            (
+                {"max_tokens": 50, "max_completion_tokens": 60},
+                {"max_tokens": Wish(60, "max_completion_tokens")},
+            ),
+            ({"stop": "x", "top_k": None}, {"stop": Wish("x", "stop")}),
+            ({"repeat_penalty": 1.1}, {"repetition_penalty": Wish(1.1, "repeat_penalty")}),
+            (
+                {"response_format": {"type": "json_object"}},
+                {"response_format": Wish({"type": "json_object"}, "response_format")},
+            ),
+            ({"n": 2, "echo": True}, {"n": Wish(2, "n"), "echo": Wish(True, "echo")}),
+            ({"n": 1, "echo": False, "response_format": {"type": "text"}}, {}),
+        ],
+    )
+    def test_what_a_client_wishes(self, client, engine, path, body, wishes):
+        """Handed on as it is; nodes say what they take (more-fronts.md 13)."""
+        client.post(path, json={**CHAT, "prompt": "x", **body})
+        assert engine.last.wishes == wishes
+
+    def test_every_wish_has_a_field(self):
+        """What a node may take, a client of this protocol can say."""
+        assert set(WISH_NAMES) <= set(WISHES)
+
+    @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+    def test_a_wish_that_cannot_be(self, client, engine, stream):
+        """The engine refuses it: a 400 that names the field."""
+
+        def refused(call):
+            raise ClientRequestError("max_tokens must be a number", param="max_tokens")
+            yield
+
+        engine.answer = refused
+        answer = client.post("/v1/chat/completions", json={**CHAT, "stream": stream, "max_tokens": "x"})
+        assert answer.status_code == 400
+        assert answer.json["error"]["message"].startswith("max_tokens must be a number")
+        assert answer.json["error"]["param"] == "max_tokens"
 
     def test_stream_headers(self, client):
         """No hop-by-hop header, no length."""

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.claude_messages import CONTINUE_REQUEST
 from Middleware.llmapis.dialects.thinking_replay import ThinkingReplay
 from Middleware.llmapis.handlers.impl import claude_api_handler
@@ -112,6 +113,21 @@ class TestTools:
     def test_no_tools(self, payload):
         """No choice either."""
         assert not {"tools", "tool_choice"} & set(payload(user("Q"), tools=[], tool_choice="auto"))
+
+    @pytest.mark.parametrize(
+        ("allowed", "choice", "sent"),
+        [
+            (False, None, {"type": "auto", "disable_parallel_tool_use": True}),
+            (False, "required", {"type": "any", "disable_parallel_tool_use": True}),
+            (True, "required", {"type": "any"}),
+            (True, None, None),
+        ],
+    )
+    def test_parallel_calls(self, make_handler, allowed, choice, sent):
+        """Said beside the choice, when they are not wanted."""
+        call = CallArguments([user("Q")], tools=[TOOL], tool_choice=choice, parallel_tool_calls=allowed)
+        body = make_handler(TYPE)._payload(call)
+        assert body.get("tool_choice") == sent
 
     def test_choice_none(self, payload):
         """No tools, unless the conversation holds tool blocks: then the API wants the definitions."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from Middleware.common.errors import BackendError
 from Middleware.common.request_context import RequestContext, entered
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers.impl.openai_api_handler import reported_usage
 
 TYPE = "openAIChatCompletion"
@@ -104,6 +106,14 @@ class TestPayload:
         body = payload([], samplers={"a": 1}, tools=[TOOL], tool_choice="auto")
         assert list(body)[-2:] == ["tools", "tool_choice"]
         assert (body["tools"], body["tool_choice"]) == ([TOOL], "auto")
+
+    @pytest.mark.parametrize("allowed", [True, False])
+    def test_parallel_calls(self, make_handler, allowed):
+        """Said beside tools only: the API refuses it without."""
+        call = CallArguments([], tools=[TOOL], parallel_tool_calls=allowed)
+        handler = make_handler(TYPE)
+        assert handler._payload(call)["parallel_tool_calls"] is allowed
+        assert "parallel_tool_calls" not in handler._payload(replace(call, tools=None))
 
     def test_no_tools(self, payload):
         """Neither key."""
