@@ -33,7 +33,6 @@ class Chunk(_ChunkAlways, total=False):
     model: str
     truncated: bool
     refusal: bool
-    progress: JsonObject  # {"number", "of", "title", "depth"}: a node of the answering workflow starts
     last: bool  # of a finish chunk that the engine gives: no node runs after it
     progress: JsonObject  # of a chunk that says nothing else: a node starts (more-fronts.md 8)
 

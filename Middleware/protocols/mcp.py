@@ -20,7 +20,7 @@ from Middleware.protocols.base import (
     WireFormat,
     sse,
 )
-from Middleware.services.answers import compact_json
+from Middleware.services.answers import compact_json, step_line
 
 MIMETYPE = "text/event-stream; charset=utf-8"
 
@@ -92,8 +92,10 @@ def call_echo(call_id: Any, progress_token: Any, *, modern: bool) -> JsonObject:
 
 
 def _answer(facts: AnswerFacts, text: str, *, is_error: bool) -> JsonObject:
-    """The response that ends a call. Every way a call can end comes through here."""
-    result = tool_result(text, is_error=is_error, modern=facts.echo.get("modern", False))
+    """The response that ends a call, with what its workflow used (9)."""
+    usage = facts.usage_beside()
+    meta = {"headrace/usage": usage["workflow_usage"]} if usage else None
+    result = tool_result(text, is_error=is_error, modern=facts.echo.get("modern", False), meta=meta)
     return rpc_result(facts.echo.get("id"), result)
 
 
@@ -110,13 +112,8 @@ def _event(body: JsonObject) -> str:
     return f"event: message\n{sse(compact_json(body))}"
 
 
-def progress_line(step: JsonObject) -> str:
-    """`[2/5] Recall`, two spaces before it for each level below the first workflow. Source: 8."""
-    return f"{'  ' * step['depth']}[{step['number']}/{step['of']}] {step['title']}"
-
-
 class McpFramer(Framer):
-    """Progress as it comes, when the client asked for it; the text at the end, in one response."""
+    """Progress as it comes, which the client asked for by a token; the text at the end, in one response."""
 
     def __init__(self, facts: AnswerFacts) -> None:
         super().__init__(facts)
@@ -124,16 +121,15 @@ class McpFramer(Framer):
         self._told = 0
 
     def units(self, batch: Batch) -> list[str]:
-        steps = [chunk["progress"] for chunk in batch if "progress" in chunk]
-        return [unit for unit in [*self.progress_units(steps), *super().units(batch)] if unit]
+        return [unit for unit in super().units(batch) if unit]
 
     def progress_units(self, steps: list[JsonObject]) -> list[str]:
-        """One notification for each node that starts."""
         return [] if self._token is None else [self._notification(step) for step in steps]
 
     def _notification(self, step: JsonObject) -> str:
         self._told += 1
-        params = {"progressToken": self._token, "progress": self._told, "message": progress_line(step)}
+        line = f"{'  ' * step['depth']}{step_line(step)}"
+        params = {"progressToken": self._token, "progress": self._told, "message": line}
         return _event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def text_unit(self, text: str) -> str:

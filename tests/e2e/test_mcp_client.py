@@ -32,6 +32,8 @@ def server(request, backend, tmp_path_factory):
     write_tree(public, USERS, backend.url)
     write_tool(public, "echo", TOOL, [NODE])
     write_tool(public, "ask", {"description": "Asks.", "title": "Ask"}, [NODE])
+    nodes = [{**NODE, "title": "Look"}, {**NODE, "title": "Say"}]
+    write_tool(public, "steps", {"description": "Two steps."}, nodes)
     running = request.param(public, USERS, ("--concurrency", "2"))
     yield running
     running.stop()
@@ -71,7 +73,7 @@ def test_list(use):
     async def task(client):
         return (await client.list_tools()).tools
 
-    ask, echo = use(task)
+    ask, echo, _ = use(task)
     assert (ask.name, ask.title, echo.name) == ("ask", "Ask", "echo")
     assert echo.input_schema["required"] == ["text"]
     assert echo.input_schema["properties"]["times"] == {"type": "integer", "default": 1}
@@ -95,6 +97,29 @@ def test_a_call_that_takes_its_time(use, backend):
         return await client.call_tool("echo", {"text": "mcp-slow"})
 
     assert text_of(use(task)) == "a b c"
+
+
+def test_progress(use):
+    """Each node is told as it starts."""
+    told = []
+
+    async def note(progress, total, message):
+        told.append((progress, message))
+
+    async def task(client):
+        return await client.call_tool("steps", {"message": "hello"}, progress_callback=note)
+
+    assert text_of(use(task)) == "hello"
+    assert told == [(1, "[1/2] Look"), (2, "[2/2] Say")]
+
+
+def test_what_it_used(use):
+    """Stands beside the answer."""
+
+    async def task(client):
+        return await client.call_tool("steps", {"message": "hello"})
+
+    assert use(task).meta["headrace/usage"]["calls"] == 2
 
 
 def test_two_calls_at_once(use):

@@ -16,12 +16,16 @@ from tests.protocols.test_koboldcpp import CALL, chunk, endings, pieces
 WIRE = WIRE_FORMATS["mcptool"]
 
 
-def facts(call_id=7, token="t1", modern=False):
-    return AnswerFacts("R", "desk", echo=mcp.call_echo(call_id, token, modern=modern))
+USAGE = {"prompt_tokens": 22, "completion_tokens": 14, "calls": 2}
+
+
+def facts(call_id=7, token="t1", modern=False, usage=None):
+    echo = mcp.call_echo(call_id, token, modern=modern)
+    return AnswerFacts("R", "desk", echo=echo, workflow_usage=lambda: usage)
 
 
 def step(number, title, depth=0):
-    return chunk(progress={"number": number, "of": 2, "title": title, "depth": depth})
+    return {"number": number, "of": 2, "title": title, "depth": depth}
 
 
 def payload(unit):
@@ -31,27 +35,27 @@ def payload(unit):
 
 class TestStream:
     def test_progress_and_answer(self):
-        """11.9, byte for byte but for what the workflow used."""
-        framer = WIRE.framer(facts())
-        units = framer.units([step(1, "Look")]) + framer.units([chunk("Low ")])
+        """11.9, byte for byte."""
+        framer = WIRE.framer(facts(usage=USAGE))
+        units = framer.progress_units([step(1, "Look")]) + framer.units([chunk("Low ")])
         units += framer.units([chunk("tide."), chunk("", "stop")]) + framer.end()
         assert "".join(units) == (
             'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t1","progress":1,"message":"[1/2] Look"}}\n\n'
-            'event: message\ndata: {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"Low tide."}],"isError":false}}\n\n'
+            'event: message\ndata: {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"Low tide."}],"isError":false,"_meta":{"headrace/usage":{"prompt_tokens":22,"completion_tokens":14,"calls":2}}}}\n\n'
         )
 
     def test_progress_is_counted(self):
         """Whatever the numbers of the nodes are; nested ones are indented."""
         framer = WIRE.framer(facts(token=3))
-        told = [payload(unit) for unit in framer.units([step(1, "Look"), step(1, "In", depth=1)])]
-        told += [payload(unit) for unit in framer.units([step(2, "Say")])]
+        told = [payload(unit) for unit in framer.progress_units([step(1, "Look"), step(1, "In", depth=1)])]
+        told += [payload(unit) for unit in framer.progress_units([step(2, "Say")])]
         assert [one["params"]["progress"] for one in told] == [1, 2, 3]
         assert [one["params"]["message"] for one in told] == ["[1/2] Look", "  [1/2] In", "[2/2] Say"]
         assert {one["params"]["progressToken"] for one in told} == {3}
 
     def test_no_token_no_progress(self):
         """Nobody asked for it."""
-        assert WIRE.framer(facts(token=None)).units([step(1, "Look")]) == []
+        assert WIRE.framer(facts(token=None)).progress_units([step(1, "Look")]) == []
 
     def test_text_is_not_sent_in_parts(self):
         """A result has none; so that signs of life go on meanwhile."""

@@ -6,6 +6,7 @@ Source: spec more-fronts.md 6.1, 6.2 and 6.6; JSON-RPC 2.0, 4.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +73,10 @@ class RpcCall:
 
 
 def is_rpc_id(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
+    """A text or a number, and one that JSON has: Python also reads `NaN`."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def read_call(data: bytes) -> RpcCall | None:

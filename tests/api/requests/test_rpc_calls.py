@@ -77,6 +77,7 @@ def test_an_unknown_version(version):
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, "'id'"),
         (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, "'id'"),
         (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', -32600, "'id'"),
+        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32600, "'id'"),
     ],
 )
 def test_what_is_no_request(data, code, says):

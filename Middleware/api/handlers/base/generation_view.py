@@ -69,9 +69,12 @@ class GenerationView(MethodView, Generation):
         return suppresses_reasoning(body)
 
     def progress(self, body: JsonObject, user: UserSettings) -> str:
-        """How a stream shows that a node starts: as the user's settings say, if the protocol has a place."""
+        """How a stream shows that a node starts: as the user's settings say, if the protocol has a place and
+        the client has not sent reasoning away.
+        """
         wanted = user.progress_output
-        return wanted if wanted in self.wire.shows_progress else NO_PROGRESS
+        shows = wanted in self.wire.shows_progress and not self.suppresses_reasoning(body)
+        return wanted if shows else NO_PROGRESS
 
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
@@ -138,9 +141,7 @@ class GenerationView(MethodView, Generation):
         name, workflow = choose(body.get("model"), snapshot)
         user, key = load_user(snapshot, name), extract_api_key()
         g.privacy = bool((key and user.encrypt_using_api_key) or user.redact_log_output)
-        suppresses = self.suppresses_reasoning(body)
         task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
-        shows = stream and task is None and not suppresses
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=name,
@@ -148,10 +149,10 @@ class GenerationView(MethodView, Generation):
             api_key=key,
             workflow_folder=workflow,
             privacy=g.privacy,
-            suppress_reasoning=suppresses,
+            suppress_reasoning=self.suppresses_reasoning(body),
             task=task,
             include_usage=wants_usage(body),
-            progress=self.progress(body, user) if shows else NO_PROGRESS,
+            progress=self.progress(body, user) if stream and task is None else NO_PROGRESS,
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,

@@ -38,6 +38,17 @@ KOBOLDCPP_VERSION = "1.76"
 MAX_LENGTH = 512
 """What clients take as the longest answer until their user says otherwise; nothing here is cut to it."""
 
+WISHES = {
+    "max_tokens": ("max_length",),
+    "stop": ("stop_sequence",),
+    "seed": ("sampler_seed",),
+    "repetition_penalty": ("rep_pen",),
+    **{
+        name: (name,) for name in ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "logit_bias")
+    },
+}
+"""Name of a wish -> the field of a request that says it."""
+
 _LACKS = (
     *("audio", "multiplayer", "websearch", "tts", "embeddings", "savedata"),
     *("admin", "guidance", "jinja", "mcp"),
@@ -67,6 +78,7 @@ class GenerateAPI(GenerationView):
     """POST `/api/v1/generate`. The path alone says whether it streams."""
 
     api_type = "koboldgenerate"
+    wish_fields = WISHES
     streamed: ClassVar[bool] = False
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:

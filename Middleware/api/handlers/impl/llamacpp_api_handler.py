@@ -28,11 +28,30 @@ from Middleware.config.users import UserSettings
 from Middleware.protocols.llamacpp import PROTOCOL
 from Middleware.utilities.text_utils import estimate_tokens
 
+_SAMPLERS = (
+    "stop",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+)
+
+WISHES = {
+    "max_tokens": ("n_predict",),
+    "repetition_penalty": ("repeat_penalty",),
+    **{name: (name,) for name in (*_SAMPLERS, "logit_bias")},
+}
+"""Name of a wish -> the field of a request that says it."""
+
 
 class CompletionAPI(GenerationView):
     """POST `/completion`."""
 
     api_type = "llamacppcompletion"
+    wish_fields = WISHES
 
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(completion_messages(body.get("prompt", "")))

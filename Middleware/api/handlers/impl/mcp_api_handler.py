@@ -30,6 +30,7 @@ from Middleware.api.requests.tool_calls import (
 from Middleware.api.serving.doors import ENTER_GATE, routes_to
 from Middleware.api.serving.wsgi_replies import log_refusal
 from Middleware.common.client_question import ClientQuestion
+from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings
@@ -48,6 +49,8 @@ from Middleware.protocols.mcp import (
 )
 
 SESSION = "Mcp-Session-Id"
+NOTIFICATIONS = "notifications"
+"""How a call shows that a node starts. No value of `progressOutput`."""
 
 _running = NamedRequests()
 
@@ -74,6 +77,10 @@ class ToolCallView(GenerationView):
 
     def suppresses_reasoning(self, body: JsonObject) -> bool:
         return True
+
+    def progress(self, body: JsonObject, user: UserSettings) -> str:
+        """As the client asks, whatever the user's settings say."""
+        return NO_PROGRESS if self._call.progress_token is None else NOTIFICATIONS
 
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return question_of(self._offered.tool, self._arguments)

@@ -72,6 +72,26 @@ class TestGenerate:
         assert engine.last.messages == [{"role": "user", "content": "M. P.", "images": ["iVBORw0KGgo="]}]
         assert (engine.last.tools, engine.last.stream) == (None, False)
 
+    def test_wishes(self, client, engine):
+        """Under the names of this protocol; nodes say which they take."""
+        body = {
+            "prompt": "Hi",
+            "max_length": 40,
+            "stop_sequence": ["x"],
+            "rep_pen": 1.1,
+            "sampler_seed": 7,
+            "top_k": 5,
+        }
+        client.post(WHOLE, json={**body, "max_context_length": 8192, "sampler_order": [6]})
+        wished = {name: (wish.value, wish.field) for name, wish in engine.last.wishes.items()}
+        assert wished == {
+            "max_tokens": (40, "max_length"),
+            "stop": (["x"], "stop_sequence"),
+            "seed": (7, "sampler_seed"),
+            "repetition_penalty": (1.1, "rep_pen"),
+            "top_k": (5, "top_k"),
+        }
+
     def test_tags(self, client, engine):
         """They cut the prompt into messages; a memory without tags leads them."""
         client.post(STREAM, json={"memory": "M.", "prompt": "[Beg_User]Hi[Beg_Assistant]Ann:"}, buffered=True)

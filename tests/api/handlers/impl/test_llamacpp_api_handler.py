@@ -41,6 +41,19 @@ class TestCompletion:
         client.post("/completion", json={"prompt": "[Beg_Sys]S.[Beg_User]Hi"})
         assert [message["role"] for message in engine.last.messages] == ["system", "user"]
 
+    def test_wishes(self, client, engine):
+        """Under the names of this protocol; nodes say which they take."""
+        client.post(
+            "/completion",
+            json={"prompt": "Hi", "n_predict": 40, "repeat_penalty": 1.1, "seed": 7, "tfs_z": 1},
+        )
+        wished = {name: (wish.value, wish.field) for name, wish in engine.last.wishes.items()}
+        assert wished == {
+            "max_tokens": (40, "n_predict"),
+            "repetition_penalty": (1.1, "repeat_penalty"),
+            "seed": (7, "seed"),
+        }
+
     def test_several_prompts(self, client, engine):
         """Are refused in its own shape."""
         answer = client.post("/completion", json={"prompt": ["a", "b"]})

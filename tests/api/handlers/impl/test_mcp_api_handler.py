@@ -167,8 +167,28 @@ class TestCall:
         engine.answer = [[chunk(progress=step)], *LOW]
         told, response = events(ask(client, tool_call(progressToken=5), SSE))
         assert told["params"] == {"progressToken": 5, "progress": 1, "message": "[1/2] Look"}
-        assert response["id"] == 7
-        assert len(events(ask(client, tool_call(), SSE))) == 1
+        assert response["id"] == 7 and engine.last.request.progress != "off"
+
+    def test_progress_is_for_who_asks(self, client, engine, configs):
+        """By a token and a stream; the user's own setting is for other clients."""
+        configs("Users/mira.json", {"progressOutput": "reasoning"})
+        for call, headers in [(tool_call(), SSE), (tool_call(progressToken=5), JSON)]:
+            ask(client, call, headers)
+            assert engine.last.request.progress == "off"
+
+    def test_what_the_workflow_used(self, client, engine):
+        """Beside the answer, whole and streamed, and in a header of the whole one."""
+
+        def answer(call):
+            call.request.usage.add({"prompt_tokens": 22, "completion_tokens": 14})
+            return LOW
+
+        engine.answer = answer
+        used = {"headrace/usage": {"prompt_tokens": 22, "completion_tokens": 14, "calls": 1}}
+        whole = ask(client, tool_call())
+        assert whole.json["result"]["_meta"] == used
+        assert json.loads(whole.headers["X-Workflow-Usage"]) == used["headrace/usage"]
+        assert events(ask(client, tool_call(), SSE))[-1]["result"]["_meta"] == used
 
     def test_modern(self, client):
         """Says that it is complete."""
