@@ -56,8 +56,8 @@ class ClientQuestion:
     tools: list[JsonObject] | None = field(default=None, repr=False)
     tool_choice: Any = field(default=None, repr=False)
     discussion_id: str | None = None
-    inputs: tuple[str, ...] = field(default=(), repr=False)
     wishes: Mapping[str, Wish] = field(default_factory=_no_wishes, repr=False)
+    inputs: tuple[str, ...] = field(default=(), repr=False)
 
     def without_tools(self) -> ClientQuestion:
         """The same for a run that may call none."""
