@@ -1,4 +1,4 @@
-"""The four generation routes as one table: how to ask, and how to read what came back."""
+"""Generation routes as one table: how to ask, and how to read what came back."""
 
 from __future__ import annotations
 
@@ -75,5 +75,12 @@ ROUTES = {
         _prompt,
         lambda body: body["response"],
         lambda unit: unit.get("response") or "",
+    ),
+    "llamacpp": Route(
+        "/completion",
+        True,
+        _prompt,
+        lambda body: body["content"],
+        lambda unit: unit.get("content") or "",
     ),
 }

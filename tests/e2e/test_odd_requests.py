@@ -11,7 +11,10 @@ from tests.e2e.conftest import Gunicorn, Server, write_tree
 
 pytestmark = pytest.mark.e2e
 
-ROUTES = ["/v1/chat/completions", "/v1/completions", "/api/chat", "/api/generate", "/api/show"]
+ROUTES = [
+    *("/v1/chat/completions", "/v1/completions", "/api/chat", "/api/generate", "/api/show"),
+    *("/api/extra/generate/stream", "/api/extra/abort", "/completion", "/tokenize", "/mcp"),
+]
 HEAD = "POST {route} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 DEEP = (
     b'{"model":"ann","prompt":' + b"[" * 300 + b"]" * 300 + b',"messages":[{"role":"user","content":"hi"}]}'
