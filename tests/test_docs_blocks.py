@@ -21,8 +21,8 @@ from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigTree
 from Middleware.config.validation import NOTE, check, known_fields
 from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WholeAnswer
 from Middleware.protocols.response_object import response_object
-from Middleware.services.answers import AnswerFacts
 from Middleware.workflows.handlers.registry import NODES, node_schema
 from Middleware.workflows.managers.editor_schemas import editor_schemas
 from Middleware.workflows.managers.workflow_check import own_findings
@@ -88,6 +88,11 @@ def has(name: str) -> Callable[[Any], bool]:
     return lambda document: name in document
 
 
+def whole_answer(api_type: str) -> Any:
+    """A whole answer as clients get it."""
+    return WIRE_FORMATS[api_type].whole(WholeAnswer(), AnswerFacts("R", "mira"))
+
+
 KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (lambda document: isinstance(document, list) or "nodes" in document, workflow),
     (lambda document: document.get("type") in NODES, lambda document: workflow([document])),
@@ -104,6 +109,10 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (has("done"), only(*OLLAMA_ANSWER)),
     (has("output"), only(*response_object(AnswerFacts("R", "mira"), "completed", []))),
     (has("error"), only("error")),
+    (has("description"), part_of("mcptool")),
+    (has("servers"), only("servers")),  # how a program is told of a server of tools
+    (has("results"), only(*whole_answer("koboldgenerate"))),
+    (has("stop_type"), only(*whole_answer("llamacppcompletion"))),
 ]
 """What a block may be: how it is known, and what is wrong with it. The first that fits counts."""
 

@@ -45,11 +45,13 @@ class ApiServer:
             self._prepare()
         doors = self.app.extensions[_DOORS] = all_doors()
         facts = launch_facts()
-        inner = bare
         if facts.concurrency_level == "wilmer" and facts.concurrency > 0:
             gate = FairGate(facts.concurrency, rules.max_queue)
-            inner = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
-        self.door = FrontDoor(inner, rules.access, ClientWatcher(), doors)
+            gated = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
+            self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit)
+            self.door.traffic.waiting = lambda: gate.waiting
+        else:
+            self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
     def _prepare(self) -> None:

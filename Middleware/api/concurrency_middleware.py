@@ -67,24 +67,27 @@ class ConcurrencyLimitMiddleware:
         life: RequestLife = environ.get(LIFE) or RequestLife("")
         owned = LIFE not in environ
         try:
-            self._acquire(life.request_id, environ)
+            self.admit(life, environ)
         except MiddlewareError as error:
             protocol = environ.get(PROTOCOL) or self._doors.protocol_of(environ)
             return send_error(reply_to(error, life.request_id), protocol, environ, start_response)
-        life.at_end(self._semaphore.release)
         if not owned:
             return self._app(environ, start_response)
         return within(life, self._app, environ, start_response)
 
-    def _acquire(self, request_id: str, environ: dict[str, Any]) -> None:
+    def admit(self, life: RequestLife, environ: dict[str, Any]) -> None:
+        """Wait for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
         if isinstance(self._semaphore, FairGate):
             admitted = self._semaphore.acquire(
-                timeout=self._timeout_s, request_id=request_id, behind=is_background(environ, self._doors)
+                timeout=self._timeout_s,
+                request_id=life.request_id,
+                behind=is_background(environ, self._doors),
             )
         else:
             admitted = self._semaphore.acquire(timeout=self._timeout_s)
         if not admitted:
             raise ServerBusy(f"server is busy: no free slot within {self._timeout_s:g} s")
+        life.at_end(self._semaphore.release)
 
 
 def within(

@@ -46,8 +46,9 @@ def _no_wishes() -> Mapping[str, Wish]:
 class ClientQuestion:
     """One question. `messages`: oldest first, shared by all runs of the request, never changed in place.
     `stream`: the client wants the answer piece by piece. `tools`, `tool_choice`: in OpenAI's form, None =
-    not given. `discussion_id`: of the conversation; None = a tag in the messages may name it. `wishes`: what
-    the client asks of the model, by name; nodes say which they take.
+    not given. `discussion_id`: of the conversation; None = a tag in the messages may name it. `inputs`: item
+    i is `agent<i>Input` of the workflow that answers. `wishes`: what the client asks of the model, by name;
+    nodes say which they take.
     """
 
     messages: Messages = field(repr=False)
@@ -56,6 +57,7 @@ class ClientQuestion:
     tool_choice: Any = field(default=None, repr=False)
     discussion_id: str | None = None
     wishes: Mapping[str, Wish] = field(default_factory=_no_wishes, repr=False)
+    inputs: tuple[str, ...] = field(default=(), repr=False)
 
     def without_tools(self) -> ClientQuestion:
         """The same for a run that may call none."""

@@ -16,6 +16,7 @@ USER_POINTER = "Users/_current-user.json"
 WORKFLOWS = "Workflows"
 COMMON_FOLDER = "_common"
 DEFAULT_WORKFLOW = "_DefaultWorkflow"
+TOOL_FILE = "_mcpTool"
 
 
 class UserFolders(Protocol):
@@ -156,6 +157,11 @@ def structured_output_files(user: UserFolders, name: str) -> tuple[str, str]:
 def workflow_folder(user: UserFolders) -> str:
     """The user's own workflow folder, below `Workflows/`."""
     return (user.workflow_configs_sub_directory_override or user.name).rstrip("/")
+
+
+def is_tool_file(file: str) -> bool:
+    """Claims that a file makes the shared workflow beside it a tool: it is no workflow."""
+    return file.startswith(f"{WORKFLOWS}/") and file.endswith(f"/{TOOL_FILE}.json")
 
 
 @lru_cache(maxsize=4096)

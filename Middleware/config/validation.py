@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from Middleware.common.errors import ConfigError
 from Middleware.common.places import NOWHERE, Position, file_place, subject
 from Middleware.config.file_schemas import schema
-from Middleware.config.paths import is_archived_user, is_user_pointer
+from Middleware.config.paths import is_archived_user, is_tool_file, is_user_pointer
 from Middleware.config.plain_fit import plainly_fits
 
 if TYPE_CHECKING:
@@ -78,14 +78,16 @@ def schema_kind(file: str) -> str | None:
         return "userpointer"
     if is_archived_user(file):
         return None
+    if is_tool_file(file):
+        return "mcptool"
     return KINDS.get(file.partition("/")[0])
 
 
 def check_file(file: str, document: Any) -> list[Finding]:
     """The findings of one file by itself, nodes not looked into."""
-    if file.startswith("Workflows/"):
-        return workflow_shape(document, file)
     kind = schema_kind(file)
+    if kind is None and file.startswith("Workflows/"):
+        return workflow_shape(document, file)
     return check(document, schema(kind), file) if kind else []
 
 

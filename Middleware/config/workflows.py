@@ -5,7 +5,7 @@ Also the other files that name workflows: routing, and the settings objects in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -160,3 +160,19 @@ def load_settings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Ma
         raise ConfigMissing(f'no settings file "{name}"; tried {wanted}')
     settings: Mapping[str, Any] = snapshot.read(file)
     return MappingProxyType(dict(settings)) if isinstance(settings, Mapping) else MappingProxyType({})
+
+
+def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
+    """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
+    for name in snapshot.files(folder):
+        file = f"{folder}/{name}.json"
+        try:
+            document, error = snapshot.inspect(file)
+        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
+            continue
+        if error is None and (
+            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
+        ):
+            yield file
+    for name in snapshot.folders(folder):
+        yield from workflow_files(snapshot, f"{folder}/{name}")

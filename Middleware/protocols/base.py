@@ -80,7 +80,7 @@ class Framer(ABC):
         self.finished = False
         self.pace = Pace()
         self.started = False
-        self._texts: list[str] = []
+        self._texts: list[str] = [] if facts.sent is None else facts.sent
         self._thoughts: list[str] = []
         self._usage: JsonObject | None = None
 
@@ -218,7 +218,8 @@ class WireFormat:
     nobody frames them by hand. `pause_s`: the least time between two writes. `is_chat`: its clients send
     messages, not a prompt. `gets_liveness_call`: an answer may end in the call that keeps an
     agentic client going (11.7). `shows_progress`: the values of `progressOutput` that its streams have a
-    place for.
+    place for. `failure(reply, facts)`: the JSON body of a run that failed, with status 200; None: the error
+    body of the protocol, with the status of the failure.
     """
 
     framer: Callable[[AnswerFacts], Framer]
@@ -230,6 +231,7 @@ class WireFormat:
     is_chat: bool = False
     gets_liveness_call: bool = False
     shows_progress: tuple[str, ...] = ()
+    failure: Callable[[ErrorReply, AnswerFacts], JsonObject] | None = None
 
 
 def _claims_nothing(path: str, headers: Mapping[str, str]) -> bool:

@@ -149,8 +149,6 @@ PROTOCOL = PROTOCOLS.add(
             "/api/copy",
             "/api/delete",
             "/api/blobs",
-            "/props",
-            "/tokenize",
         ),
     )
 )

@@ -40,9 +40,9 @@ class AnswerFacts:
 
     `arrived`, `started` (workflow): monotonic seconds; `created`: Unix seconds; `unmeasured`: no model was
     asked, so all numbers are 0. `prompt_estimate`: tokens of the question, where they are told first. `echo`:
-    fields of the request that the answer repeats. `done`: called once with the final object.
-    `workflow_usage()`: the sum over all calls of the run, None = no model was asked. `progress`: how the
-    client is shown that a node starts.
+    fields of the request that the answer repeats. `done`: called once with the final object. `sent`: a list
+    that is given each text of a stream as it goes out. `workflow_usage()`: the sum over all calls of the run,
+    None = no model was asked. `progress`: how the client is shown that a node starts.
     """
 
     request_id: str
@@ -55,6 +55,7 @@ class AnswerFacts:
     prompt_estimate: int = 0
     echo: JsonObject = field(default_factory=dict, repr=False)
     done: Callable[[JsonObject], object] | None = field(default=None, repr=False)
+    sent: list[str] | None = field(default=None, repr=False)
     workflow_usage: Callable[[], JsonObject | None] | None = field(default=None, repr=False)
     progress: str = NO_PROGRESS
 

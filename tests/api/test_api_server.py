@@ -68,7 +68,7 @@ class TestErrors:
         assert client.get("/v1/nothing").json["error"]["type"] == "not_found_error"
 
     @pytest.mark.parametrize(
-        "path", ["/api/pull", "/api/blobs/sha256:1", "/v1/embeddings", "/v1/responses/compact", "/props"]
+        "path", ["/api/pull", "/api/blobs/sha256:1", "/v1/embeddings", "/v1/responses/compact"]
     )
     def test_what_is_not_served(self, client, path):
         """Says so."""

@@ -176,7 +176,10 @@ def test_pointers_are_escaped():
     assert json_pointer(["a/b", 0, "c~d"]) == "/a~1b/0/c~0d"
 
 
-@pytest.mark.parametrize("kind", [*KINDS.values(), "userpointer", "memorysettings", "compactorsettings"])
+OTHER_KINDS = ["userpointer", "memorysettings", "compactorsettings", "mcptool"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values(), *OTHER_KINDS])
 def test_every_schema_is_one(kind):
     """Draft 2020-12, described for editors, and closed to nobody."""
     loaded = schema(kind)

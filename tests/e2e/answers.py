@@ -104,4 +104,11 @@ ROUTES = {
         lambda unit: unit.get("delta", {}).get("text") or "",
         model=lambda unit: unit.get("message", unit).get("model"),
     ),
+    "llamacpp": Route(
+        "/completion",
+        True,
+        _prompt,
+        lambda body: body["content"],
+        lambda unit: unit.get("content") or "",
+    ),
 }

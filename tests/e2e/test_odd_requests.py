@@ -12,13 +12,9 @@ from tests.e2e.conftest import Gunicorn, Server, write_tree
 pytestmark = pytest.mark.e2e
 
 ROUTES = [
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/api/chat",
-    "/api/generate",
-    "/api/show",
-    "/v1/responses",
-    "/v1/responses/input_tokens",
+    *("/v1/chat/completions", "/v1/completions", "/api/chat", "/api/generate", "/api/show"),
+    *("/api/extra/generate/stream", "/api/extra/abort", "/completion", "/tokenize", "/mcp"),
+    *("/v1/responses", "/v1/responses/input_tokens", "/v1/messages", "/v1/messages/count_tokens"),
 ]
 HEAD = "POST {route} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 DEEP = (

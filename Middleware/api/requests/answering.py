@@ -99,6 +99,24 @@ def whole_answer(job: Job) -> JsonObject:
     return body
 
 
+def whole_body(job: Job) -> JsonObject:
+    """As `whole_answer`; of a run that failed the protocol's own body, where it has one for that."""
+    try:
+        return whole_answer(job)
+    except Exception as error:
+        if job.wire.failure is None or isinstance(error, RequestCancelled):
+            raise
+        let_go(error)
+        return job.wire.failure(_told(job, error), job.facts)
+
+
+def _told(job: Job, failure: BaseException) -> ErrorReply:
+    """What the client is told of a failure in place of its answer; the log is told too."""
+    job.life.end = "failed"
+    log_failure(job.request.request_id, failure, job.request)
+    return job.reply_to(failure)
+
+
 class _Lead:
     """The part of a run before its first output, pulled by a background thread."""
 
@@ -190,14 +208,14 @@ class AnswerStream:
         """Wait until there is something to send, at most one heartbeat long, or longer while nothing has been
         reached yet.
 
-        Raises what failed until then.
+        Raises what failed until then, unless the protocol tells a failure in the answer itself.
         """
         end = time.monotonic() + UNREACHED_S
         ready, reach = self._lead.ready, self._job.request.reach
         ready.wait(HEARTBEAT_S)
         while reach.missing and not ready.is_set() and time.monotonic() < end:
             ready.wait(_STEP_S)
-        failure = self._lead.failure
+        failure = None if self._job.wire.failure else self._lead.failure
         if failure is not None and not isinstance(failure, RequestCancelled | EarlyTermination):
             raise failure
 
@@ -256,9 +274,7 @@ class AnswerStream:
             text = failure.locked_message if isinstance(failure, EarlyTermination) else ""
             return [*framer.units([{"token": text, "finish_reason": "stop"}]), *framer.end()]
         if failure is not None:
-            self._job.life.end = "failed"
-            log_failure(self._job.request.request_id, failure, self._job.request)
-            return framer.error(self._job.reply_to(failure))
+            return framer.error(_told(self._job, failure))
         return [*([] if framer.finished else framer.finish_units("stop")), *framer.end()]
 
     def close(self) -> None:

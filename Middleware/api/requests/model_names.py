@@ -73,6 +73,11 @@ def choose(value: Any, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
     return user or single_user(snapshot), workflow
 
 
+def advertised_context_length(snapshot: ConfigSnapshot) -> int:
+    """How many tokens the single user, or the first of several, takes. Raises ConfigError."""
+    return load_user(snapshot, single_user(snapshot)).advertised_context_length
+
+
 def advertised_ids(snapshot: ConfigSnapshot) -> list[str]:
     """The ids of the model lists, in order. In multi-user mode the bare user stands before its workflows."""
     users = launch_facts().users or (single_user(snapshot),)

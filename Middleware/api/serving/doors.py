@@ -20,6 +20,11 @@ from Middleware.protocols.base import PLAIN, ClientProtocol, is_under
 PROTOCOL = "headrace.protocol"
 """Key of the WSGI environment under which a request's ClientProtocol stands."""
 
+ENTER_GATE = "headrace.enter_gate"
+"""Key of the WSGI environment of a free request: a function by which its view makes it a generating one. It
+waits for a slot of the gate; from then on the request is watched, can be cancelled, and has a life. Raises
+ServerBusy, RequestCancelled."""
+
 _PLACE = re.compile(r"<(?:(path):)?\w+>")
 
 

@@ -8,32 +8,48 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import within
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.request_life import REQUEST_ID, HeldBody, RequestLife
-from Middleware.api.serving.doors import PROTOCOL, Doors
+from Middleware.api.requests.request_life import LIFE, REQUEST_ID, HeldBody, RequestLife
+from Middleware.api.serving.doors import ENTER_GATE, PROTOCOL, Doors
+from Middleware.api.serving.traffic import TRAFFIC, Traffic
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
 
 Headers = list[tuple[str, str]]
+Gate = Callable[[RequestLife, dict[str, Any]], None]
+"""Waits for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
+
+
+def _open_gate(life: RequestLife, environ: dict[str, Any]) -> None:
+    """The gate of a server that has none."""
 
 
 class FrontDoor:
     """Wraps `app`: the gate and the application behind it. `doors`: which requests last.
 
     `lives`: the requests whose work lasts. `most_posts`: how many of them the server's threads may
-    hold, waiting ones among them, so that other requests are still answered; 0: any number.
+    hold, waiting ones among them, so that other requests are still answered; 0: any number. `gate`: what a
+    request waits at that says in its body only that it generates.
     """
 
-    def __init__(self, app: WsgiApp, rules: AccessRules, watcher: ClientWatcher, doors: Doors) -> None:
-        self.app, self._rules, self._watcher, self._doors = app, rules, watcher, doors
+    def __init__(
+        self,
+        app: WsgiApp,
+        rules: AccessRules,
+        watcher: ClientWatcher,
+        doors: Doors,
+        gate: Gate = _open_gate,
+    ) -> None:
+        self.app, self._rules, self._watcher, self._doors, self._gate = app, rules, watcher, doors, gate
+        self.traffic = Traffic(needs_key=bool(rules.api_keys))
         self.lives: set[RequestLife] = set()
         self.most_posts = 0
         self._posts: set[str] = set()
@@ -42,6 +58,7 @@ class FrontDoor:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
         environ["PATH_INFO"] = environ.get("PATH_INFO", "").rstrip("/") or "/"
+        environ[TRAFFIC] = self.traffic
         protocol = environ[PROTOCOL] = self._doors.protocol_of(environ)
         named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
         try:
@@ -57,18 +74,50 @@ class FrontDoor:
             refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
             return send_error(refusal, protocol, environ, start)
         if not self._doors.lasts(environ):
-            return self.app(environ, start)
-        if not self._has_room_for(request_id):
-            busy = ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
+            return self._free(request_id, key, environ, start)
+        try:
+            self._make_room_for(request_id)
+        except ServerBusy as busy:
             return send_error(reply_to(busy, request_id), protocol, environ, start)
         return self._held(request_id, key, environ, start)
 
-    def _has_room_for(self, request_id: str) -> bool:
+    def _make_room_for(self, request_id: str) -> None:
         with self._lock:
             if self.most_posts and len(self._posts) >= self.most_posts:
-                return False
+                raise ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
             self._posts.add(request_id)
-            return True
+
+    def _free(
+        self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer of a request that does not generate, as far as its path says: its view may call
+        `enter_gate`, and from then on it does.
+        """
+        entered: list[RequestLife] = []
+
+        def enter_gate() -> None:
+            self._make_room_for(request_id)
+            try:
+                life = environ[LIFE] = self._admitted(request_id, key, environ)
+            except BaseException:
+                self._posts.discard(request_id)
+                raise
+            entered.append(life)
+            self._gate(life, environ)
+
+        def over() -> None:
+            self._posts.discard(request_id)
+            for life in entered:
+                life.release()
+                life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
+
+        environ[ENTER_GATE] = enter_gate
+        try:
+            body = self.app(environ, _noting(entered, start))
+        except BaseException:
+            over()
+            raise
+        return HeldBody(body, over) if entered else body
 
     def _held(
         self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
@@ -83,7 +132,7 @@ class FrontDoor:
 
         try:
             life = self._admitted(request_id, key, environ)
-            return HeldBody(within(life, self.app, environ, _noting(life, start)), over)
+            return HeldBody(within(life, self.app, environ, _noting([life], start)), over)
         except BaseException:
             over()
             raise
@@ -107,6 +156,8 @@ class FrontDoor:
         life = RequestLife(request_id)
         cancellation_service.begin(request_id)
         self.lives.add(life)
+        self.traffic.begin()
+        life.at_end(self.traffic.end)
         life.at_end(lambda: self.lives.discard(life))
         life.at_end(lambda: cancellation_service.acknowledge_cancellation(request_id))
         key = idempotency_key_of(environ)
@@ -151,11 +202,12 @@ def _preflight(environ: dict[str, Any], start_response: StartResponse) -> Iterab
     return []
 
 
-def _noting(life: RequestLife, start_response: StartResponse) -> StartResponse:
-    """Notes the status that the client is told."""
+def _noting(lives: list[RequestLife], start_response: StartResponse) -> StartResponse:
+    """Notes the status that the client is told, in what lives by then."""
 
     def start(status: str, *more: Any) -> Any:
-        life.status = status.partition(" ")[0]
+        for life in lives:
+            life.status = status.partition(" ")[0]
         return start_response(status, *more)
 
     return start

@@ -17,10 +17,11 @@ from Middleware.config import validation
 from Middleware.config.addresses import address_fault
 from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
-from Middleware.config.paths import USER_POINTER, is_archived_user, user_file
+from Middleware.config.paths import USER_POINTER, is_archived_user, is_tool_file, user_file
 from Middleware.config.positions import placed, repeated_keys
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
+from Middleware.config.workflow_tools import tool_faults
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import endpoint_check, workflow_check
 from Middleware.workflows.managers.environment_check import environment_findings
@@ -126,6 +127,8 @@ def _slips(file: str, document: Any) -> Iterator[Finding]:
     if not isinstance(document, Mapping) or file == USER_POINTER:
         return
     yield from (Finding(file, f"/{field}", WARNING, why) for field, why in (ask(document) if ask else ()))
+    if is_tool_file(file):
+        yield from (Finding(file, pointer, ERROR, why) for pointer, why in tool_faults(document))
     for folder, field in (("MCPServers/", "url"), ("Users/", "offlineWikiApiUrl")):
         url = document.get(field)
         if file.startswith(folder) and isinstance(url, str) and url and (why := address_fault(url)):

@@ -22,7 +22,7 @@ NODE_HANDLERS = impl.__name__
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILE_KINDS = (
     *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
-    *("memorysettings", "compactorsettings"),
+    *("memorysettings", "compactorsettings", "mcptool"),
 )
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}
 """Fields that nothing reads and nobody minds."""

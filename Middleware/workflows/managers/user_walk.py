@@ -27,6 +27,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
+from Middleware.config.workflow_tools import input_count, tool_file, tool_offer
 from Middleware.config.workflows import (
     WorkflowFile,
     load_routing,
@@ -106,7 +107,7 @@ class UserWalk:
     def findings(self) -> list[Finding]:
         """Names that lead nowhere, variables that nobody sets, cycles."""
         reached = self._walked
-        found = list(self._findings)
+        found = [*self._findings, *self._unfit_tools()]
         user_variables = frozenset(self._user.user_wide_workflow_variables)
         for file, entry in reached.items():
             inputs = None if entry.inputs >= ANY else entry.inputs
@@ -218,8 +219,21 @@ class UserWalk:
             root = shared_root(self._snapshot, self._user)
         below = root.removeprefix("Workflows/")
         for folder in self._snapshot.folders(root):
-            if self._snapshot.exists(f"{root}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
-                yield Wanted(paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}")
+            if not self._snapshot.exists(f"{root}/{folder}/{paths.DEFAULT_WORKFLOW}.json"):
+                continue
+            inputs = input_count(self._snapshot, tool_file(f"{root}/{folder}"))
+            yield Wanted(
+                paths.DEFAULT_WORKFLOW, self._file, pointer, folder=f"{below}/{folder}", inputs=inputs
+            )
+
+    def _unfit_tools(self) -> list[Finding]:
+        """What keeps a shared workflow from being the tool that its file makes it."""
+        try:
+            offer = tool_offer(self._snapshot, self._user)
+        except ConfigError:  # of the shared folder itself: told where it is followed
+            return []
+        self.files_read |= {error.file for error in offer.faulty}
+        return offer.unfit
 
     def _routes(self, *, lives_on_shared: bool) -> Iterator[Wanted]:
         user = self._user

@@ -68,7 +68,7 @@ class WorkflowManager:
         before the answer is complete only. Closing it ends the run.
         """
         file = load_workflow(self.snapshot, self.user, name, folder=folder)
-        run = Run(self.state, file, prepared(question), chain=(name,))
+        run = Run(self.state, file, prepared(question), inputs=question.inputs, chain=(name,))
         return self.guarded(self.answer_of(run), question)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:

@@ -36,6 +36,8 @@ TYPOS = [
      "MCPServers/m.json: error: transport: found \"see\", allowed: \"stdio\", \"sse\", \"streamable_http\" (did you mean 'sse'?)"),
     ("structured-output", "StructuredOutputs/s.json", {"type": "object"}, "{\n\"type\": objct}",
      "StructuredOutputs/s.json: error: not JSON: Expecting value"),
+    ("tool", "Workflows/_shared/p/_mcpTool.json", {"description": ""}, {"descripton": "x"},
+     "Workflows/_shared/p/_mcpTool.json: error: 'description' is missing (is 'descripton' meant to be it?)"),
     ("workflow", "Workflows/ana/Main.json", None, [{"type": "Standard", "endpointNme": "small-model"}],
      "Workflows/ana/Main.json: error: node 1: 'endpointName' is missing (is 'endpointNme' meant to be it?)"),
     ("workflow-shape", "Workflows/ana/Main.json", None, {"nodes": {"type": "Standard"}},
@@ -150,6 +152,27 @@ class TestReach:
         checked.put("Workflows/_shared/pick/_DefaultWorkflow.json", [{"endpointName": "none"}])
         (line,) = checked.lines()
         assert line.startswith("Workflows/_shared/pick/_DefaultWorkflow.json: error: node 1, endpointName")
+
+    def test_inputs_of_a_tool_are_given_to_its_workflow(self, checked):
+        """By place: one more than there are leads nowhere."""
+        said = {"type": "StaticResponse", "content": "{agent1Input} {agent2Input} {agent3Input}"}
+        checked.put("Workflows/_shared/pick/_DefaultWorkflow.json", [said])
+        tool = {"description": "x", "inputs": {"a": {}, "b": {}}}
+        checked.put("Workflows/_shared/pick/_mcpTool.json", tool)
+        (line,) = checked.lines()
+        assert "agent3Input" in line and "agent2Input" not in line
+
+    def test_a_tool_that_is_none_is_told(self, checked):
+        """Its file is good, but something else keeps it from being one."""
+        for folder in ("a", "b"):
+            answer = [{"type": "StaticResponse", "content": "x"}]
+            checked.put(f"Workflows/_shared/{folder}/_DefaultWorkflow.json", answer)
+            checked.put(f"Workflows/_shared/{folder}/_mcpTool.json", {"description": "x", "name": "t"})
+        checked.put("Workflows/_shared/c/_mcpTool.json", {"description": "x"})
+        assert checked.lines() == [
+            "Workflows/_shared/b/_mcpTool.json: warning: is no tool: another folder has the name 't' already; set `name`",
+            "Workflows/_shared/c/_mcpTool.json: warning: is no tool: there is no _DefaultWorkflow.json beside it",
+        ]
 
     def test_routes_are_followed(self, checked):
         checked.change(
@@ -354,6 +377,8 @@ SLIPS = [
                                         "offlineWikiApiUrl": "wiki"},
      'Users/bob.json: error: offlineWikiApiUrl: found "wiki", allowed: an address such as http://127.0.0.1:11434 '
      "(it does not begin with http:// or https://)"),
+    ("default-of-a-tool", "Workflows/_shared/_p/_mcpTool.json", {"description": "x", "inputs": {"a": {"enum": ["m"], "default": "k"}}},
+     "Workflows/_shared/_p/_mcpTool.json: error: inputs.a.default: does not fit: 'a' must be one of: m"),
     ("half-a-pair", "Endpoints/lan/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "startThinkTag": "<t>"},
      "Endpoints/lan/x.json: warning: startThinkTag: needs `endThinkTag`; without it no thoughts are removed"),
     ("variable-not-set", "Endpoints/lan/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "apiKeyEnv": "HEADRACE_NO_SUCH"},

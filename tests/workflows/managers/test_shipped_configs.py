@@ -187,11 +187,23 @@ def test_no_key_ships():
         assert not json.loads(path.read_text(encoding="utf-8")).get("apiKey")
 
 
+def missing_on(page, names):
+    """The names that a page of the documentation does not have."""
+    text = (INSTALL_DIRECTORY / "docs" / page).read_text(encoding="utf-8")
+    return [name for name in names if f"`{name}`" not in text]
+
+
 @pytest.mark.parametrize(
     "kind",
     ["user", "endpoint", "apitype", "prompttemplate", "mcpserver", "memorysettings", "compactorsettings"],
 )
 def test_every_field_is_on_the_configuration_page(kind):
     """With its name, as the schema spells it."""
-    page = (INSTALL_DIRECTORY / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert [name for name in schema(kind)["properties"] if f"`{name}`" not in page] == []
+    assert missing_on("configuration.md", schema(kind)["properties"]) == []
+
+
+def test_every_field_of_a_tool_is_on_the_page_of_its_front_end():
+    """Those of its inputs too."""
+    fields = schema("mcptool")["properties"]
+    assert missing_on("frontends/mcp.md", fields) == []
+    assert missing_on("frontends/mcp.md", fields["inputs"]["additionalProperties"]["properties"]) == []

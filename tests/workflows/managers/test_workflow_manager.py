@@ -56,6 +56,12 @@ class TestChildren:
         house.workflow("Main", say("x"), child(), v="1")
         assert house.ask(stream=stream).text == "{agent1Output}{v}{agent1Input}hi"
 
+    def test_inputs_of_the_question(self, house, stream):
+        """Are those of the workflow that answers, not of its children."""
+        house.workflow("Child", say("{agent1Input}"))
+        nodes = [child(), say("{agent1Input} {agent2Input} {agent1Output}")]
+        assert house.ask(*nodes, stream=stream, inputs=("{a}", "b")).text == "{a} b {agent1Input}"
+
     def test_V15_scoped_inputs(self, house, stream):
         """Inputs are the parent's filled texts; braces in them stay."""
         house.workflow("Child", say("{agent2Input}"))

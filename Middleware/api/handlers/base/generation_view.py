@@ -22,7 +22,7 @@ from Middleware.api.api_helpers import (
     json_response,
 )
 from Middleware.api.handlers.base.base_api_handler import cancel
-from Middleware.api.requests.answering import AnswerStream, Job, whole_answer
+from Middleware.api.requests.answering import AnswerStream, Job, whole_body
 from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
 from Middleware.api.requests.request_body import read_body
@@ -70,12 +70,19 @@ class GenerationView(MethodView, Generation):
         return suppresses_reasoning(body)
 
     def progress(self, body: JsonObject, user: UserSettings) -> str:
-        """How a stream shows that a node starts: as the user's settings say, if the protocol has a place."""
+        """How a stream shows that a node starts: as the user's settings say, if the protocol has a place and
+        the client has not sent reasoning away.
+        """
         wanted = user.progress_output
-        return wanted if wanted in self.wire.shows_progress else NO_PROGRESS
+        shows = wanted in self.wire.shows_progress and not self.suppresses_reasoning(body)
+        return wanted if shows else NO_PROGRESS
 
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
+
+    def received(self) -> JsonObject:
+        """The body. Raises ClientRequestError for one that is no JSON object."""
+        return json_body(read_body(request.environ, request.max_content_length))
 
     def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
         """What the client wants of the model, read-only and not checked (more-fronts.md 13)."""
@@ -117,7 +124,7 @@ class GenerationView(MethodView, Generation):
             raise
 
     def _answer(self, leave: Callable[[], None]) -> Response:
-        body = json_body(read_body(request.environ, request.max_content_length))
+        body = self.received()
         self.check(body)
         stream = self.streams(body, request.environ)
         context, user = self._context(body, stream, leave)
@@ -135,9 +142,7 @@ class GenerationView(MethodView, Generation):
         name, workflow = choose(body.get("model"), snapshot)
         user, key = load_user(snapshot, name), extract_api_key()
         g.privacy = is_private(user, key)
-        suppresses = self.suppresses_reasoning(body)
         task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
-        shows = stream and task is None and not suppresses
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=name,
@@ -145,10 +150,10 @@ class GenerationView(MethodView, Generation):
             api_key=key,
             workflow_folder=workflow,
             privacy=g.privacy,
-            suppress_reasoning=suppresses,
+            suppress_reasoning=self.suppresses_reasoning(body),
             task=task,
             include_usage=wants_usage(body),
-            progress=self.progress(body, user) if shows else NO_PROGRESS,
+            progress=self.progress(body, user) if stream and task is None else NO_PROGRESS,
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,
@@ -188,7 +193,7 @@ class GenerationView(MethodView, Generation):
 
     def _respond(self, job: Job, stream: bool) -> Response:
         if not stream:
-            return json_response(whole_answer(job), headers=_usage_header(job.facts))
+            return json_response(whole_body(job), headers=_usage_header(job.facts))
         body = AnswerStream(job)
         try:
             body.wait_for_output()

@@ -1,0 +1,107 @@
+"""llama.cpp's own routes: `/completion`, and what clients ask of its server first.
+
+Source: spec more-fronts.md 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import request
+from flask.views import MethodView
+
+from Middleware.api.api_helpers import json_response
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
+from Middleware.api.handlers.base.generation_view import GenerationView
+from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.requests.chat_messages import text_of
+from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.tagged_prompts import completion_messages
+from Middleware.api.serving.doors import Route
+from Middleware.common.client_question import ClientQuestion
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.types import JsonObject
+from Middleware.config.loader import default_snapshot
+from Middleware.config.users import UserSettings
+from Middleware.protocols.llamacpp import PROTOCOL
+from Middleware.utilities.text_utils import estimate_tokens
+
+_SAMPLERS = (
+    "stop",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+)
+
+WISHES = {
+    "max_tokens": ("n_predict",),
+    "repetition_penalty": ("repeat_penalty",),
+    **{name: (name,) for name in (*_SAMPLERS, "logit_bias")},
+}
+"""Name of a wish -> the field of a request that says it."""
+
+
+class CompletionAPI(GenerationView):
+    """POST `/completion`."""
+
+    api_type = "llamacppcompletion"
+    wish_fields = WISHES
+
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        return ClientQuestion(completion_messages(body.get("prompt", "")))
+
+
+class HealthAPI(MethodView):
+    """GET `/v1/health`: the process serves. Says nothing of backends."""
+
+    def get(self) -> Any:
+        return json_response({"status": "ok"})
+
+
+class PropsAPI(MethodView):
+    """GET `/props`."""
+
+    def get(self) -> Any:
+        snapshot = default_snapshot()
+        model, length = advertised_ids(snapshot)[0], advertised_context_length(snapshot)
+        return json_response(
+            {
+                "default_generation_settings": {"params": {}, "n_ctx": length},
+                "total_slots": max(1, launch_facts().concurrency),
+                "model_alias": model,
+                "model_path": model,
+                "modalities": {"vision": True, "audio": False},
+                "chat_template": "",  # clients want a text
+                "bos_token": "",
+                "eos_token": "",
+                "build_info": "headrace",
+            }
+        )
+
+
+class TokenizeAPI(MethodView):
+    """POST `/tokenize`: as many zeros as there may be tokens. Clients count them."""
+
+    def post(self) -> Any:
+        body = json_body(read_body(request.environ, request.max_content_length))
+        text = text_of(body.get("content", body.get("prompt")))
+        return json_response({"tokens": [0] * estimate_tokens(text)})
+
+
+@FRONT_ENDS.register("llamacpp")
+class LlamaCppApiHandler(BaseApiHandler):
+    """`/completion` and the probes."""
+
+    protocol = PROTOCOL
+    routes = (
+        Route("/completion", CompletionAPI, methods=("POST",)),
+        Route("/props", PropsAPI),
+        Route("/tokenize", TokenizeAPI, free=True),
+        Route("/v1/health", HealthAPI),
+    )

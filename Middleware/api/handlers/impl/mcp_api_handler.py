@@ -1,0 +1,160 @@
+"""Workflows as tools of MCP clients: `/mcp`, Streamable HTTP, without any state between two requests.
+
+Only a call of a tool generates; it passes the gate when its body is known. Source: spec more-fronts.md 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from flask import Response, g, request
+from flask.views import MethodView
+
+from Middleware.api.api_helpers import current_life, current_request_id, extract_api_key, json_response
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
+from Middleware.api.handlers.base.generation_view import GenerationView
+from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.requests.model_names import LATEST
+from Middleware.api.requests.named_requests import NamedRequests
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
+from Middleware.api.requests.tool_calls import (
+    OfferedTool,
+    arguments_fault,
+    described,
+    offered_tools,
+    question_of,
+)
+from Middleware.api.serving.doors import ENTER_GATE, routes_to
+from Middleware.api.serving.wsgi_replies import log_refusal
+from Middleware.common.client_question import ClientQuestion
+from Middleware.common.request_context import NO_PROGRESS
+from Middleware.common.types import JsonObject
+from Middleware.config.loader import default_snapshot
+from Middleware.config.users import UserSettings
+from Middleware.protocols.base import AnswerFacts, ErrorReply
+from Middleware.protocols.mcp import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PROTOCOL,
+    VERSIONS,
+    call_echo,
+    discovered,
+    initialized,
+    listed,
+    rpc_result,
+    tool_result,
+)
+
+SESSION = "Mcp-Session-Id"
+NOTIFICATIONS = "notifications"
+"""How a call shows that a node starts. No value of `progressOutput`."""
+
+_running = NamedRequests()
+
+
+def _name(call_id: Any) -> Hashable:
+    """What a running call is known by: key and session of its client, its id and the type of that."""
+    return extract_api_key(), request.headers.get(SESSION, ""), type(call_id), call_id
+
+
+class ToolCallView(GenerationView):
+    """One call of a tool, as a question to its workflow. Made by `McpAPI`, once the call is known."""
+
+    api_type = "mcptool"
+
+    def __init__(self, call: RpcCall, offered: OfferedTool, arguments: Mapping[str, Any]) -> None:
+        self._call, self._offered, self._arguments = call, offered, arguments
+
+    def received(self) -> JsonObject:
+        """The name of the workflow, as a model field says it."""
+        return {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
+
+    def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
+        return "text/event-stream" in headers.get("HTTP_ACCEPT", "").lower()
+
+    def suppresses_reasoning(self, body: JsonObject) -> bool:
+        return True
+
+    def progress(self, body: JsonObject, user: UserSettings) -> str:
+        """As the client asks, whatever the user's settings say."""
+        return NO_PROGRESS if self._call.progress_token is None else NOTIFICATIONS
+
+    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        return question_of(self._offered.tool, self._arguments)
+
+    def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
+        """From here on the client can cancel the call by its id."""
+        _running.add(_name(self._call.id), current_life())
+        call = self._call
+        return replace(facts, echo=call_echo(call.id, call.progress_token, modern=call.modern))
+
+
+class McpAPI(MethodView):
+    """POST `/mcp`."""
+
+    def post(self) -> Response:
+        g.current_request_id = current_request_id()
+        try:
+            return self._answered()
+        except RpcFault as fault:
+            log_refusal(ErrorReply(fault.status, fault.message), request.environ)
+            return json_response(fault.body, fault.status)
+
+    def _answered(self) -> Response:
+        call = read_call(read_body(request.environ, request.max_content_length))
+        version = request.headers.get("MCP-Protocol-Version", "").strip()
+        if version and version not in VERSIONS:
+            known = ", ".join(VERSIONS)
+            raise RpcFault(INVALID_REQUEST, f"MCP-Protocol-Version {version!r} is not known; known: {known}")
+        if call is None or not call.wants_answer:
+            if call is not None and call.method == "notifications/cancelled":
+                _cancel(call.params.get("requestId"))
+            return Response(status=202)
+        if call.method == "tools/call":
+            return _call_tool(call)
+        return _answer(call)
+
+
+def _cancel(call_id: Any) -> None:
+    if is_rpc_id(call_id):
+        _running.cancel(_name(call_id))
+
+
+def _answer(call: RpcCall) -> Response:
+    """The answer of a method that answers at once. Raises RpcFault."""
+    if call.method == "tools/list":
+        tools = [described(one) for one in offered_tools(default_snapshot(), tell=True).values()]
+        return json_response(rpc_result(call.id, listed(tools, modern=call.modern)))
+    if call.modern and call.method == "server/discover":
+        return json_response(rpc_result(call.id, discovered()))
+    if not call.modern and call.method == "ping":
+        return json_response(rpc_result(call.id, {}))
+    if not call.modern and call.method == "initialize":
+        result = initialized(call.params.get("protocolVersion"))
+        return json_response(rpc_result(call.id, result), headers={SESSION: current_request_id()})
+    raise call.unknown_method()
+
+
+def _call_tool(call: RpcCall) -> Response:
+    """Run the workflow, unless the call is wrong. Raises RpcFault, ServerBusy, RequestCancelled."""
+    name = call.params.get("name")
+    offered = offered_tools(default_snapshot()).get(name) if isinstance(name, str) else None
+    if offered is None:
+        raise call.fault(INVALID_PARAMS, f"no such tool: {name}", 400)
+    given = call.params.get("arguments")
+    arguments = {} if given is None else given
+    if (why := arguments_fault(offered.tool, arguments)) is not None:
+        return json_response(rpc_result(call.id, tool_result(why, is_error=True, modern=call.modern)))
+    request.environ[ENTER_GATE]()
+    return ToolCallView(call, offered, arguments).post()
+
+
+@FRONT_ENDS.register("mcp")
+class McpApiHandler(BaseApiHandler):
+    """One path. GET and DELETE are not allowed there: nothing is kept that they could speak of."""
+
+    protocol = PROTOCOL
+    routes = routes_to(McpAPI, "/mcp", methods=("POST",), free=True)

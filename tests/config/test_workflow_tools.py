@@ -1,0 +1,93 @@
+"""Shared workflows that are tools (more-fronts.md 6.3). What clients are told of them: `test_tool_calls.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.errors import ConfigError
+from Middleware.config.users import UserSettings
+from Middleware.config.workflow_tools import input_count, load_tool, tool_faults, tool_offer
+
+ANA = UserSettings("ana")
+FILE = "Workflows/_shared/tide/_mcpTool.json"
+
+
+def put(configs, file, folder="tide"):
+    configs.put(f"Workflows/_shared/{folder}/_DefaultWorkflow.json", [])
+    configs.put(f"Workflows/_shared/{folder}/_mcpTool.json", file)
+    return configs.snapshot()
+
+
+def test_a_tool(configs):
+    """As its file says; null counts as absent, remarks are left out."""
+    inputs = {"port": {"required": True, "_note": "x", "default": None}, "hours": {"type": "integer"}}
+    tool = load_tool(put(configs, {"description": "Tide.", "title": None, "inputs": inputs}), FILE)
+    assert (tool.folder, tool.name, tool.title, tool.message) == ("tide", "tide", None, "{port}")
+    assert [(one.name, dict(one.schema), one.required) for one in tool.inputs] == [
+        ("port", {"type": "string"}, True),
+        ("hours", {"type": "integer"}, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "count"),
+    [
+        ({"description": "x"}, 1),
+        ({"description": "x", "inputs": {}}, 0),
+        ({"description": "", "inputs": {"a": {}, "b": {}}}, 2),
+        ({"descripton": "x"}, 0),
+    ],
+)
+def test_the_number_of_inputs(configs, file, count):
+    """What the workflow beside the file is given; nothing where the file is faulty or not there."""
+    snapshot = put(configs, file)
+    assert input_count(snapshot, FILE) == count
+    assert input_count(snapshot, "Workflows/_shared/none/_mcpTool.json") == 0
+
+
+def test_what_is_offered(configs):
+    """Good tools in the order of their folders; the rest is named with its reason."""
+    put(configs, {"description": "1", "name": "x"}, "a")
+    put(configs, {"description": "2", "name": "x"}, "b")
+    put(configs, {"description": 3}, "c")
+    put(configs, {"description": "4"}, "d")
+    snapshot = put(configs, {"description": " "}, "e")
+    offer = tool_offer(snapshot, ANA)
+    assert [tool.folder for tool in offer.tools] == ["a", "d"]
+    assert [error.file for error in offer.faulty] == ["Workflows/_shared/c/_mcpTool.json"]
+    [unfit] = offer.unfit
+    assert unfit.file == "Workflows/_shared/b/_mcpTool.json" and "another folder" in unfit.message
+
+
+def test_a_fault_is_an_error_of_the_file(configs):
+    """With its place."""
+    document = {"description": "x", "inputs": {"a": {"type": "number", "default": "1"}}}
+    with pytest.raises(ConfigError) as caught:
+        load_tool(put(configs, document), FILE)
+    assert (caught.value.file, caught.value.pointer) == (FILE, "/inputs/a/default")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {"inputs": 1},
+        {"inputs": {"a": 1}},
+        {"inputs": {"a": {"type": "x", "default": 1}}},
+        {"inputs": {"a": {"enum": 1}}},
+    ],
+)
+def test_what_the_schema_tells_is_not_told_again(document):
+    """Whatever stands there."""
+    assert list(tool_faults(document)) == []
+
+
+def test_every_value_that_does_not_fit_is_told():
+    """At its own place."""
+    document = {"inputs": {"a": {"type": "integer", "enum": [1, "2", 3.5], "default": 4}}}
+    assert [pointer for pointer, _ in tool_faults(document)] == [
+        "/inputs/a/enum/1",
+        "/inputs/a/enum/2",
+        "/inputs/a/default",
+    ]

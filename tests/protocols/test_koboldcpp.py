@@ -1,0 +1,99 @@
+"""Streams, whole answers and errors of KoboldCpp (more-fronts.md 4.3, 4.4, 4.6, 11.8)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from Middleware.protocols.koboldcpp import PROTOCOL
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encoded
+
+WIRE = WIRE_FORMATS["koboldgenerate"]
+CALL = {"index": 0, "id": "c", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+FACTS = AnswerFacts("R", "mira", created=1760000000)
+
+pieces = st.builds(
+    lambda token, more: {"token": token, "finish_reason": None, **more},
+    st.text(max_size=8),
+    st.sampled_from([{}, {"thinking": "hm"}, {"tool_calls": [CALL]}]),
+)
+endings = st.builds(
+    lambda reason: [{"token": "", "finish_reason": reason, "usage": {"prompt_tokens": 1}}],
+    st.sampled_from(["stop", "length", "tool_calls", "content_filter", "odd"]),
+)
+
+
+def chunk(token="", finish=None, **more):
+    return {"token": token, "finish_reason": finish, **more}
+
+
+def payload(unit):
+    assert unit.startswith("event: message\ndata: ") and unit.endswith("\n\n")
+    return json.loads(unit.split("data: ", 1)[1])
+
+
+def test_streamed():
+    """11.8, byte for byte."""
+    framer = WIRE.framer(FACTS)
+    units = [*framer.units([chunk("Well")]), *framer.units([chunk("", "stop")]), *framer.end()]
+    assert "".join(units) == (
+        'event: message\ndata: {"token":"Well","finish_reason":null}\n\n'
+        'event: message\ndata: {"token":"","finish_reason":"stop"}\n\n'
+    )
+
+
+def test_neither_thoughts_nor_calls_have_a_place():
+    """They are left out."""
+    assert WIRE.framer(FACTS).units([chunk(thinking="hm"), chunk(tool_calls=[CALL])]) == []
+
+
+@given(batches=st.lists(st.lists(pieces, max_size=4), max_size=5), end=endings)
+def test_a_stream_says_what_the_whole_says(batches, end):
+    """The same text and the same reason, however it is cut."""
+    framer, collector = WIRE.framer(FACTS), AnswerCollector()
+    units = []
+    for batch in [*batches, end]:
+        units += framer.units(batch)
+        collector.add(batch)
+    [result] = WIRE.whole(collector.answer(), FACTS)["results"]
+    streamed = [payload(encoded(unit).decode()) for unit in units]
+    assert "".join(one["token"] for one in streamed) == result["text"]
+    reasons = [one["finish_reason"] for one in streamed]
+    assert reasons[-1] == result["finish_reason"] and set(reasons[:-1]) <= {None}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "bad_input"),
+        (401, "unauthorized"),
+        (404, "not_found"),
+        (503, "service_unavailable"),
+        (502, "server_error"),
+        (405, "server_error"),
+    ],
+)
+def test_errors(status, kind):
+    """As a body, and as an event that SillyTavern can show."""
+    reply = ErrorReply(status, "M")
+    assert PROTOCOL.error_body(reply) == {"detail": {"msg": "M", "type": kind}}
+    assert WIRE.framer(FACTS).error(reply) == [
+        f'event: error\ndata: {{"detail":{{"msg":"M","type":"{kind}"}},"error":{{"message":"M","type":"{kind}"}}}}\n\n'
+    ]
+
+
+def test_a_sign_of_life_is_a_comment():
+    """No client takes it for text."""
+    assert WIRE.framer(FACTS).heartbeat() == ":\n\n"
+
+
+def test_what_was_sent_can_be_asked_for_meanwhile():
+    """The list that the facts hold is filled as texts go out."""
+    sent = []
+    framer = WIRE.framer(AnswerFacts("R", "mira", sent=sent))
+    framer.units([chunk("Well")])
+    framer.units([chunk(" then"), chunk(thinking="hm")])
+    assert sent == ["Well", " then"]
