@@ -131,7 +131,7 @@ class TestPython:
     def test_none_is_left_out(self) -> None:
         """A new Python block brings its test to this class."""
         others, responses = (
-            "docs/frontends/others.md",
+            "docs/frontends/README.md",
             "docs/frontends/responses.md",
         )  # tests/e2e/test_pages.py
         pages = [block.values[0] for block in blocks("python")]

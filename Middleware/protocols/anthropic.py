@@ -245,6 +245,7 @@ class AnthropicFramer(Framer):
             "message_delta",
             delta={"stop_reason": reason, "stop_sequence": None},
             usage=_usage(told["prompt_tokens"], told["completion_tokens"]),
+            **self.facts.usage_beside(),
         )
 
     def end(self) -> list[str]:
@@ -283,6 +284,7 @@ PROTOCOL = PROTOCOLS.add(
                 MIMETYPE,
                 is_chat=True,
                 gets_liveness_call=True,
+                shows_progress=("reasoning",),
             )
         },
         roots=("/v1/messages", "/messages", "/v1/complete"),

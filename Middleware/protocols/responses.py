@@ -257,8 +257,8 @@ class ResponsesFramer(Framer):
         response = response_object(self.facts, status, self._done_items(), {**ending, "usage": usage})
         if self.facts.done is not None:
             self.facts.done(response)
-        # What the last event tells and nobody keeps (`workflow_usage`, spec 9) is added to `response` here.
-        events.append(self._events.event(f"response.{status}", {"response": response}))
+        told = {**response, **self.facts.usage_beside()}  # what nobody keeps stands in the event alone
+        events.append(self._events.event(f"response.{status}", {"response": told}))
         return ["".join(events)]
 
     def _done_items(self) -> list[JsonObject]:
@@ -317,6 +317,7 @@ PROTOCOL = PROTOCOLS.add(
                 MIMETYPE,
                 is_chat=True,
                 gets_liveness_call=True,
+                shows_progress=("reasoning",),
             )
         },
         roots=("/v1/responses", "/responses"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anthropic
 import ollama
 import openai
 import pydantic
@@ -117,3 +118,30 @@ def test_ollamas_own_client(server, backend, form, sent):
     body = backend.calls(mark)[0].body
     assert body["format"] == sent
     assert {key: body["options"].get(key) for key in options} == options
+
+
+def test_anthropic_names_its_own_fields(server, backend):
+    """`max_tokens` and `stop_sequences`."""
+    messages = [{"role": "user", "content": "anthropic wishes"}]
+    with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as made:
+        made.messages.create(
+            model="openai",
+            max_tokens=50,
+            stop_sequences=["END"],
+            messages=messages,
+            extra_body={"temperature": 0.25},
+        )
+    [call] = backend.calls("anthropic wishes")
+    wanted = {"max_tokens": 50, "stop": ["END"], "temperature": 0.25}
+    assert {key: call.body.get(key) for key in wanted} == wanted
+
+
+def test_responses_name_their_own_fields(client, backend):
+    """`max_output_tokens`, and the schema in `text.format`."""
+    backend.on("responses wishes", Reply(['{"port":"Brest",', '"metres":1.5}']))
+    answer = client.responses.parse(
+        model="openai", input="responses wishes", max_output_tokens=50, text_format=Tide
+    )
+    assert answer.output_parsed == Tide(port="Brest", metres=1.5)
+    [call] = backend.calls("responses wishes")
+    assert call.body["max_tokens"] == 50 and call.body["response_format"]["type"] == "json_schema"

@@ -1,9 +1,10 @@
-"""Nodes that start, and what a workflow took, as the packages `openai` and `ollama` see it (more-fronts.md 8, 9)."""
+"""Nodes that start, and what a workflow took, as the official packages see it (more-fronts.md 8, 9)."""
 
 from __future__ import annotations
 
 import json
 
+import anthropic
 import ollama
 import openai
 import pytest
@@ -110,3 +111,32 @@ class TestOllama:
         *others, done = map(json.loads, answer.decode().splitlines())
         assert status == 200 and done["workflow_usage"]["calls"] == 2
         assert not any("workflow_usage" in other for other in others)
+
+
+class TestAnthropic:
+    @pytest.mark.parametrize("how", HOW)
+    def test_a_stream(self, server, how):
+        """In a block of thoughts, or nowhere; the sum beside the last numbers."""
+        messages = [{"role": "user", "content": "anthropic progress"}]
+        with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
+            events = list(client.messages.create(model=how, max_tokens=9, messages=messages, stream=True))
+        deltas = [event.delta for event in events if event.type == "content_block_delta"]
+        assert "".join(getattr(delta, "text", "") for delta in deltas) == "anthropic progress"
+        thinking = "".join(getattr(delta, "thinking", "") for delta in deltas)
+        assert [line.strip() for line in thinking.splitlines()] == (LINES if how == "reasoning" else [])
+        [last] = [event for event in events if event.type == "message_delta"]
+        assert last.workflow_usage["calls"] == 2
+
+
+class TestResponses:
+    @pytest.mark.parametrize("how", HOW)
+    def test_a_stream(self, client, how):
+        """In an item of reasoning, or nowhere; the sum in the last event, and not in what is kept."""
+        events = list(client.responses.create(model=how, input="responses progress", stream=True))
+        response = events[-1].response
+        assert response.output_text == "responses progress"
+        items = [item for item in response.output if item.type == "reasoning"]
+        thinking = "".join(part.text for item in items for part in item.summary)
+        assert [line.strip() for line in thinking.splitlines()] == (LINES if how == "reasoning" else [])
+        assert response.workflow_usage["calls"] == 2
+        assert not hasattr(client.responses.retrieve(response.id), "workflow_usage")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from flask import request
 from flask.views import MethodView
@@ -22,6 +22,7 @@ from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.token_counts import count_tokens
+from Middleware.api.requests.wishes import WishFields
 from Middleware.api.serving.doors import generation_routes, routes_to
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.types import JsonObject, Message, Messages
@@ -206,6 +207,11 @@ class MessagesAPI(GenerationView):
     """POST and DELETE `/v1/messages`."""
 
     api_type = "anthropicmessages"
+    wish_fields: ClassVar[WishFields] = {
+        "max_tokens": ("max_tokens",),
+        "stop": ("stop_sequences",),
+        **{name: (name,) for name in ("temperature", "top_p", "top_k")},
+    }
 
     def suppresses_reasoning(self, body: JsonObject) -> bool:
         """`thinking` that is off, or that the client does not want to see. It never turns any on."""

@@ -6,7 +6,7 @@ Source: spec more-fronts.md 3, 3.7 and 3.8.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from flask import Flask, current_app, request
 from flask.views import MethodView
@@ -27,6 +27,7 @@ from Middleware.api.requests.response_items import (
     task_messages_of,
 )
 from Middleware.api.requests.token_counts import count_tokens
+from Middleware.api.requests.wishes import WishFields
 from Middleware.api.serving.doors import Route, routes_to
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ClientRequestError, NotFound
@@ -68,6 +69,11 @@ class ResponsesAPI(GenerationView):
     """POST `/v1/responses`."""
 
     api_type = "openairesponses"
+    wish_fields: ClassVar[WishFields] = {
+        "max_tokens": ("max_output_tokens",),
+        "response_format": ("text.format",),
+        **{name: (name,) for name in ("temperature", "top_p", "parallel_tool_calls")},
+    }
 
     def suppresses_reasoning(self, body: JsonObject) -> bool:
         reasoning = body.get("reasoning")
