@@ -91,6 +91,7 @@ def _error_response(error: Exception) -> Response:
             log_refusal(reply, request.environ)
         else:
             log_failure(request_id, error, g.get("request_context"))
+    current_life().tells(reply.message)
     return json_response(protocol.error_body(reply), reply.status, reply.headers)
 
 

@@ -70,8 +70,12 @@ class ConcurrencyLimitMiddleware:
             self._acquire(life.request_id, environ)
         except MiddlewareError as error:
             protocol = environ.get(PROTOCOL) or self._doors.protocol_of(environ)
-            return send_error(reply_to(error, life.request_id), protocol, environ, start_response)
+            reply = reply_to(error, life.request_id)
+            life.tells(reply.message)
+            return send_error(reply, protocol, environ, start_response)
         life.at_end(self._semaphore.release)
+        if life.trace is not None:
+            life.trace.begin()
         if not owned:
             return self._app(environ, start_response)
         return within(life, self._app, environ, start_response)

@@ -43,6 +43,7 @@ class RequestContext:
     `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`;
     `common` does not look into it). `setup_done()` is called, any number of times, before the request begins
     to wait for a backend; `reach` says whether its first one is there.
+    `trace`: what the run does, for whoever observes it (a `RunTrace`; None: nobody does).
     `workflow_folder` is the shared workflow folder that the model field picked.
     """
 
@@ -58,6 +59,7 @@ class RequestContext:
     snapshot: Any = field(default=None, repr=False)
     arrived: float = field(default_factory=time.monotonic)
     setup_done: Callable[[], None] = field(default=_nothing, repr=False)
+    trace: Any = field(default=None, repr=False, compare=False)
     reach: Reach = field(default_factory=Reach, repr=False, compare=False)
 
     @property

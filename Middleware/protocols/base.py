@@ -199,7 +199,7 @@ class WireFormat:
     `mimetype`: of the stream. `chunk(token, finish_reason, facts, tool_calls)`: one chunk as a dict; None:
     nobody frames them by hand. `pause_s`: the least time between two writes. `is_chat`: its clients send
     messages, not a prompt. `gets_liveness_call`: an answer may end in the call that keeps an
-    agentic client going (11.7).
+    agentic client going (11.7). `front`: how people call it, empty: by its API type.
     """
 
     framer: Callable[[AnswerFacts], Framer]
@@ -210,6 +210,7 @@ class WireFormat:
     pause_s: float = 0.0
     is_chat: bool = False
     gets_liveness_call: bool = False
+    front: str = ""
 
 
 def _claims_nothing(path: str, headers: Mapping[str, str]) -> bool:

@@ -128,6 +128,7 @@ PROTOCOL = PROTOCOLS.add(
                 PAUSE_S,
                 is_chat=True,
                 gets_liveness_call=True,
+                front="Ollama chat",
             ),
             "ollamagenerate": WireFormat(
                 OllamaGenerateFramer,
@@ -136,6 +137,7 @@ PROTOCOL = PROTOCOLS.add(
                 MIMETYPE,
                 _ollama_generate_chunk,
                 PAUSE_S,
+                front="Ollama generate",
             ),
         },
         roots=("/api",),

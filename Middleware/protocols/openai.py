@@ -141,6 +141,7 @@ PROTOCOL = PROTOCOLS.add(
                 _openai_chat_chunk,
                 is_chat=True,
                 gets_liveness_call=True,
+                front="OpenAI chat",
             ),
             "openaicompletion": WireFormat(
                 OpenAITextFramer,
@@ -148,6 +149,7 @@ PROTOCOL = PROTOCOLS.add(
                 sse,
                 MIMETYPE,
                 _openai_text_chunk,
+                front="OpenAI text",
             ),
         },
         roots=("/v1", "/chat/completions", "/completions", "/models"),

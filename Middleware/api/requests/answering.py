@@ -17,7 +17,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.request_life import RequestLife
+from Middleware.api.requests.request_life import HUNG_UP, RequestLife
 from Middleware.api.serving.background import BackgroundThreads
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
@@ -89,6 +89,7 @@ def whole_answer(job: Job) -> JsonObject:
     finally:
         job.request.setup_done()
         job.life.stop_watching()
+    job.life.answer()
     answer = collector.answer()
     job.life.first = answer.pace.first
     job.life.tokens = usage_numbers(answer.usage, answer.text + answer.thinking)["completion_tokens"]
@@ -195,7 +196,7 @@ class AnswerStream:
         while batch is not None and failure is None:
             units = framer.units(batch)
             if framer.finished:
-                self._job.life.stop_watching()
+                self._job.life.answer()
                 self._state = "answered"
                 self._last = batch[-1].get("last", False)
             for unit in units:
@@ -229,7 +230,9 @@ class AnswerStream:
         if failure is not None:
             self._job.life.end = "failed"
             log_failure(self._job.request.request_id, failure, self._job.request)
-            return framer.error(self._job.reply_to(failure))
+            reply = self._job.reply_to(failure)
+            self._job.life.tells(reply.message)
+            return framer.error(reply)
         return [*([] if framer.finished else framer.finish_units("stop")), *framer.end()]
 
     def close(self) -> None:
@@ -245,7 +248,7 @@ class AnswerStream:
             self._job.life.release()
             return
         if self._state == "open" and self._lead.failure is None:
-            cancellation_service.request_cancellation(self._job.request.request_id)
+            cancellation_service.request_cancellation(self._job.request.request_id, HUNG_UP)
         self._lead.when_free(self._give_up)
 
     def _give_up(self) -> None:

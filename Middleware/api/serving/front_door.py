@@ -12,15 +12,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from Middleware.api.client_watch import ClientWatcher
-from Middleware.api.concurrency_middleware import within
+from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, within
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.request_life import REQUEST_ID, HeldBody, RequestLife
+from Middleware.api.requests.request_life import HUNG_UP, REQUEST_ID, HeldBody, RequestLife
 from Middleware.api.serving.doors import PROTOCOL, Doors
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
+from Middleware.services.run_trace import Observers
 
 Headers = list[tuple[str, str]]
 
@@ -28,13 +29,16 @@ Headers = list[tuple[str, str]]
 class FrontDoor:
     """Wraps `app`: the gate and the application behind it. `doors`: which requests generate.
 
-    `lives`: the generation requests whose work lasts. `most_posts`: how many of them the server's threads may
-    hold, waiting ones among them, so that other requests are still answered; 0: any number.
+    `lives`: the generation requests whose work lasts. `observers`: of what they do. `most_posts`: how many of
+    them the server's threads may hold, waiting ones among them, so that other requests are still answered; 0:
+    any number.
     """
 
     def __init__(self, app: WsgiApp, rules: AccessRules, watcher: ClientWatcher, doors: Doors) -> None:
         self.app, self._rules, self._watcher, self._doors = app, rules, watcher, doors
         self.lives: set[RequestLife] = set()
+        self.observers = Observers()
+        self._is_gated = isinstance(app, ConcurrencyLimitMiddleware)
         self.most_posts = 0
         self._posts: set[str] = set()
         self._lock = threading.Lock()
@@ -105,19 +109,28 @@ class FrontDoor:
         It can be cancelled, is watched, and replaces the one with its key.
         """
         life = RequestLife(request_id)
+        self._trace(life, environ)
         cancellation_service.begin(request_id)
         self.lives.add(life)
         life.at_end(lambda: self.lives.discard(life))
-        life.at_end(lambda: cancellation_service.acknowledge_cancellation(request_id))
+        life.at_end(lambda: _over(life))
         key = idempotency_key_of(environ)
         if key is not None:
             scoped = scoped_key(key, api_key)
             idempotency_service.admit(scoped, request_id)
             life.at_end(lambda: idempotency_service.release(scoped, request_id))
         life.watch = self._watcher.watch(
-            environ, lambda: cancellation_service.request_cancellation(request_id)
+            environ, lambda: cancellation_service.request_cancellation(request_id, HUNG_UP)
         )
         return life
+
+    def _trace(self, life: RequestLife, environ: dict[str, Any]) -> None:
+        """What the request does is told, if anybody observes. Its end is registered first, so it is last."""
+        trace = life.trace = self.observers.begin(life.request_id, on_one_line(environ["PATH_INFO"]))
+        if trace is not None:
+            life.at_end(life.end_trace)
+            if not self._is_gated:
+                trace.begin()
 
     def unanswered(self) -> list[RequestLife]:
         """The generation requests whose answer is not complete, waiting ones among them."""
@@ -126,7 +139,13 @@ class FrontDoor:
     def cancel_unanswered(self) -> None:
         """The server stops: what has no complete answer ends now."""
         for life in self.unanswered():
-            cancellation_service.request_cancellation(life.request_id)
+            cancellation_service.request_cancellation(life.request_id, "the server stops")
+
+
+def _over(life: RequestLife) -> None:
+    if life.trace is not None:
+        life.trace.cancelled_by = cancellation_service.reason(life.request_id)
+    cancellation_service.acknowledge_cancellation(life.request_id)
 
 
 def _cors(environ: dict[str, Any]) -> Headers:

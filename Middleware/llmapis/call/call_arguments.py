@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.common.types import JsonObject, Messages
+from Middleware.services.run_trace import TracedNode
 
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
     """What is asked. `conversation` for backends that take messages; `system_prompt` and `prompt` are the
     formatted parts for flat ones (or a conversation's substitute). `request_id`: whose cancellation ends the
-    call."""
+    call. `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed
+    before."""
 
     conversation: Messages | None = None
     system_prompt: str | None = None
@@ -21,3 +23,5 @@ class CallArguments:
     tool_choice: Any = None
     schema: JsonObject | None = None
     request_id: str | None = None
+    trace: TracedNode | None = field(default=None, repr=False, compare=False)
+    backup_of: str = ""

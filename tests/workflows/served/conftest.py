@@ -41,7 +41,9 @@ class Served:
         """Status and body of one request."""
         shape = ROUTES[route]
         reply = self.app.test_client().post(shape.path, json=shape.ask(model, text, stream=stream))
-        return reply.status_code, reply.get_data()
+        body = reply.get_data()
+        reply.close()  # as a server does: now the request has ended
+        return reply.status_code, body
 
     def text(
         self, model: str = "ana", text: str = "hi", route: str = "openai-chat", stream: bool = False

@@ -99,10 +99,15 @@ class GenerationView(MethodView, Generation):
             raise
 
     def _answer(self, leave: Callable[[], None]) -> Response:
-        body = json_body(read_body(request.environ, request.max_content_length))
+        data = read_body(request.environ, request.max_content_length)
+        body = json_body(data)
         self.check(body)
         stream = self.streams(body, request.environ)
         context, user = self._context(body, stream, leave)
+        if context.trace is not None:
+            front = self.wire.front or self.api_type
+            context.trace.name(context, front=front, stream=stream, asked=data)
+        del data  # an answer may take long, and a body may be large
         with entered(context):
             if (answer := self.instead(body)) is not None:
                 leave()
@@ -130,6 +135,7 @@ class GenerationView(MethodView, Generation):
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,
+            trace=current_life().trace,
         )
         return context, user
 
