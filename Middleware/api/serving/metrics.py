@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -38,21 +39,36 @@ _WHO = {
 }
 
 
+_Metric = TypeVar("_Metric", Counter, Histogram)
+
+
 class _Bounded:
     """Values of labels as they are while there are few of them; those that come later are `other`."""
 
     def __init__(self, most: int = MOST_NAMES) -> None:
         self._most = most
-        self._known: set[tuple[str, ...]] = set()
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __call__(self, *names: str) -> tuple[str, ...]:
-        names = tuple(name.encode("utf-8", "replace").decode() for name in names)
-        if names in self._known:
-            return names
-        if len(self._known) >= self._most:
-            return (OTHER,) * len(names)
-        self._known.add(names)
-        return names
+        shown = self._known.get(names)
+        if shown is None:
+            if len(self._known) >= self._most:
+                return (OTHER,) * len(names)
+            shown = self._known[names] = tuple(name.encode("utf-8", "replace").decode() for name in names)
+        return shown
+
+
+class _Series:
+    """The series of a metric, by its labels: remembered here, because the library looks them up slowly."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, metric: _Metric, *labels: str) -> _Metric:
+        series: _Metric | None = self._known.get((metric, labels))
+        if series is None:
+            series = self._known[metric, labels] = metric.labels(*labels)
+        return series
 
 
 class _Instruments:
@@ -116,7 +132,7 @@ class Metrics:
     def __init__(self, slots: int = 0) -> None:
         self.registry = CollectorRegistry()
         self._numbers = _Instruments(self.registry)
-        self._run_names, self._endpoints = _Bounded(), _Bounded()
+        self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
         self._numbers.slots.set(slots)
         self._numbers.build.labels(VERSION).set(1)
         if not os.environ.get(SHARED_FOLDER):
@@ -156,10 +172,10 @@ class Metrics:
         self._numbers.wait.observe(run.begun - run.arrived)
 
     def _first_text(self, run: RunTrace, node: NodeTrace | None) -> None:
-        self._numbers.first.labels(*self._of(run)).observe(run.first_text - run.arrived)
+        self._series(self._numbers.first, *self._of(run)).observe(run.first_text - run.arrived)
 
     def _answered(self, run: RunTrace, node: NodeTrace | None) -> None:
-        self._numbers.seconds.labels(*self._of(run)).observe(run.answered - run.arrived)
+        self._series(self._numbers.seconds, *self._of(run)).observe(run.answered - run.arrived)
 
     def _ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         numbers, names = self._numbers, self._of(run)
@@ -168,13 +184,13 @@ class Metrics:
         else:
             numbers.waiting.dec()
             numbers.wait.observe(run.ended - run.arrived)
-        numbers.requests.labels(*names, run.front, run.state).inc()
+        self._series(numbers.requests, *names, run.front, run.state).inc()
         if run.state == "cancelled":
-            numbers.cancelled.labels(*names, _WHO.get(run.cancelled_by, OTHER)).inc()
+            self._series(numbers.cancelled, *names, _WHO.get(run.cancelled_by, OTHER)).inc()
         for kind in ("prompt", "completion"):
             count = _tokens(run.usage, kind)
             if count:
-                numbers.tokens.labels(*names, kind).inc(count)
+                self._series(numbers.tokens, *names, kind).inc(count)
 
     def _node_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A node's calls are counted when it ends: they all have ended then."""
@@ -183,17 +199,17 @@ class Metrics:
 
     def _call(self, call: CallTrace) -> None:
         numbers, [endpoint], outcome = self._numbers, self._endpoints(call.endpoint), outcome_of(call)
-        numbers.calls.labels(endpoint, call.kind, outcome).inc()
+        self._series(numbers.calls, endpoint, call.kind, outcome).inc()
         if outcome in KIND_STATUS:
-            numbers.errors.labels(endpoint, outcome).inc()
+            self._series(numbers.errors, endpoint, outcome).inc()
         if call.ended:
-            numbers.backend_seconds.labels(endpoint).observe(call.ended - call.begun)
+            self._series(numbers.backend_seconds, endpoint).observe(call.ended - call.begun)
         if call.first:
-            numbers.backend_first.labels(endpoint).observe(call.first - call.begun)
+            self._series(numbers.backend_first, endpoint).observe(call.first - call.begun)
         for kind in ("prompt", "completion"):
             count = _tokens(call.usage, kind)
             if count:
-                numbers.backend_tokens.labels(endpoint, kind).inc(count)
+                self._series(numbers.backend_tokens, endpoint, kind).inc(count)
 
 
 def outcome_of(call: CallTrace) -> str:
