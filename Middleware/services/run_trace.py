@@ -41,10 +41,11 @@ class RunObserver(Protocol):
 class CallTrace:
     """One call to something outside. Times: `time.monotonic()`, 0.0 = not yet.
 
-    `kind`: `model` or `embedding`. `outcome`: finish reason, `cancelled`, `closed`, `dropped` or the kind of
-    a failure. `backup_of`: the endpoint that failed before. `usage`: as the backend reported it. `body`: the
-    bytes that were posted. `raw`, `cleaned`: the text before and after cleaning; `cleaning`: what it was
-    cleaned by (endpoint, node, user, opening). Bodies, headers and texts only where the run `keeps_text`.
+    `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
+    `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
+    the endpoint that failed before. `usage`: as the backend reported it. `body`: the bytes that were posted.
+    `raw`, `cleaned`: the text before and after cleaning; `cleaning`: what it was cleaned by (endpoint, node,
+    user, opening). Bodies, headers and texts only where the run `keeps_text`.
     """
 
     kind: str
@@ -122,8 +123,8 @@ class NodeTrace:
 
     def cleaned(self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None) -> None:
         """What cleaning made of the text of its last call."""
-        if self.calls:
-            call = self.calls[-1]
+        call = next((call for call in reversed(self.calls) if call.kind == "model"), None)
+        if call is not None:
             call.raw, call.cleaned, call.thoughts, call.cleaning = raw, cleaned, thoughts, cleaning
 
 

@@ -29,6 +29,7 @@ OTHER = "other"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _WAITS = (0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900)
 _ENDS = FINISH_REASONS | {"cancelled", "closed"}
+_TO_BACKENDS = ("model", "embedding")
 _SAME = {"dropped": "closed", "error": "stream_error"}
 _WHO = {
     "the client hung up": "hung_up",
@@ -195,7 +196,8 @@ class Metrics:
     def _node_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A node's calls are counted when it ends: they all have ended then."""
         for call in node.calls if node is not None else ():
-            self._call(call)
+            if call.kind in _TO_BACKENDS:
+                self._call(call)
 
     def _call(self, call: CallTrace) -> None:
         numbers, [endpoint], outcome = self._numbers, self._endpoints(call.endpoint), outcome_of(call)

@@ -29,7 +29,7 @@ from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import CallTrace
-from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened, told
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ def _watched(call: CallTrace, post: Callable[[], Answer]) -> Answer:
     try:
         answer = post()
     except BackendError as error:
-        call.status, call.error = error.status, str(error)
+        call.status, call.error = error.status, told(error)
         raise
     call.status, call.error = answer.status, ""
     return answer

@@ -192,6 +192,6 @@ class LoopKit:
         return cancellation_service.is_cancelled(context.request_id)
 
     def warn(self, context: ExecutionContext, message: str) -> None:
-        if self.trace is not None:
+        if self.trace is not None and not self.trace.run.private:
             self.trace.node.warnings.append(message)
         logger.warning("%s: %s", self.run.place(self.index), message)

@@ -20,6 +20,7 @@ from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace
 from Middleware.services.timestamp_service import RequestStamps
+from Middleware.utilities.sensitive_logging_utils import told
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
@@ -153,7 +154,7 @@ class WorkflowProcessor:
             if begun_to_answer and not answered:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
-                record.error = str(failure)
+                record.error = told(failure)
                 raise failure from failure.__cause__
             text = self._failed(record, kit, node, error)
             if not answered:
@@ -250,7 +251,7 @@ class WorkflowProcessor:
         record.state, index = "failed", record.number - 1
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
-        record.error = str(failure)
+        record.error = told(failure)
         if node.get("onNodeError") != "continue":
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)

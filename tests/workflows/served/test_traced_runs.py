@@ -258,6 +258,38 @@ class TestFacts:
         assert (second.endpoint, second.outcome, second.backup_of) == ("big", "stop", "dead")
         assert "dead" in first.error
 
+    def test_of_calls_to_the_world(self, house, served, site, recorder):
+        """Kind, address, status, and what came; a program and a script as well."""
+        site.pages["/news"] = (200, {"Content-Type": "text/plain"}, b"sunny")
+        script = house.root / "count.py"
+        script.write_text("def Invoke(*args, **kwargs):\n    return 'two'\n", "utf-8")
+        url = site.url("/news?q={chat_user_prompt_last_one}")
+        house.workflow(
+            "Main",
+            {"type": "WebFetch", "title": "Fetch", "url": url},
+            {"type": "CurlCommand", "title": "Curl", "args": ["-s", url]},
+            {"type": "PythonModule", "title": "Count", "module_path": str(script)},
+            say("a", "Answer"),
+        )
+        served.save_user()
+        served.text(text="tea")
+        fetch, curl, count = recorder.calls
+        asked = site.url("/news?q=tea")
+        assert (fetch.kind, fetch.url, fetch.status, fetch.raw) == ("http", asked, 200, "sunny")
+        assert (curl.kind, curl.url, curl.status, curl.raw) == ("command", f"curl -s {asked}", 0, "sunny")
+        assert (count.kind, count.url, count.raw) == ("script", str(script), "two")
+        assert {call.outcome for call in recorder.calls} == {"done"}
+
+    def test_of_a_call_to_the_world_that_fails(self, house, served, recorder):
+        """What was said of it."""
+        house.workflow(
+            "Main", {"type": "WebFetch", "title": "Fetch", "url": "http://127.0.0.1:9/x", "onError": "return"}
+        )
+        served.save_user()
+        served.text()
+        [call] = recorder.calls
+        assert (call.outcome, call.status) == ("WebError", None) and call.error
+
     def test_of_messages_left_out(self, house, served, big, recorder):
         """And of the node's warnings."""
         big(maxContextTokenSize=300)
@@ -328,6 +360,31 @@ class TestKeeping:
         served.save_user(redactLogOutput=True)
         served.text(text="marker-of-the-prompt")
         assert [text for text in texts_in(recorder.run) if "marker" in text] == []
+
+    @pytest.mark.parametrize("private", [True, False])
+    def test_what_goes_wrong_quotes_nobody(self, house, served, site, big, private):
+        """Failures of backends, addresses and warnings may hold what people wrote."""
+        recorder = observe(served, Recorder(keeps_text=False))
+        site.pages["/v1/chat/completions"] = (
+            500,
+            {},
+            b'{"error": {"message": "I cannot read marker-of-the-prompt"}}',
+        )
+        house.workflow(
+            "Main",
+            {
+                "type": "WebFetch",
+                "title": "Fetch",
+                "url": site.url("/x?q={chat_user_prompt_last_one}"),
+                "onError": "return",
+            },
+            ask("First", onNodeError="continue"),
+            say("a", "Answer"),
+        )
+        served.save_user(redactLogOutput=private)
+        served.text(text="marker-of-the-prompt")
+        told = [text for text in texts_in(recorder.run) if "marker" in text]
+        assert bool(told) is not private
 
     def test_facts_only(self, house, served, big, site):
         """Nobody keeps text: the run holds none."""
