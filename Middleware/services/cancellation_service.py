@@ -37,11 +37,6 @@ class CancellationService:
     def is_running(self, request_id: str) -> bool:
         return request_id in self._running
 
-    def running_requests(self) -> list[str]:
-        """A copy of the ids that run."""
-        with self._lock:
-            return list(self._running)
-
     def request_cancellation(self, request_id: str, why: str = "") -> None:
         """Mark the id and run its abort callbacks, once. Later calls, and an empty id, do nothing.
 

@@ -66,9 +66,3 @@ def age_text(age: timedelta) -> str:
     units = (("day", days), ("hour", hours), ("minute", minutes))
     said = [f"{count} {unit}{'s' if count > 1 else ''}" for unit, count in units if count]
     return ", ".join(said) or "less than a minute"
-
-
-def relative_stamp(stamp: object, now: datetime) -> str:
-    """`[Sent 2 days, 1 hour ago]`; nothing for a stamp that cannot be read. Source: workflows.md 9.1."""
-    moment = parse_stamp(stamp)
-    return f"[Sent {age_text(now - moment)} ago]" if moment else ""

@@ -28,12 +28,6 @@ def leading_system_messages(messages: Messages) -> Messages:
     return messages[: leading_system_count(messages)]
 
 
-def without_leading_system(messages: Messages) -> Messages:
-    """Without the system messages at the very front; the whole list if all are. Source: workflows.md 7.7."""
-    count = leading_system_count(messages)
-    return messages[count:] if count < len(messages) else messages
-
-
 def without_system(messages: Messages) -> Messages:
     return [message for message in messages if message["role"] != "system"]
 
@@ -84,11 +78,6 @@ def newest_within(
         taken.append(message)
     taken.reverse()
     return taken
-
-
-def last_messages(messages: Messages, count: int, *, drop_all_system: bool = False) -> Messages:
-    """The last `count` (0 or less: none) after dropping all, or only the leading, system messages."""
-    return newest_within(newest_first(messages, drop_all_system=drop_all_system), count=max(count, 0))
 
 
 def discussion_id(messages: Messages) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from Middleware.utilities.hashing_utils import LEFT_MARK, RIGHT_MARK
 
 _MARK_EXTRA = len(LEFT_MARK) - 1
@@ -20,11 +18,6 @@ def estimate_tokens(text: str) -> int:
 def estimate_message_tokens(content: str) -> int:
     """Estimated tokens of a message's content: a brace is 18 characters long. Source: workflows.md 7.7."""
     return _estimate(content, len(content) + _MARK_EXTRA * (content.count("{") + content.count("}")))
-
-
-def estimate_messages_tokens(contents: Iterable[str]) -> int:
-    """The sum over several message contents."""
-    return sum(map(estimate_message_tokens, contents))
 
 
 def _estimate(text: str, characters: int) -> int:

@@ -12,7 +12,6 @@ from Middleware.utilities.datetime_utils import (
     month_name,
     parse_stamp,
     pretty_date,
-    relative_stamp,
     twelve_hour_time,
     weekday_name,
 )
@@ -43,9 +42,8 @@ def test_stamps():
     "stamp", ["", "now", "(Thursday, 2026-13-05 19:09:41)", "2026-03-05 19:09:41", None, 5], ids=str
 )
 def test_what_is_no_stamp(stamp):
-    """Is nothing, and shows as nothing."""
+    """Is nothing."""
     assert parse_stamp(stamp) is None
-    assert relative_stamp(stamp, NOW) == ""
 
 
 @pytest.mark.parametrize(
@@ -63,8 +61,3 @@ def test_what_is_no_stamp(stamp):
 def test_ages(age, text):
     """Zero units are left out; the future counts as now."""
     assert age_text(age) == text
-
-
-def test_relative_stamp():
-    """As it stands in front of a message."""
-    assert relative_stamp("(Tuesday, 2026-03-03 18:09:41)", NOW) == "[Sent 2 days, 1 hour ago]"

@@ -6,7 +6,6 @@ import pytest
 
 from Middleware.utilities.prompt_extraction_utils import (
     discussion_id,
-    last_messages,
     leading_system_messages,
     message_cost,
     newest_first,
@@ -15,7 +14,6 @@ from Middleware.utilities.prompt_extraction_utils import (
     text_between,
     text_in_tag,
     without_discussion_tags,
-    without_leading_system,
     without_system,
 )
 
@@ -39,19 +37,11 @@ MIXED, ONLY_SYSTEM = "s0 s1 u2 s3 a4", "s0 s1"
         (leading_system_messages, MIXED, "s0 s1"),
         (leading_system_messages, ONLY_SYSTEM, "s0 s1"),
         (leading_system_messages, "u0 s1", ""),
-        (without_leading_system, MIXED, "u2 s3 a4"),
-        (without_leading_system, ONLY_SYSTEM, "s0 s1"),
-        (without_leading_system, "", ""),
         (without_system, MIXED, "u2 a4"),
         (without_system, ONLY_SYSTEM, ""),
         (lambda messages: newest_first(messages, drop_all_system=False), MIXED, "a4 s3 u2"),
         (lambda messages: newest_first(messages, drop_all_system=False), ONLY_SYSTEM, "s1 s0"),
         (lambda messages: newest_first(messages, drop_all_system=True), MIXED, "a4 u2"),
-        (lambda messages: last_messages(messages, 2), MIXED, "s3 a4"),
-        (lambda messages: last_messages(messages, 9), MIXED, "u2 s3 a4"),
-        (lambda messages: last_messages(messages, 2, drop_all_system=True), MIXED, "u2 a4"),
-        (lambda messages: last_messages(messages, 0), MIXED, ""),
-        (lambda messages: last_messages(messages, -3), MIXED, ""),
     ],
 )
 def test_parts(function, text, result):

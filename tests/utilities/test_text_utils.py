@@ -6,7 +6,6 @@ import pytest
 
 from Middleware.utilities.text_utils import (
     estimate_message_tokens,
-    estimate_messages_tokens,
     estimate_tokens,
     estimation_factor,
     return_brackets_in_string,
@@ -34,10 +33,6 @@ class TestEstimate:
     def test_a_brace_of_a_message_is_eighteen_characters_long(self, content, same_as):
         """And takes part in a word as itself."""
         assert estimate_message_tokens(content) == estimate_tokens(same_as)
-
-    def test_several_messages(self):
-        """Each is rounded for itself."""
-        assert estimate_messages_tokens(["hi", "hi", "{}"]) == 1 + 1 + estimate_message_tokens("{}")
 
 
 @pytest.mark.parametrize(
