@@ -226,7 +226,9 @@ class TracedNode(NamedTuple):
         """The first text of the answer leaves."""
         if not self.run.first_text:
             self.run.first_text, self.run.counter = time.monotonic(), counter
-            self.run.state = self.node.state = "answering"
+            self.run.state = "answering"
+            if self.node.state == "running":
+                self.node.state = "answering"
             self.tell("first_text")
 
     def call(self, call: CallTrace) -> TracedCall:

@@ -174,7 +174,7 @@ class Delivery:
         ending = Ending(text, context.config, sent, self._prompt_tokens)
         finish = finish_chunks(context.request, context.user, ending)
         if context.trace is not None:
-            tell_answer(context.trace, finish[-1])
+            tell_answer(context.trace, text, finish[-1])
             self._keep_cleaning(text, cleaner)
         yield [merged([whole, *finish])] if whole is not None else finish
 

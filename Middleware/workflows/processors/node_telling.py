@@ -42,10 +42,10 @@ def note_model(node: NodeTrace, context: ExecutionContext) -> None:
         node.endpoint, node.url, node.preset = llm.endpoint.name, llm.endpoint.url, llm.presetname or ""
 
 
-def tell_answer(trace: TracedNode, finish: Chunk) -> None:
-    """The answer is complete. A whole one leaves in one piece, so its first text is its last."""
+def tell_answer(trace: TracedNode, text: str, finish: Chunk) -> None:
+    """The answer is complete. What leaves in one piece has its first text here."""
     trace.run.finish_reason, trace.run.usage = finish["finish_reason"], finish.get("usage")
-    if not trace.run.stream:
+    if text:
         trace.says(None)
 
 

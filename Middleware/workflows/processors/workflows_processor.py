@@ -45,7 +45,12 @@ from Middleware.workflows.processors.delivery import (
     static_batches,
 )
 from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
-from Middleware.workflows.processors.node_telling import node_trace, note_model, summary
+from Middleware.workflows.processors.node_telling import (
+    node_trace,
+    note_model,
+    summary,
+    tell_answer,
+)
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
 from Middleware.workflows.processors.run import Known, Run, responder_index
 
@@ -158,7 +163,7 @@ class WorkflowProcessor:
                 raise failure from failure.__cause__
             text = self._failed(record, kit, node, error)
             if not answered:
-                yield from self._answer_with(index, text)
+                yield from self._answer_with(index, text, kit)
         finally:
             if not answered and self._delivery is not None:
                 record.tokens = estimate_tokens(self._delivery.said())
@@ -207,7 +212,7 @@ class WorkflowProcessor:
         finally:
             close_batches(stream.batches)
 
-    def _answer_with(self, index: int, text: str) -> BatchGenerator:
+    def _answer_with(self, index: int, text: str, kit: LoopKit) -> BatchGenerator:
         """`errorText` in place of an answer."""
         self.value = text
         self._known.keep(index, text, "")
@@ -215,6 +220,8 @@ class WorkflowProcessor:
         batches = [[*batch] for batch in static_batches(text)][:-1]
         finish = finish_chunks(state.request, state.user, Ending(text, self._nodes[index]))
         self._say_whether_last(index, finish[-1], of_child=False)
+        if kit.trace is not None:
+            tell_answer(kit.trace, text, finish[-1])
         batches.append(finish)
         if self.run.question.stream:
             yield from batches

@@ -315,6 +315,17 @@ class TestEnds:
         assert "dead" in draft.error
 
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_an_answer_that_stands_in_for_a_failed_one(self, house, served, big, recorder, stream):
+        """`errorText` is an answer: with its first text and its finish reason."""
+        big("dead", endpoint="http://127.0.0.1:9")
+        house.workflow("Main", ask("Answer", "dead", onNodeError="continue", errorText="Sorry."))
+        served.save_user()
+        assert served.text(stream=stream) == "Sorry."
+        run = recorder.run
+        assert (run.state, run.finish_reason, run.nodes[0].state) == ("done", "stop", "went_on")
+        assert run.first_text
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
     def test_a_run_that_fails(self, house, served, big, recorder, stream):
         """With the sentence that the client got."""
         big("dead", endpoint="http://127.0.0.1:9")
@@ -325,6 +336,15 @@ class TestEnds:
         assert (status, run.state, run.status, run.nodes[0].state) == (502, "failed", 502, "failed")
         assert json.loads(body)["error"]["message"] == run.error
         assert run.answered == 0
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_an_answer_without_a_text(self, house, served, big, recorder, site, stream):
+        """Has no first text."""
+        site.text = [""]
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        served.text(stream=stream)
+        assert (recorder.run.state, recorder.run.first_text) == ("done", 0.0)
 
     def test_a_request_that_is_refused(self, house, served, recorder):
         """No workflow began."""
