@@ -219,7 +219,7 @@ class WireFormat:
     messages, not a prompt. `gets_liveness_call`: an answer may end in the call that keeps an
     agentic client going (11.7). `shows_progress`: the values of `progressOutput` that its streams have a
     place for. `failure(reply, facts)`: the JSON body of a run that failed, with status 200; None: the error
-    body of the protocol, with the status of the failure.
+    body of the protocol, with the status of the failure. `front`: how people call it, empty: by its API type.
     """
 
     framer: Callable[[AnswerFacts], Framer]
@@ -232,6 +232,7 @@ class WireFormat:
     gets_liveness_call: bool = False
     shows_progress: tuple[str, ...] = ()
     failure: Callable[[ErrorReply, AnswerFacts], JsonObject] | None = None
+    front: str = ""
 
 
 def _claims_nothing(path: str, headers: Mapping[str, str]) -> bool:

@@ -129,6 +129,7 @@ PROTOCOL = PROTOCOLS.add(
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning",),
+                front="Ollama chat",
             ),
             "ollamagenerate": WireFormat(
                 OllamaGenerateFramer,
@@ -138,6 +139,7 @@ PROTOCOL = PROTOCOLS.add(
                 _ollama_generate_chunk,
                 PAUSE_S,
                 shows_progress=("reasoning",),
+                front="Ollama generate",
             ),
         },
         roots=("/api",),

@@ -150,6 +150,7 @@ PROTOCOL = PROTOCOLS.add(
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning", "status"),
+                front="OpenAI chat",
             ),
             "openaicompletion": WireFormat(
                 OpenAITextFramer,
@@ -157,6 +158,7 @@ PROTOCOL = PROTOCOLS.add(
                 sse,
                 MIMETYPE,
                 _openai_text_chunk,
+                front="OpenAI text",
             ),
         },
         roots=("/v1", "/chat/completions", "/completions", "/models"),

@@ -25,6 +25,7 @@ class CancellationService:
         self._clock = clock
         self._lock = threading.Lock()
         self._marks: dict[str, float] = {}
+        self._reasons: dict[str, str] = {}
         self._callbacks: dict[str, list[AbortCallback]] = {}
         self._running: set[str] = set()
 
@@ -36,8 +37,11 @@ class CancellationService:
     def is_running(self, request_id: str) -> bool:
         return request_id in self._running
 
-    def request_cancellation(self, request_id: str) -> None:
-        """Mark the id and run its abort callbacks, once. Later calls, and an empty id, do nothing."""
+    def request_cancellation(self, request_id: str, why: str = "") -> None:
+        """Mark the id and run its abort callbacks, once. Later calls, and an empty id, do nothing.
+
+        `why`: who wanted it, for those who look at the run.
+        """
         if not request_id:
             return
         with self._lock:
@@ -46,6 +50,7 @@ class CancellationService:
             if request_id in self._marks:
                 return
             self._marks[request_id] = now
+            self._reasons[request_id] = why
             callbacks = self._callbacks.pop(request_id, [])
         for callback in callbacks:
             _call(request_id, callback)
@@ -53,6 +58,10 @@ class CancellationService:
     def is_cancelled(self, request_id: str) -> bool:
         """False for an id that nobody cancelled, and for an empty one."""
         return request_id in self._marks
+
+    def reason(self, request_id: str) -> str:
+        """Who wanted the cancellation; empty when nobody said, or when there was none."""
+        return self._reasons.get(request_id, "")
 
     def register_abort_callback(self, request_id: str, callback: AbortCallback) -> None:
         """Call `callback()` when the id is cancelled; at once, and without keeping it, when it already is."""
@@ -82,6 +91,7 @@ class CancellationService:
         """All work of the request has ended: nothing of it is remembered any more."""
         with self._lock:
             self._marks.pop(request_id, None)
+            self._reasons.pop(request_id, None)
             self._callbacks.pop(request_id, None)
             self._running.discard(request_id)
 
@@ -95,6 +105,7 @@ class CancellationService:
         for key in old:
             if key not in self._running:
                 del self._marks[key]
+                self._reasons.pop(key, None)
 
 
 def _call(request_id: str, callback: AbortCallback) -> None:

@@ -54,7 +54,7 @@ class IdempotencyService:
                 logger.warning("more than %d idempotency keys: the oldest was dropped", MAX_BINDINGS)
         if before is None or before[0] == request_id or not self._cancellation.is_running(before[0]):
             return None
-        self._cancellation.request_cancellation(before[0])
+        self._cancellation.request_cancellation(before[0], "a newer request with its key")
         return before[0]
 
     def release(self, key: str, request_id: str) -> None:

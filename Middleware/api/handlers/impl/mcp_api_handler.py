@@ -68,9 +68,9 @@ class ToolCallView(GenerationView):
     def __init__(self, call: RpcCall, offered: OfferedTool, arguments: Mapping[str, Any]) -> None:
         self._call, self._offered, self._arguments = call, offered, arguments
 
-    def received(self) -> JsonObject:
+    def received(self) -> tuple[bytes, JsonObject]:
         """The name of the workflow, as a model field says it."""
-        return {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
+        return b"", {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
         return "text/event-stream" in headers.get("HTTP_ACCEPT", "").lower()
