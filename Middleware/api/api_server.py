@@ -47,7 +47,8 @@ class ApiServer:
         facts = launch_facts()
         inner = bare
         if facts.concurrency_level == "wilmer" and facts.concurrency > 0:
-            gate = FairGate(facts.concurrency, rules.max_queue)
+            name = f"requests, at most {facts.concurrency}"
+            gate = FairGate(facts.concurrency, rules.max_queue, name=name)
             inner = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
         self.door = FrontDoor(inner, rules.access, ClientWatcher(), doors)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]

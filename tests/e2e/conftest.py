@@ -166,7 +166,9 @@ def _free_port() -> int:
 
 
 class Gunicorn(Server):
-    """The same application behind gunicorn with one gevent worker."""
+    """The same application behind gunicorn with gevent workers, of which there is one."""
+
+    workers = 1
 
     def __init__(self, public, users, arguments):
         self.public = public
@@ -186,7 +188,7 @@ class Gunicorn(Server):
             "-k",
             "gevent",
             "-w",
-            "1",
+            str(self.workers),
             "-b",
             f"127.0.0.1:{self.port}",
             call,
