@@ -62,7 +62,7 @@ class FairGate:
     ) -> None:
         self.limit, self._max_waiting, self._cancellation = limit, max_waiting, cancellation
         self._settle_s, self._patience_s = settle_s, patience_s
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._own = uuid.uuid4().hex
         self._name, self._member = name or self._own, cancellation.member
         self._footing: Footing | None = None

@@ -129,7 +129,8 @@ class Member:
         if self._remote is not None:
             self._keep()
             if gate not in self._gates:
-                self._gates.add(gate)
+                with self._lock:
+                    self._gates.add(gate)
             self._begin()
         return self._footing
 
@@ -142,7 +143,8 @@ class Member:
             for (kind, key), value in self._mine.items():
                 alone.put(kind, key, value)
             self._footing, self._tried = Footing(alone), self._clock()
-        logger.warning("this process goes on alone, with its own limits, until others answer: %s", error)
+        if not self._over:
+            logger.warning("this process goes on alone, with its own limits, until others answer: %s", error)
 
     def _asked(self, ask: Callable[[SharedStore], Answer]) -> Answer:
         self._keep()
