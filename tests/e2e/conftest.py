@@ -169,6 +169,7 @@ class Gunicorn(Server):
     """The same application behind gunicorn with gevent workers, of which there is one."""
 
     workers = 1
+    options: tuple[str, ...] = ()
 
     def __init__(self, public, users, arguments):
         self.public = public
@@ -189,6 +190,7 @@ class Gunicorn(Server):
             "gevent",
             "-w",
             str(self.workers),
+            *self.options,
             "-b",
             f"127.0.0.1:{self.port}",
             call,

@@ -52,13 +52,21 @@ class TwoWorkers(Gunicorn):
         return sorted(child.pid for child in psutil.Process(self.process.pid).children())[number]
 
 
+class Preloaded(TwoWorkers):
+    """The application was made before the workers were."""
+
+    options = ("--preload",)
+
+
 class Workers:
     """Two workers of one gunicorn."""
+
+    kind = TwoWorkers
 
     def __init__(self, folder, backend_url, arguments):
         public = folder / "Public"
         write_tree(public, USERS, backend_url)
-        self.server = TwoWorkers(public, USERS, arguments)
+        self.server = self.kind(public, USERS, arguments)
         eventually(lambda: len(psutil.Process(self.server.process.pid).children()) == 2)
         self.pids = [self.server.place(0), self.server.place(1)]
 
@@ -100,6 +108,10 @@ class Workers:
 
     def stop(self):
         self.server.stop()
+
+
+class PreloadedWorkers(Workers):
+    kind = Preloaded
 
 
 class Machines:
@@ -151,7 +163,7 @@ def _closed():
         hang_up(OPENED.pop())
 
 
-KINDS = {"workers": Workers, "machines": Machines}
+KINDS = {"workers": Workers, "machines": Machines, "preloaded": PreloadedWorkers}
 OPEN = ("--concurrency", "0")
 GATED = ("--concurrency", "1")
 OUTGOING = ("--concurrency", "1", "--concurrency-level", "endpoint")
@@ -173,7 +185,7 @@ def cluster(backend, tmp_path_factory):
         one.stop()
 
 
-@pytest.fixture(params=list(KINDS))
+@pytest.fixture(params=["workers", "machines"])
 def kind(request):
     return request.param
 
@@ -237,6 +249,15 @@ def test_a_cancel_reaches_the_other_process(cluster, kind, backend, method, path
     assert b'"finish_reason":"stop"' in text and text.endswith(b"data: [DONE]\n\n")
     assert call.hung_up.wait(10)
     eventually(lambda: b'"active":false' in _deleted(both, request_id))
+
+
+def test_an_application_that_was_made_before_its_workers(cluster, backend):
+    """Its workers find each other all the same."""
+    both = cluster("preloaded", OPEN)
+    backend.on("preloaded", Reply(["one "], hangs=True))
+    response = ask(both.connect(0), "preloaded", stream=True).getresponse()
+    assert b"active" not in _deleted(both, response.getheader("X-Request-Id"))
+    assert response.read().endswith(b"data: [DONE]\n\n")
 
 
 def _deleted(both, request_id, number=1):

@@ -71,6 +71,7 @@ class TestWorkers:
         signal.signal(signal.SIGTERM, SimpleHandler(signal.getsignal(signal.SIGTERM)))
         assert worker_count() == 2
 
+    @pytest.mark.skipif(os.name == "nt", reason="gunicorn does not run here")
     def test_files_of_masters_that_are_gone_go(self, folder, worker_of):
         """Those of living ones, and of other machines, stay."""
         gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -127,6 +128,7 @@ class TestRedis:
         assert "127.0.0.1:7000" in caplog.text and "secret" not in caplog.text
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system makes no process that way")
 def test_a_forked_process_is_one_of_its_own():
     """Also where the application was made before the workers were."""
     assert this_process() is this_process()
