@@ -370,6 +370,23 @@ class TestAlone:
         server.stop()
 
 
+def test_a_hearer_that_fails_ends_nothing(shared, tmp_path, caplog):
+    """It is logged; the next message is heard."""
+    process, heard = Process(shared.store("one"), tmp_path), threading.Event()
+
+    def fails(rest):
+        raise ValueError(rest)
+
+    process.member.hear("bad", fails)
+    process.member.hear("good", lambda rest: heard.set())
+    process.cancellation.begin("r")
+    process.member.tell("bad news")
+    eventually(lambda: "listening to other processes failed" in caplog.text)
+    process.member.tell("good news")
+    assert heard.wait(20)
+    process.member.leave()
+
+
 def test_one_process_polls_nothing():
     """No thread, no store but its own memory."""
     before = threading.active_count()
