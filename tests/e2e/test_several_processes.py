@@ -115,16 +115,16 @@ class PreloadedWorkers(Workers):
 
 
 class Machines:
-    """Two servers with folders of their own, and a Redis between them."""
+    """Two servers with folders of their own, threads in one and gevent in the other, and a Redis between them."""
 
     def __init__(self, folder, backend_url, arguments):
         self.redis = RedisServer(folder)
         self.servers = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("HEADRACE_REDIS_URL", self.redis.url)
-            for name in ("m1", "m2"):
+            for name, made in (("threads", Server), ("gevent", Gunicorn)):
                 write_tree(folder / name, USERS, backend_url)
-                self.servers.append(Server(folder / name, USERS, arguments))
+                self.servers.append(made(folder / name, USERS, arguments))
 
     def connect(self, number):
         return opened(http.client.HTTPConnection("127.0.0.1", self.servers[number].port, timeout=60))
@@ -226,21 +226,22 @@ def is_free(cluster, mark, **more):
     return all(answered(ask(cluster.connect(n), f"{mark} free {n}", **more))[0] == 200 for n in (0, 1))
 
 
+@pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [("DELETE", "/v1/chat/completions/chatcmpl-{}", None), ("DELETE", "/api/chat", {"request_id": "{}"})],
     ids=["openai", "ollama"],
 )
-def test_a_cancel_reaches_the_other_process(cluster, kind, backend, method, path, body):
+def test_a_cancel_reaches_the_other_process(cluster, kind, backend, method, path, body, number):
     """The stream ends properly there, and the backend is left."""
     both = cluster(kind, OPEN)
-    mark = f"cancel-{kind}-{len(path)}"
+    mark = f"cancel-{kind}-{len(path)}-{number}"
     backend.on(mark, Reply(["one "], hangs=True))
-    stream = ask(both.connect(0), mark, stream=True)
+    stream = ask(both.connect(number), mark, stream=True)
     response = stream.getresponse()
     call = backend.wait_for_call(mark)
     request_id = response.getheader("X-Request-Id")
-    other = both.connect(1)
+    other = both.connect(1 - number)
     told = None if body is None else json.dumps(body).replace("{}", request_id)
     other.request(method, path.replace("{}", request_id), told, {"Content-Type": "application/json"})
     status, said = answered(other)
