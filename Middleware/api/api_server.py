@@ -49,7 +49,7 @@ class ApiServer:
         facts = launch_facts()
         slots = facts.concurrency if facts.concurrency_level == "wilmer" else 0
         if slots > 0:
-            gate = FairGate(slots, rules.max_queue)
+            gate = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}")
             gated = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
             self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit)
             self.door.traffic.waiting = lambda: gate.waiting

@@ -166,7 +166,10 @@ def free_port() -> int:
 
 
 class Gunicorn(Server):
-    """The same application behind gunicorn with one gevent worker."""
+    """The same application behind gunicorn with gevent workers, of which there is one."""
+
+    workers = 1
+    options: tuple[str, ...] = ()
 
     def __init__(self, public, users, arguments):
         self.public = public
@@ -186,7 +189,8 @@ class Gunicorn(Server):
             "-k",
             "gevent",
             "-w",
-            "1",
+            str(self.workers),
+            *self.options,
             "-b",
             f"127.0.0.1:{self.port}",
             call,
