@@ -285,6 +285,7 @@ PROTOCOL = PROTOCOLS.add(
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning",),
+                front="Anthropic",
             )
         },
         roots=("/v1/messages", "/messages", "/v1/complete"),
