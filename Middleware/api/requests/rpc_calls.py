@@ -5,8 +5,6 @@ Source: spec more-fronts.md 6.1, 6.2 and 6.6; JSON-RPC 2.0, 4.
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +21,7 @@ from Middleware.protocols.mcp import (
     VERSIONS,
     rpc_error,
 )
+from Middleware.utilities.strict_json import strict_loads
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
@@ -73,10 +72,8 @@ class RpcCall:
 
 
 def is_rpc_id(value: Any) -> bool:
-    """A text or a number, and one that JSON has: Python also reads `NaN`."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, str | int) and not isinstance(value, bool)
+    """A text or a number."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def read_call(data: bytes) -> RpcCall | None:
@@ -107,7 +104,7 @@ def _checked(message: JsonObject, method: str) -> RpcCall:
             call_id=call.id,
             data={"supported": list(VERSIONS), "requested": version},
         )
-    if params is not None and not isinstance(params, dict):
+    if call.wants_answer and params is not None and not isinstance(params, dict):
         raise call.fault(INVALID_PARAMS, "'params' must be an object", 400)
     return call
 
@@ -123,7 +120,7 @@ def _message(data: bytes) -> JsonObject:
 
 def _is_json(data: bytes) -> bool:
     try:
-        json.loads(data)
+        strict_loads(data)
     except (ValueError, RecursionError):
         return False
     return True

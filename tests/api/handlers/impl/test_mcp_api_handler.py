@@ -99,6 +99,7 @@ class TestMethods:
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": [1]}},
             {"jsonrpc": "2.0", "method": "notifications/cancelled"},
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": [1]},
             {"jsonrpc": "2.0", "id": 1, "result": {}},
         ],
     )
@@ -356,6 +357,21 @@ class TestCancelled:
         self.cancel(app, 7)
         call.join(5)
         assert held.cancelled and answers[0].status_code == 499
+
+    def test_at_the_gate(self, facts, serve, engine):
+        """It leaves the queue; the workflow never runs. Clients give up by their own clock while they wait."""
+        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=10)
+        app, held, answers = serve(), Held(engine), []
+        first = in_background(lambda: ask(app.test_client(), tool_call(call_id=1)))
+        assert held.began.wait(5)
+        second = in_background(lambda: answers.append(ask(app.test_client(), tool_call(call_id=2))))
+        while not app.door.traffic.waiting():
+            threading.Event().wait(0.005)
+        assert self.cancel(app, 2) == 202
+        second.join(5)
+        held.free.set()
+        first.join(5)
+        assert [answer.status_code for answer in answers] == [499] and len(engine.calls) == 1
 
     def test_the_call_of_another(self, serve, engine):
         """Another id, another type of id, another session, another key: none of them is this one."""
