@@ -276,8 +276,9 @@ class TestItsPlaceInTheHouse:
         first.join(5)
         assert busy.status_code == 503
 
-    def test_there_must_be_room(self, serve, engine):
-        """Threads of the server are kept free for other requests."""
+    def test_there_must_be_room(self, serve, engine, caplog):
+        """Threads of the server are kept free for other requests. As on other routes that is no error of the
+        log's."""
         app, held = serve(), Held(engine)
         app.door.most_posts = 1
         first = in_background(lambda: ask(app.test_client(), tool_call()))
@@ -286,6 +287,7 @@ class TestItsPlaceInTheHouse:
         held.free.set()
         first.join(5)
         assert busy.status_code == 503 and "requests are being answered" in busy.json["error"]["message"]
+        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
     @pytest.mark.parametrize("headers", [JSON, SSE], ids=["whole", "streamed"])
     def test_a_hang_up_stops_a_call(self, serve, engine, headers):
