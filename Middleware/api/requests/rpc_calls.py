@@ -22,6 +22,7 @@ from Middleware.protocols.mcp import (
     rpc_error,
 )
 from Middleware.utilities.strict_json import strict_loads
+from Middleware.utilities.text_utils import sentence_of
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
@@ -39,8 +40,8 @@ class RpcFault(Exception):
         data: JsonObject | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message = status, message
-        self.body = rpc_error(call_id, code, message, data)
+        self.status, self.message = status, sentence_of(message)
+        self.body = rpc_error(call_id, code, self.message, data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,12 @@ def test_parameters_are_an_object():
     assert read_call(call(params=None)).params == {}
 
 
+def test_a_fault_does_not_repeat_a_megabyte():
+    """Its sentence is for people."""
+    fault = fault_of(call(params={"_meta": {VERSION: "9" * 1_000_000}}))
+    assert len(fault.body["error"]["message"]) == 2000
+
+
 def test_a_notification_is_never_answered():
     """Whatever it says."""
     read = read_call(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}')
