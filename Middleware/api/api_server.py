@@ -22,7 +22,7 @@ from Middleware.api.serving.doors import PROTOCOL, Doors
 from Middleware.api.serving.front_door import FrontDoor
 from Middleware.api.serving.metrics import Metrics
 from Middleware.api.serving.wsgi_replies import log_refusal
-from Middleware.common.errors import ClientRequestError, RequestCancelled, let_go
+from Middleware.common.errors import ClientRequestError, RequestCancelled, ServerBusy, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate
@@ -95,7 +95,7 @@ def _error_response(error: Exception) -> Response:
         reply = reply_to(error, request_id, privacy=g.get("privacy", False))
         if isinstance(error, RequestCancelled):
             current_life().end = "cancelled"  # the line at its end says so, in the log of its user
-        elif isinstance(error, ClientRequestError):
+        elif isinstance(error, ClientRequestError | ServerBusy):
             log_refusal(reply, request.environ)
         else:
             log_failure(request_id, error, g.get("request_context"))

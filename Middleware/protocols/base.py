@@ -73,11 +73,15 @@ class ErrorReply:
 
 
 class Framer(ABC):
-    """One stream. `finished`: the finish chunk went by."""
+    """One stream. `finished`: the finish chunk went by.
+
+    `is_cut_off`: the answer was cancelled. Calls that were begun are none that a client should run: the
+    reason of its end is `stop` (13), and what of them waits is not sent.
+    """
 
     def __init__(self, facts: AnswerFacts) -> None:
         self.facts = facts
-        self.finished = False
+        self.finished = self.is_cut_off = False
         self.pace = Pace()
         self.started = False
         self._texts: list[str] = [] if facts.sent is None else facts.sent

@@ -86,7 +86,7 @@ class OpenAIChatFramer(_OpenAIFramer):
         return [*self._opening(with_text=False), self._delta_unit({"tool_calls": calls})]
 
     def finish_units(self, finish_reason: str) -> list[str]:
-        reason = client_finish_reason(finish_reason, self._called)
+        reason = client_finish_reason(finish_reason, self._called and not self.is_cut_off)
         units = [*self._opening(with_text=True), self._delta_unit({}, reason)]
         if self.facts.include_usage:
             usage = usage_numbers(self._usage, self._said())

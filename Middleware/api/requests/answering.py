@@ -271,6 +271,7 @@ class AnswerStream:
         framer = self._framer
         if failure is not None:
             let_go(failure)
+        framer.is_cut_off = isinstance(failure, RequestCancelled) or (failure is None and self._job.cancelled)
         if isinstance(failure, EarlyTermination | RequestCancelled):
             if isinstance(failure, RequestCancelled):
                 self._job.life.end = "cancelled"

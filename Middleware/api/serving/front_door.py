@@ -98,7 +98,7 @@ class FrontDoor:
         """
         entered: list[RequestLife] = []
 
-        def enter_gate() -> None:
+        def enter_gate(known: Callable[[RequestLife], object]) -> None:
             self._make_room_for(request_id)
             try:
                 life = environ[LIFE] = self._admitted(request_id, key, environ)
@@ -106,6 +106,7 @@ class FrontDoor:
                 self._posts.discard(request_id)
                 raise
             entered.append(life)
+            known(life)
             self._gate(life, environ)
 
         def over() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Response, g, request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import current_life, current_request_id, extract_api_key, json_response
+from Middleware.api.api_helpers import current_request_id, extract_api_key, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
@@ -86,8 +86,6 @@ class ToolCallView(GenerationView):
         return question_of(self._offered.tool, self._arguments)
 
     def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
-        """From here on the client can cancel the call by its id."""
-        _running.add(_name(self._call.id), current_life())
         call = self._call
         return replace(facts, echo=call_echo(call.id, call.progress_token, modern=call.modern))
 
@@ -148,7 +146,8 @@ def _call_tool(call: RpcCall) -> Response:
     arguments = {} if given is None else given
     if (why := arguments_fault(offered.tool, arguments)) is not None:
         return json_response(rpc_result(call.id, tool_result(why, is_error=True, modern=call.modern)))
-    request.environ[ENTER_GATE]()
+    name_of_call = _name(call.id)  # its client may cancel it by its id while it waits for a slot
+    request.environ[ENTER_GATE](lambda life: _running.add(name_of_call, life))
     return ToolCallView(call, offered, arguments).post()
 
 
