@@ -29,7 +29,9 @@ def test_it_is_served(client, configs, name, number, recorded):
     body = recorded.get("body")
     if isinstance(body, dict) and isinstance(body.get("messages"), list):
         body = {**body, "messages": [m for m in body["messages"] if isinstance(m, dict)]}
-    answer = client.open(recorded["path"], method=recorded["method"], headers=headers, json=body)
+    answer = client.open(
+        recorded["path"], method=recorded["method"], headers=headers, json=body, buffered=True
+    )
     odd = any(isinstance((body or {}).get(field), kind) for field, kind in REFUSED_ON_PURPOSE.items())
     wanted = 404 if recorded["path"].startswith(PULLS) else 400 if odd else 200
     assert answer.status_code == wanted, (recorded["method"], recorded["path"], answer.text[:300])

@@ -17,7 +17,7 @@ from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.requests.model_names import LATEST
-from Middleware.api.requests.named_requests import NamedRequests
+from Middleware.api.requests.named_requests import named_of
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
 from Middleware.api.requests.tool_calls import (
@@ -48,11 +48,12 @@ from Middleware.protocols.mcp import (
     tool_result,
 )
 
+NAME = "mcp"
+"""Of the front end."""
+
 SESSION = "Mcp-Session-Id"
 NOTIFICATIONS = "notifications"
 """How a call shows that a node starts. No value of `progressOutput`."""
-
-_running = NamedRequests()
 
 
 def _name(call_id: Any) -> Hashable:
@@ -118,7 +119,7 @@ class McpAPI(MethodView):
 
 def _cancel(call_id: Any) -> None:
     if is_rpc_id(call_id):
-        _running.cancel(_name(call_id))
+        named_of(NAME).cancel(_name(call_id))
 
 
 def _answer(call: RpcCall) -> Response:
@@ -147,11 +148,11 @@ def _call_tool(call: RpcCall) -> Response:
     if (why := arguments_fault(offered.tool, arguments)) is not None:
         return json_response(rpc_result(call.id, tool_result(why, is_error=True, modern=call.modern)))
     name_of_call = _name(call.id)  # its client may cancel it by its id while it waits for a slot
-    request.environ[ENTER_GATE](lambda life: _running.add(name_of_call, life))
+    request.environ[ENTER_GATE](lambda life: named_of(NAME).add(name_of_call, life))
     return ToolCallView(call, offered, arguments).post()
 
 
-@FRONT_ENDS.register("mcp")
+@FRONT_ENDS.register(NAME)
 class McpApiHandler(BaseApiHandler):
     """One path. GET and DELETE are not allowed there: nothing is kept that they could speak of."""
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.handlers.impl import mcp_api_handler
 from Middleware.api.requests.access import AccessRules
 from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
@@ -332,7 +331,7 @@ class TestItsPlaceInTheHouse:
                 break
             threading.Event().wait(0.01)
         assert app.door.lives == set() and app.door.traffic.running == 0
-        assert app.door._posts == set() and len(mcp_api_handler._running) == 0
+        assert app.door._posts == set() and len(app.extensions["headrace.named.mcp"]) == 0
         assert app.door.traffic.finished == 4
 
 
