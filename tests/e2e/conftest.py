@@ -168,6 +168,8 @@ def _free_port() -> int:
 class Gunicorn(Server):
     """The same application behind gunicorn with one gevent worker."""
 
+    worker = "gevent"
+
     def __init__(self, public, users, arguments):
         self.public = public
         self.port = _free_port()
@@ -184,7 +186,7 @@ class Gunicorn(Server):
             "-m",
             "gunicorn",
             "-k",
-            "gevent",
+            self.worker,
             "-w",
             "1",
             "-b",
@@ -196,6 +198,12 @@ class Gunicorn(Server):
                 command, cwd=HOUSE, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"}
             )
         self._wait_until_ready()
+
+
+class GunicornOfTheHouse(Gunicorn):
+    """With our own class of worker."""
+
+    worker = "Middleware.api.serving.gevent_worker.Worker"
 
 
 @pytest.fixture(scope="session")
