@@ -12,6 +12,9 @@ from Middleware.common.types import Message, Messages
 from Middleware.config.paths import is_discussion_id
 from Middleware.utilities.text_utils import estimate_message_tokens
 
+DISCUSSION_TAG = "[DiscussionId]"
+"""What a tag begins with: where it is missing, nothing needs to be searched."""
+
 _DISCUSSION_TAG = re.compile(r"\[DiscussionId\](?:(.*?)\[/DiscussionId\]|.*+)")
 """A tag that its line does not close takes the rest of the line (no group): nothing is searched twice."""
 
@@ -86,6 +89,8 @@ def discussion_id(messages: Messages) -> str | None:
     Source: workflows.md 3.3.
     """
     for message in messages:
+        if DISCUSSION_TAG not in message["content"]:
+            continue
         tags = _DISCUSSION_TAG.finditer(message["content"])
         found = next((tag[1] for tag in tags if tag[1] is not None), None)
         if found is not None:
@@ -97,7 +102,7 @@ def without_discussion_tags(text: str) -> str:
     """`text` without any `[DiscussionId]...[/DiscussionId]`."""
     return (
         _DISCUSSION_TAG.sub(lambda tag: tag[0] if tag[1] is None else "", text)
-        if "[DiscussionId]" in text
+        if DISCUSSION_TAG in text
         else text
     )
 

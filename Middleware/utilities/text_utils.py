@@ -5,6 +5,8 @@ from __future__ import annotations
 from Middleware.utilities.hashing_utils import LEFT_MARK, RIGHT_MARK
 
 _MARK_EXTRA = len(LEFT_MARK) - 1
+_ASCII_BLANKS = b" \n\t\r\v\f\x1c\x1d\x1e\x1f"
+"""All characters below 128 at which `str.split` cuts."""
 
 ESTIMATION_FACTORS = {"conservative": 1.0, "balanced": 1.25, "aggressive": 1.5, "xaggressive": 1.85}
 """`wilmerContextEstimationLevel` -> what token thresholds are multiplied by. Source: workflows.md 7.8."""
@@ -30,7 +32,15 @@ def estimate_message_tokens(content: str) -> int:
 
 
 def _estimate(text: str, characters: int) -> int:
-    return int(max(len(text.split()) * 1.35, characters / 3.5) * 1.10)
+    by_length = characters / 3.5
+    if text.isascii() and _most_words(text) * 1.35 <= by_length:
+        return int(by_length * 1.10)
+    return int(max(len(text.split()) * 1.35, by_length) * 1.10)
+
+
+def _most_words(text: str) -> int:
+    """No fewer than the words of an ASCII text. Counting blanks costs a fifth of cutting the text up."""
+    return len(text) - len(text.encode().translate(None, _ASCII_BLANKS)) + 1
 
 
 def estimation_factor(level: object) -> float | None:

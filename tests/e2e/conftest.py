@@ -171,6 +171,8 @@ class Gunicorn(Server):
     workers = 1
     options: tuple[str, ...] = ()
 
+    worker = "gevent"
+
     def __init__(self, public, users, arguments):
         self.public = public
         self.port = free_port()
@@ -187,7 +189,7 @@ class Gunicorn(Server):
             "-m",
             "gunicorn",
             "-k",
-            "gevent",
+            self.worker,
             "-w",
             str(self.workers),
             *self.options,
@@ -200,6 +202,12 @@ class Gunicorn(Server):
                 command, cwd=HOUSE, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"}
             )
         self._wait_until_ready()
+
+
+class GunicornOfTheHouse(Gunicorn):
+    """With our own class of worker."""
+
+    worker = "Middleware.api.serving.gevent_worker.Worker"
 
 
 @pytest.fixture(scope="session")

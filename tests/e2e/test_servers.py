@@ -20,7 +20,7 @@ from contextlib import closing
 import pytest
 
 from Middleware.services.locking_service import LockingService
-from tests.e2e.conftest import HOUSE, Gunicorn, Server, write, write_tree
+from tests.e2e.conftest import HOUSE, Gunicorn, GunicornOfTheHouse, Server, write, write_tree
 from tests.e2e.fake_backend import Reply
 
 pytestmark = pytest.mark.e2e
@@ -44,7 +44,10 @@ USERS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["waitress", "gunicorn"])
+SERVERS = {"waitress": Server, "gunicorn": Gunicorn, "gunicorn of the house": GunicornOfTheHouse}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
 def start(request, backend, tmp_path_factory):
     """`start(*arguments)` gives a server of this kind."""
     servers = []
@@ -53,7 +56,7 @@ def start(request, backend, tmp_path_factory):
         public = tmp_path_factory.mktemp("public")
         write_tree(public, USERS, backend.url)
         before(public)
-        servers.append((Gunicorn if request.param == "gunicorn" else Server)(public, USERS, arguments))
+        servers.append(SERVERS[request.param](public, USERS, arguments))
         return servers[-1]
 
     yield started

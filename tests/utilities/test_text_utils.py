@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from Middleware.utilities.text_utils import (
     estimate_message_tokens,
@@ -11,8 +13,22 @@ from Middleware.utilities.text_utils import (
     return_brackets_in_string,
 )
 
+BLANKS = [chr(code) for code in range(0x3001) if chr(code).isspace()]
+"""All that `str.split` cuts at."""
+
 
 class TestEstimate:
+    @given(st.text(st.sampled_from([*BLANKS, "a", "b", "{", "\u00e4", "\u6f22", "\ud800"]), max_size=200))
+    def test_the_formula_holds_for_every_text(self, text):
+        """Also where words need not be counted one by one."""
+        assert estimate_tokens(text) == int(max(len(text.split()) * 1.35, len(text) / 3.5) * 1.10)
+
+    @pytest.mark.parametrize("blank", BLANKS, ids=ascii)
+    def test_every_blank_parts_words(self, blank):
+        """Long words, so that the length decides, and short ones, so that the words do."""
+        assert estimate_tokens(f"a{blank}" * 40) == int(40 * 1.35 * 1.10)
+        assert estimate_tokens(f"eleven letters{blank}" * 40) == int(40 * 15 / 3.5 * 1.10)
+
     @pytest.mark.parametrize(
         ("text", "tokens"),
         [("", 0), ("a", 1), ("hi", 1), ("hello world", 3), ("a" * 35, 11), ("x " * 10, 14), (" \n", 0)],

@@ -33,17 +33,21 @@ def check_messages(messages: Any, *, calls_alone: bool = True) -> list[JsonObjec
     if not isinstance(messages, list):
         raise ClientRequestError("'messages' must be a list of objects", param="messages")
     for number, message in enumerate(messages):
-        where = f"messages[{number}]"
-        if not isinstance(message, dict):
-            raise ClientRequestError(f"{where} must be an object", param=where)
-        if "role" not in message:
-            raise ClientRequestError(f"{where} has no 'role'", param=f"{where}.role")
-        if not isinstance(message["role"], str):
-            raise ClientRequestError(f"{where}.role must be a text", param=f"{where}.role")
-        if "content" not in message and not (calls_alone and "tool_calls" in message):
-            lacks = "neither 'content' nor 'tool_calls'" if calls_alone else "no 'content'"
-            raise ClientRequestError(f"{where} has {lacks}", param=f"{where}.content")
+        if not (isinstance(message, dict) and "content" in message and isinstance(message.get("role"), str)):
+            _check_message(message, f"messages[{number}]", calls_alone)
     return messages
+
+
+def _check_message(message: Any, where: str, calls_alone: bool) -> None:
+    if not isinstance(message, dict):
+        raise ClientRequestError(f"{where} must be an object", param=where)
+    if "role" not in message:
+        raise ClientRequestError(f"{where} has no 'role'", param=f"{where}.role")
+    if not isinstance(message["role"], str):
+        raise ClientRequestError(f"{where}.role must be a text", param=f"{where}.role")
+    if "content" not in message and not (calls_alone and "tool_calls" in message):
+        lacks = "neither 'content' nor 'tool_calls'" if calls_alone else "no 'content'"
+        raise ClientRequestError(f"{where} has {lacks}", param=f"{where}.content")
 
 
 def internal_messages(messages: list[JsonObject], user: UserSettings) -> Messages:
@@ -70,8 +74,11 @@ def with_speakers(messages: Messages, user: UserSettings) -> Messages:
 def internal_message(message: JsonObject, dropped: set[str]) -> Message:
     """One checked message -> the internal one. Types of parts that have no place are added to `dropped`."""
     role = message["role"].strip().lower()
-    text, images = flattened(message.get("content"), dropped)
-    made: Message = {"role": _ROLES.get(role, role), "content": text}
+    role, content = _ROLES.get(role, role), message.get("content")
+    if len(message) == 2 and isinstance(content, str):  # role and text: nearly all of a long conversation
+        return {"role": role, "content": content}
+    text, images = flattened(content, dropped)
+    made: Message = {"role": role, "content": text}
     if images := images + texts_of(message.get("images")):
         made["images"] = images
     calls = message.get("tool_calls")

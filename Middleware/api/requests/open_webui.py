@@ -7,7 +7,7 @@ frontend-api.md 16.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from Middleware.api.requests.chat_messages import flattened
@@ -36,7 +36,8 @@ def is_tool_selection(messages: Any, user: UserSettings) -> bool:
     """Open WebUI's own tool picker asks, and the user wants it answered without a workflow."""
     if not user.intercept_open_web_ui_tool_requests:
         return False
-    return any(TOOL_SENTENCE in text for role, text in _texts(messages) if role == "system")
+    listed = messages if isinstance(messages, list) else ()
+    return any(TOOL_SENTENCE in text for role, text in _texts(listed) if role == "system")
 
 
 def task_of(messages: Any, header: str, stream: bool) -> str | None:
@@ -48,15 +49,16 @@ def task_of(messages: Any, header: str, stream: bool) -> str | None:
         return kind
     if stream:
         return None
-    last = next((text for role, text in reversed(list(_texts(messages))) if role == "user"), "")
+    newest_first = reversed(messages) if isinstance(messages, list) else ()
+    last = next((text for role, text in _texts(newest_first) if role == "user"), "")
     if not last.lstrip().startswith(TASK_START) or TASK_HISTORY not in last:
         return None
     asked = last.partition(TASK_HISTORY)[0]
     return next((kind for kind, words in _KINDS if words.search(asked)), "unknown")
 
 
-def _texts(messages: Any) -> Iterator[tuple[str, str]]:
+def _texts(messages: Iterable[Any]) -> Iterator[tuple[str, str]]:
     """(role, text) of each message."""
-    for message in messages if isinstance(messages, list) else ():
+    for message in messages:
         if isinstance(message, dict) and isinstance(message.get("role"), str):
             yield message["role"].strip().lower(), flattened(message.get("content"), set())[0]

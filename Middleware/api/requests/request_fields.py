@@ -17,6 +17,7 @@ DEEPEST = 200
 """Levels of lists and objects in a body; no client sends a tenth of it."""
 
 _WORDS = {"true": True, "false": False}
+_HOLDERS = (dict, list)
 
 
 def json_body(data: bytes) -> JsonObject:
@@ -42,7 +43,7 @@ def _is_too_deep(body: JsonObject) -> bool:
             value
             for holder in level
             for value in (holder.values() if isinstance(holder, dict) else holder)
-            if isinstance(value, dict | list)
+            if isinstance(value, _HOLDERS)
         ]
         if not level:
             return False

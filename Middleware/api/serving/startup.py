@@ -15,6 +15,7 @@ from contextlib import suppress
 from Middleware.api.api_server import ApiServer
 from Middleware.api.commands.memory_notes import tell_of_memories
 from Middleware.api.launch_arguments import Launch, check_config_folder
+from Middleware.api.serving.heap import limit_arenas
 from Middleware.api.serving.logging_setup import configure_logging
 from Middleware.api.serving.processes import act_as_one
 from Middleware.common.errors import ConfigError, ConfigMissing
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 def prepare(launch: Launch) -> ApiServer:
     """The application of this command line. Raises SystemExit when it cannot serve."""
     set_launch_facts(launch.facts)
+    limit_arenas()
     if not _users_are_fit(default_snapshot(), _users_to_serve(launch), launch.strict):
         raise SystemExit(1)
     configure_logging(launch.log_level, launch.log_folder, launch.facts.users)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from Middleware.common.types import Messages
+from Middleware.common.types import Message, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
@@ -32,6 +32,8 @@ class Service(Protocol):
 
     def handler_for(self, stream: bool) -> LlmApiHandler: ...
 
+
+_CHANGEABLE = (list, dict)
 
 Rebuild = Callable[[Service], CallArguments]
 """The same call in the shape of another endpoint."""
@@ -70,11 +72,14 @@ def _own(conversation: Messages | None, *, with_images: bool) -> Messages | None
     """Copies that a handler may change."""
     if conversation is None:
         return None
-    return [
-        {
-            key: copy.deepcopy(value) if isinstance(value, list | dict) else value
-            for key, value in message.items()
-            if with_images or key != "images"
-        }
-        for message in conversation
-    ]
+    return [_copied(message, with_images) for message in conversation]
+
+
+def _copied(message: Message, with_images: bool) -> Message:
+    own = message.copy()
+    if not with_images:
+        own.pop("images", None)
+    for key, value in own.items():
+        if isinstance(value, _CHANGEABLE):
+            own[key] = copy.deepcopy(value)
+    return own

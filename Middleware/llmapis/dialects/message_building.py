@@ -42,7 +42,10 @@ def build_messages(
 
 
 def _for_the_wire(message: Message) -> Message:
-    kept = {key: message[key] for key in WIRE_KEYS if key in message}
+    if len(message) == 2 and "role" in message and message.get("content") is not None:
+        kept = {"role": message["role"], "content": message["content"]}
+    else:
+        kept = {key: message[key] for key in WIRE_KEYS if key in message}
     if kept.get("role") == "systemMes":
         kept["role"] = "system"
     if kept.get("content") is None:

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from Middleware.llmapis.wire.shared_wait import shared_wait
+
 READ_SIZE = 65536
 MAX_CHUNK_HEAD = 16 * 1024
 AFTER_CHUNK = -1
@@ -218,11 +220,18 @@ class SocketBody:
 
         Raises TimeoutError when nothing came for `limit_s`, BodyCut, BodyFault, or the socket's own OSError.
         """
-        framing, inflater, receive = self._framing, self._inflater, self._sock.recv
+        shared = shared_wait(self._sock, min(tick_s, limit_s))
+        try:
+            yield from self._reads(tick_s, limit_s, self._sock.recv if shared is None else shared.received)
+        finally:
+            if shared is not None:
+                shared.close()
+
+    def _reads(self, tick_s: float, limit_s: float, receive: Callable[[int], bytes]) -> Iterator[bytes]:
+        framing, inflater = self._framing, self._inflater
         data = self._buffered()
         heard = told = time.monotonic()
-        wait = min(tick_s, limit_s)
-        self._sock.settimeout(wait)
+        self._sock.settimeout(min(tick_s, limit_s))
         while not framing.done:
             if not data:
                 try:

@@ -23,8 +23,8 @@ from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile, load_workflow
+from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
-from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.workflows.dispatch.client_wishes import unused
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
@@ -196,9 +196,12 @@ def prepared(question: ClientQuestion) -> ClientQuestion:
     found = discussion_id_of(question.messages)
     kept: Messages = []
     for message in question.messages:
-        if "[DiscussionId]" in message["content"]:
-            message = {**message, "content": without_discussion_tags(message["content"])}
-        if message["content"].strip() or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
+        text = message["content"]
+        if DISCUSSION_TAG in text:
+            text = without_discussion_tags(text)
+            message = {**message, "content": text}
+        said = text and not text.isspace()
+        if said or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
             kept.append(message)
     return replace(question, messages=kept, discussion_id=question.discussion_id or found)
 

@@ -29,6 +29,7 @@ from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, suppresses_reasoning, wants_stream, wants_usage
 from Middleware.api.requests.wishes import WishFields, read_wishes
 from Middleware.api.serving.doors import Generation
+from Middleware.api.serving.heap import LARGE_BYTES, heap
 from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import open_answer
 from Middleware.common.client_question import ClientQuestion, Wish
@@ -83,6 +84,8 @@ class GenerationView(MethodView, Generation):
     def received(self) -> tuple[bytes, JsonObject]:
         """The body as it came, and read. Raises ClientRequestError for one that is no JSON object."""
         data = read_body(request.environ, request.max_content_length)
+        if len(data) >= LARGE_BYTES:
+            current_life().at_end(heap.trim_soon)
         return data, json_body(data)
 
     def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
