@@ -9,7 +9,7 @@ WORKDIR /app
 COPY setup.cfg pyproject.toml README.md LICENSE server.py ./
 COPY deploy/wheel_contents.py deploy/
 COPY Middleware Middleware
-RUN pip install --no-cache-dir -e .
+RUN pip install --no-cache-dir -e ".[redis]"
 COPY Public Public
 RUN mkdir -p Public/DiscussionIds Public/SqlLiteDBs Public/logs && chown -R 1000:1000 Public
 USER 1000:1000

@@ -1,6 +1,8 @@
 """CPU time of the engine alone, no network: a workflow of 100 text nodes; one model node with a long history.
 
-    python bench/engine.py [--rounds 20] [--profile]
+    python bench/engine.py [--rounds 20] [--profile] [--observed nobody|facts|texts]
+
+`--observed`: who watches the runs: nobody, an observer that keeps no text, or one that keeps texts.
 
 Budgets: 100 text nodes under 10 ms; the prompt of one model node with 2,000 messages under 20 ms.
 """
@@ -28,10 +30,24 @@ from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.services.run_trace import Observers
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 
 TOKENS = [1]
 """How many the scripted backend says."""
+
+OBSERVERS = Observers()
+
+
+class Watching:
+    """An observer that does nothing with what it is told."""
+
+    def __init__(self, keeps_text: bool) -> None:
+        self.keeps_text = keeps_text
+
+    def changed(self, *_: Any) -> None:
+        """Told, and forgotten."""
+
 
 MODEL_NODE = {
     "type": "Standard",
@@ -94,7 +110,10 @@ def runner(root: Path, workflow: str, messages: list[dict[str, str]], tokens: in
     def run() -> None:
         TOKENS[0] = tokens
         snapshot = tree.snapshot()
-        request = RequestContext("bench", "ana", "openaichatcompletion", snapshot=snapshot)
+        trace = OBSERVERS.begin("bench", "/v1/chat/completions")
+        request = RequestContext("bench", "ana", "openaichatcompletion", snapshot=snapshot, trace=trace)
+        if trace is not None:
+            trace.name(request, front="bench", stream=True, asked=b"")
         manager = WorkflowManager(load_user(snapshot, "ana"), request)
         for _ in manager.open_run(workflow, ClientQuestion(list(messages), stream=True)):
             pass
@@ -106,7 +125,10 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--rounds", type=int, default=20)
     arguments.add_argument("--profile", action="store_true")
+    arguments.add_argument("--observed", choices=["nobody", "facts", "texts"], default="nobody")
     given = arguments.parse_args()
+    if given.observed != "nobody":
+        OBSERVERS.observe(Watching(given.observed == "texts"))
     history = [{"role": ("user", "assistant")[i % 2], "content": "some words " * 20} for i in range(2001)]
     with tempfile.TemporaryDirectory() as folder:
         root = house(Path(folder))

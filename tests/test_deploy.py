@@ -13,6 +13,7 @@ from Middleware.api.launch_arguments import parse
 HOUSE = Path(__file__).resolve().parents[1]
 DOCKERFILE = (HOUSE / "Dockerfile").read_text("utf-8")
 COMPOSE = (HOUSE / "compose.yml").read_text("utf-8")
+BALANCER = (HOUSE / "deploy" / "nginx-cluster.conf").read_text("utf-8")
 UNIT = (HOUSE / "deploy" / "headrace.service").read_text("utf-8")
 COPIED = sorted({name for line in re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.M) for name in line.split()})
 
@@ -48,14 +49,30 @@ class TestContainer:
 
 
 class TestCompose:
-    @pytest.mark.parametrize("service", ["headrace", "ollama", "open-webui"])
+    @pytest.mark.parametrize(
+        "service",
+        ["headrace", "ollama", "open-webui", "balancer", "headrace-1", "headrace-2", "redis"],
+    )
     def test_the_services(self, service: str) -> None:
         """Each has the name that the pages and the others call it by."""
-        assert re.search(rf"^  {service}:$", COMPOSE, re.M)
+        assert re.search(rf"^  {service}:( [&*]member)?$", COMPOSE, re.M)
 
     def test_open_webui_is_pointed_here(self) -> None:
         """At the OpenAI routes of the service, on its port."""
         assert "OPENAI_API_BASE_URL: http://headrace:5000/v1" in COMPOSE
+
+    def test_the_cluster_is_asked_for(self) -> None:
+        """Its services stand in a profile, so that `docker compose up` starts none of them."""
+        services = dict(re.findall(r"^  ([\w-]+):(?: &\w+)?\n((?:    .*\n)+)", COMPOSE, re.M))
+        inside = {name for name, text in services.items() if "profiles: [cluster]" in text}
+        assert inside == {"balancer", "headrace-1", "redis"}
+        assert "  headrace-2: *member\n" in COMPOSE
+        assert "HEADRACE_REDIS_URL: redis://redis:6379/0" in services["headrace-1"]
+
+    def test_the_balancer_knows_its_servers(self) -> None:
+        """By the names of the services, at their port."""
+        servers = re.findall(r"^ *server ([\w-]+):(\d+)", BALANCER, re.M)
+        assert servers == [("headrace-1", "5000"), ("headrace-2", "5000")]
 
     def test_no_port_is_open_to_the_network(self) -> None:
         """Every published port is one of loopback."""

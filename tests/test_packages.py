@@ -14,8 +14,15 @@ HOUSE = Path(__file__).resolve().parents[1]
 SETUP = configparser.ConfigParser()
 SETUP.read(HOUSE / "setup.cfg", "utf-8")
 CODE = [HOUSE / "server.py", *sorted((HOUSE / "Middleware").rglob("*.py"))]
-BROUGHT_ALONG = {"werkzeug": "flask", "urllib3": "requests", "anyio": "mcp", "httpx": "mcp", "httpx2": "mcp"}
-"""Modules that come with a package, and are its own part of the work."""
+BROUGHT_ALONG = {
+    "werkzeug": "flask",
+    "urllib3": "requests",
+    "anyio": "mcp",
+    "httpx": "mcp",
+    "httpx2": "mcp",
+    "prometheus_client": "prometheus-client",
+}
+"""Modules that come with a package, and are its own part of the work, or that are spelt otherwise."""
 
 
 def names(requirements: str) -> set[str]:

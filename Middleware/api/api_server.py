@@ -13,14 +13,16 @@ from Middleware.api.api_helpers import current_life, current_request_id, json_re
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
+from Middleware.api.handlers.metrics_route import METRICS, MetricsRoute
 from Middleware.api.handlers.registry import FRONT_ENDS, all_doors
 from Middleware.api.requests.answering import log_failure
 from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.serving.api_rules import ServerRules
 from Middleware.api.serving.doors import PROTOCOL, Doors
 from Middleware.api.serving.front_door import FrontDoor
+from Middleware.api.serving.metrics import Metrics
 from Middleware.api.serving.wsgi_replies import log_refusal
-from Middleware.common.errors import ClientRequestError, RequestCancelled, let_go
+from Middleware.common.errors import ClientRequestError, RequestCancelled, ServerBusy, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate
@@ -45,13 +47,16 @@ class ApiServer:
             self._prepare()
         doors = self.app.extensions[_DOORS] = all_doors()
         facts = launch_facts()
-        if facts.concurrency_level == "wilmer" and facts.concurrency > 0:
-            gate = FairGate(facts.concurrency, rules.max_queue)
+        slots = facts.concurrency if facts.concurrency_level == "wilmer" else 0
+        if slots > 0:
+            gate = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}")
             gated = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
             self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit)
             self.door.traffic.waiting = lambda: gate.waiting
         else:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
+        metrics = self.app.extensions[METRICS] = Metrics(slots)
+        self.door.observers.observe(metrics)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
     def _prepare(self) -> None:
@@ -61,6 +66,7 @@ class ApiServer:
         load_front_ends()
         for _, handler in FRONT_ENDS.items():
             handler().register_routes(self.app)
+        MetricsRoute().register_routes(self.app)
 
 
 def load_front_ends() -> None:
@@ -89,10 +95,11 @@ def _error_response(error: Exception) -> Response:
         reply = reply_to(error, request_id, privacy=g.get("privacy", False))
         if isinstance(error, RequestCancelled):
             current_life().end = "cancelled"  # the line at its end says so, in the log of its user
-        elif isinstance(error, ClientRequestError):
+        elif isinstance(error, ClientRequestError | ServerBusy):
             log_refusal(reply, request.environ)
         else:
             log_failure(request_id, error, g.get("request_context"))
+    current_life().tells(reply.message)
     return json_response(protocol.error_body(reply), reply.status, reply.headers)
 
 

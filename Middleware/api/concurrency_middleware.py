@@ -70,7 +70,9 @@ class ConcurrencyLimitMiddleware:
             self.admit(life, environ)
         except MiddlewareError as error:
             protocol = environ.get(PROTOCOL) or self._doors.protocol_of(environ)
-            return send_error(reply_to(error, life.request_id), protocol, environ, start_response)
+            reply = reply_to(error, life.request_id)
+            life.tells(reply.message)
+            return send_error(reply, protocol, environ, start_response)
         if not owned:
             return self._app(environ, start_response)
         return within(life, self._app, environ, start_response)
@@ -88,6 +90,8 @@ class ConcurrencyLimitMiddleware:
         if not admitted:
             raise ServerBusy(f"server is busy: no free slot within {self._timeout_s:g} s")
         life.at_end(self._semaphore.release)
+        if life.trace is not None:
+            life.trace.begin()
 
 
 def within(

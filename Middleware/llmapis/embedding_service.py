@@ -13,6 +13,7 @@ from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiH
 from Middleware.llmapis.handlers.registry import backend
 from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
 from Middleware.llmapis.slots import take_slots
+from Middleware.services.run_trace import TracedNode
 
 _ = impl  # importing the package fills the table of backends
 
@@ -21,7 +22,8 @@ READ_TIMEOUT_S = 120.0
 
 
 class EmbeddingService:
-    """One embeddings endpoint. `user` and `snapshot` None: as for `LlmApiService`.
+    """One embeddings endpoint. `user` and `snapshot` None: as for `LlmApiService`. `trace`: the node that
+    asks, None: nobody observes.
 
     Raises ConfigError (also ConfigMissing) for an endpoint that is missing or not for embeddings.
     """
@@ -32,7 +34,9 @@ class EmbeddingService:
         *,
         user: UserSettings | None = None,
         snapshot: ConfigSnapshot | None = None,
+        trace: TracedNode | None = None,
     ) -> None:
+        self._trace = trace
         snapshot = snapshot if snapshot is not None else current_snapshot()
         user = user if user is not None else current_user(snapshot)
         endpoint = self.endpoint = load_endpoint(snapshot, user, endpoint_name)
@@ -77,6 +81,6 @@ class EmbeddingService:
         except RequestCancelled:
             return None
         try:
-            return self.handler.embed(texts, request_id)
+            return self.handler.embed(texts, request_id, self._trace)
         finally:
             slots.release()

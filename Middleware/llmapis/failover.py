@@ -50,6 +50,11 @@ class _Chain:
     def on_backup(self) -> bool:
         return len(self._visited) > 1
 
+    @property
+    def failed(self) -> str:
+        """The endpoint before this one; empty for the first."""
+        return self._visited[-2] if self.on_backup else ""
+
     def hop(self, error: Exception) -> None:
         """Go to the backup. Raises `error` when there is none, BackendError when it may not be called."""
         service = self.service
@@ -109,7 +114,7 @@ def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
 
 def _asked(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
     service = chain.service
-    arguments = call.arguments(service, is_backup=chain.on_backup)
+    arguments = call.arguments(service, is_backup=chain.on_backup, backup_of=chain.failed)
     handler = service.create_api_handler()
     if handler.settings.stream:
         batches = handler.stream_batches(arguments)
@@ -166,7 +171,7 @@ class ServiceStream(Iterator[Batch]):
         while True:
             try:
                 self._slots = take_slots(chain.service.endpoint, call.request_id)
-                arguments = call.arguments(chain.service, is_backup=chain.on_backup)
+                arguments = call.arguments(chain.service, is_backup=chain.on_backup, backup_of=chain.failed)
                 self._batches = chain.service.handler_for(True).stream_batches(arguments)
                 return
             except RequestCancelled:

@@ -1,7 +1,8 @@
-"""Slots of outgoing calls: the process's own gate and one for each endpoint that sets
+"""Slots of outgoing calls: the gate of all of them, and one for each endpoint that sets
 `maxConcurrentRequests`.
 
-Both are fair; a waiter that is cancelled leaves at once. Source: spec backends.md 15.5.
+Both hold over all processes and are fair; a waiter that is cancelled leaves at once. Source: spec
+backends.md 15.5.
 """
 
 from __future__ import annotations
@@ -56,4 +57,4 @@ def _endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
 @lru_cache(maxsize=1024)
 def _gate(file: str, url: str, limit: int) -> FairGate:
     """An edited limit makes a new gate; calls that hold the old one end by themselves."""
-    return FairGate(limit)
+    return FairGate(limit, name=f"endpoint {file} {url}, at most {limit}")

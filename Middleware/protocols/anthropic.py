@@ -180,7 +180,7 @@ class AnthropicFramer(Framer):
         """The events that stop the open block; the calls that waited for it follow."""
         events = [self._stop()]
         waiting, self._waiting = self._waiting, {}
-        for fragments in waiting.values():
+        for fragments in () if self.is_cut_off else waiting.values():
             collector = ToolCallCollector()
             collector.add(fragments)
             events += [self._call(collector.complete()[0]), self._stop()]
@@ -239,7 +239,7 @@ class AnthropicFramer(Framer):
         return [*self._opening(with_text=True), events + self._message_delta(finish_reason)]
 
     def _message_delta(self, finish_reason: str) -> str:
-        reason = _STOP_REASONS[client_finish_reason(finish_reason, self._called)]
+        reason = _STOP_REASONS[client_finish_reason(finish_reason, self._called and not self.is_cut_off)]
         told = usage_numbers(self._usage, self._said())
         return _event(
             "message_delta",
@@ -285,6 +285,7 @@ PROTOCOL = PROTOCOLS.add(
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning",),
+                front="Anthropic",
             )
         },
         roots=("/v1/messages", "/messages", "/v1/complete"),

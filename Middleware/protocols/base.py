@@ -73,11 +73,15 @@ class ErrorReply:
 
 
 class Framer(ABC):
-    """One stream. `finished`: the finish chunk went by."""
+    """One stream. `finished`: the finish chunk went by.
+
+    `is_cut_off`: the answer was cancelled. Calls that were begun are none that a client should run: the
+    reason of its end is `stop` (13), and what of them waits is not sent.
+    """
 
     def __init__(self, facts: AnswerFacts) -> None:
         self.facts = facts
-        self.finished = False
+        self.finished = self.is_cut_off = False
         self.pace = Pace()
         self.started = False
         self._texts: list[str] = [] if facts.sent is None else facts.sent
@@ -219,7 +223,7 @@ class WireFormat:
     messages, not a prompt. `gets_liveness_call`: an answer may end in the call that keeps an
     agentic client going (11.7). `shows_progress`: the values of `progressOutput` that its streams have a
     place for. `failure(reply, facts)`: the JSON body of a run that failed, with status 200; None: the error
-    body of the protocol, with the status of the failure.
+    body of the protocol, with the status of the failure. `front`: how people call it, empty: by its API type.
     """
 
     framer: Callable[[AnswerFacts], Framer]
@@ -232,6 +236,7 @@ class WireFormat:
     gets_liveness_call: bool = False
     shows_progress: tuple[str, ...] = ()
     failure: Callable[[ErrorReply, AnswerFacts], JsonObject] | None = None
+    front: str = ""
 
 
 def _claims_nothing(path: str, headers: Mapping[str, str]) -> bool:

@@ -87,7 +87,7 @@ PROTOCOL = PROTOCOLS.add(
     ClientProtocol(
         "koboldcpp",
         error_object,
-        {"koboldgenerate": WireFormat(KoboldFramer, whole_body, sse, MIMETYPE)},
+        {"koboldgenerate": WireFormat(KoboldFramer, whole_body, sse, MIMETYPE, front="KoboldCpp")},
         roots=("/api/v1", "/api/latest", "/api/extra"),
         unsupported=(
             "/api/extra/data",

@@ -105,7 +105,7 @@ PROTOCOL = PROTOCOLS.add(
     ClientProtocol(
         "llamacpp",
         error_object,
-        {"llamacppcompletion": WireFormat(LlamaCppFramer, whole_body, sse, MIMETYPE)},
+        {"llamacppcompletion": WireFormat(LlamaCppFramer, whole_body, sse, MIMETYPE, front="llama.cpp")},
         roots=("/completion", "/props", "/tokenize", *NOT_SERVED),
         unsupported=NOT_SERVED,
     )

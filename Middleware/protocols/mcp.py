@@ -159,7 +159,7 @@ PROTOCOL = PROTOCOLS.add(
     ClientProtocol(
         "mcp",
         error_body,
-        {"mcptool": WireFormat(McpFramer, whole_body, sse, MIMETYPE, failure=failed_body)},
+        {"mcptool": WireFormat(McpFramer, whole_body, sse, MIMETYPE, failure=failed_body, front="MCP")},
         roots=("/mcp",),
     )
 )

@@ -64,7 +64,7 @@ class _OllamaFramer(Framer):
     def finish_units(self, finish_reason: str) -> list[str]:
         answer = self.answer(client_finish_reason(finish_reason, False))
         done = ndjson(compact_json(_builder.build_ollama_done_chunk(answer, self.facts, chat=self.chat)))
-        if not (self.chat and self._calls):
+        if not (self.chat and self._calls) or self.is_cut_off:
             return [done]
         calls = {"content": "", "tool_calls": ollama_calls(self._calls.complete())}
         return [ndjson(compact_json(_builder.build_ollama_chat_chunk(calls, self.facts))), done]
@@ -129,6 +129,7 @@ PROTOCOL = PROTOCOLS.add(
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning",),
+                front="Ollama chat",
             ),
             "ollamagenerate": WireFormat(
                 OllamaGenerateFramer,
@@ -138,6 +139,7 @@ PROTOCOL = PROTOCOLS.add(
                 _ollama_generate_chunk,
                 PAUSE_S,
                 shows_progress=("reasoning",),
+                front="Ollama generate",
             ),
         },
         roots=("/api",),

@@ -86,7 +86,7 @@ class OpenAIChatFramer(_OpenAIFramer):
         return [*self._opening(with_text=False), self._delta_unit({"tool_calls": calls})]
 
     def finish_units(self, finish_reason: str) -> list[str]:
-        reason = client_finish_reason(finish_reason, self._called)
+        reason = client_finish_reason(finish_reason, self._called and not self.is_cut_off)
         units = [*self._opening(with_text=True), self._delta_unit({}, reason)]
         if self.facts.include_usage:
             usage = usage_numbers(self._usage, self._said())
@@ -150,6 +150,7 @@ PROTOCOL = PROTOCOLS.add(
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning", "status"),
+                front="OpenAI chat",
             ),
             "openaicompletion": WireFormat(
                 OpenAITextFramer,
@@ -157,6 +158,7 @@ PROTOCOL = PROTOCOLS.add(
                 sse,
                 MIMETYPE,
                 _openai_text_chunk,
+                front="OpenAI text",
             ),
         },
         roots=("/v1", "/chat/completions", "/completions", "/models"),

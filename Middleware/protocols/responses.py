@@ -318,6 +318,7 @@ PROTOCOL = PROTOCOLS.add(
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning",),
+                front="Responses",
             )
         },
         roots=("/v1/responses", "/responses"),

@@ -16,6 +16,7 @@ from typing import Any
 
 from Middleware.common.request_context import NO_PROGRESS, current_request
 from Middleware.common.types import Batch, JsonObject
+from Middleware.utilities.strict_json import strict_loads
 from Middleware.utilities.text_utils import estimate_tokens
 
 logger = logging.getLogger(__name__)
@@ -262,7 +263,7 @@ def arguments_object(arguments: Any) -> JsonObject:
     value = arguments
     if isinstance(arguments, str):
         try:
-            value = json.loads(arguments)
+            value = strict_loads(arguments)
         except (ValueError, RecursionError):
             value = None
     if isinstance(value, dict):

@@ -1,7 +1,8 @@
 """Which requests run, which of them are cancelled, and what to call to abort them.
 
 Knows ids and callables only: never a socket, a thread or a protocol. `is_cancelled` is one look-up in a dict
-and takes no lock, because streams ask it for every batch. Source: spec frontend-api.md 13.
+and takes no lock, because streams ask it for every batch: a request that runs in another process is cancelled
+there, by a message. Source: spec frontend-api.md 13.
 """
 
 from __future__ import annotations
@@ -11,20 +12,34 @@ import threading
 import time
 from collections.abc import Callable
 
+from Middleware.services.shared_state.member import Member, this_process
+
 logger = logging.getLogger(__name__)
 
 MARK_LIFETIME_S = 3600.0
+
+RUNNING = "running"
+"""Kind of the record that a request runs: its id."""
+CANCEL = "cancel"
+"""Word of the message that cancels one."""
 
 AbortCallback = Callable[[], object]
 
 
 class CancellationService:
-    """Running ids, cancelled ids with expiry, abort callbacks. Every method may be called from any thread."""
+    """Running ids, cancelled ids with expiry, abort callbacks. Every method may be called from any thread.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    `member()`: through whom other processes are reached; None: there are none.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, member: Callable[[], Member] | None = None
+    ) -> None:
+        alone = Member()
+        self._clock, self.member = clock, member or (lambda: alone)
         self._lock = threading.Lock()
         self._marks: dict[str, float] = {}
+        self._reasons: dict[str, str] = {}
         self._callbacks: dict[str, list[AbortCallback]] = {}
         self._running: set[str] = set()
 
@@ -32,20 +47,46 @@ class CancellationService:
         """The request runs from now on, also while it waits for its turn, until it is acknowledged."""
         with self._lock:
             self._running.add(request_id)
+        member = self.member()
+        member.hear(CANCEL, self._cancel_here)
+        member.put(RUNNING, request_id, "")
 
     def is_running(self, request_id: str) -> bool:
+        """In this process or another one."""
+        return request_id in self._running or self.member().find(RUNNING, request_id) is not None
+
+    def runs_here(self, request_id: str) -> bool:
         return request_id in self._running
 
-    def request_cancellation(self, request_id: str) -> None:
-        """Mark the id and run its abort callbacks, once. Later calls, and an empty id, do nothing."""
+    def request_cancellation(self, request_id: str, why: str = "") -> None:
+        """Mark the id and run its abort callbacks, once. Later calls, and an empty id, do nothing.
+
+        `why`: who wanted it, for those who look at the run. What runs in another process is cancelled there,
+        a moment later.
+        """
         if not request_id:
             return
+        if request_id not in self._running and request_id not in self._marks:
+            member = self.member()
+            if member.find(RUNNING, request_id) is not None:
+                member.tell(f"{CANCEL} {request_id} {why}".rstrip())
+                return
+        self._mark(request_id, why)
+
+    def _cancel_here(self, told: str) -> None:
+        """A message came: an id, and why. What ended meanwhile, or runs elsewhere, leaves no trace."""
+        request_id, _, why = told.partition(" ")
+        if request_id in self._running:
+            self._mark(request_id, why)
+
+    def _mark(self, request_id: str, why: str) -> None:
         with self._lock:
             now = self._clock()
             self._prune(now)
             if request_id in self._marks:
                 return
             self._marks[request_id] = now
+            self._reasons[request_id] = why
             callbacks = self._callbacks.pop(request_id, [])
         for callback in callbacks:
             _call(request_id, callback)
@@ -53,6 +94,10 @@ class CancellationService:
     def is_cancelled(self, request_id: str) -> bool:
         """False for an id that nobody cancelled, and for an empty one."""
         return request_id in self._marks
+
+    def reason(self, request_id: str) -> str:
+        """Who wanted the cancellation; empty when nobody said, or when there was none."""
+        return self._reasons.get(request_id, "")
 
     def register_abort_callback(self, request_id: str, callback: AbortCallback) -> None:
         """Call `callback()` when the id is cancelled; at once, and without keeping it, when it already is."""
@@ -82,8 +127,12 @@ class CancellationService:
         """All work of the request has ended: nothing of it is remembered any more."""
         with self._lock:
             self._marks.pop(request_id, None)
+            self._reasons.pop(request_id, None)
             self._callbacks.pop(request_id, None)
+            ran = request_id in self._running
             self._running.discard(request_id)
+        if ran:
+            self.member().remove(RUNNING, request_id, "")
 
     def get_all_cancelled_requests(self) -> set[str]:
         """A copy of the marked ids."""
@@ -95,6 +144,7 @@ class CancellationService:
         for key in old:
             if key not in self._running:
                 del self._marks[key]
+                self._reasons.pop(key, None)
 
 
 def _call(request_id: str, callback: AbortCallback) -> None:
@@ -108,5 +158,5 @@ def _call(request_id: str, callback: AbortCallback) -> None:
         logger.exception("abort callback of request %s failed", request_id)
 
 
-cancellation_service = CancellationService()
+cancellation_service = CancellationService(member=this_process)
 """The process's own service."""

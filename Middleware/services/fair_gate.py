@@ -1,21 +1,24 @@
 """A counting gate that serves in order of arrival; a waiter whose request is cancelled leaves at once.
 
-Who says so stands behind everybody else: what a front end asks for itself waits for what people ask.
-
-Knows nothing of HTTP or of models: the API's gate (level `wilmer`) and the gate of outgoing calls (level
-`endpoint`) are both made of it. Source: spec frontend-api.md 15 and backends.md 15.5.
+Who says so stands behind everybody else: what a front end asks for itself waits for what people ask. A gate
+with a name is one with the gates of that name in other processes. Knows nothing of HTTP or of models: the
+API's gate (level `wilmer`) and the gate of outgoing calls (level `endpoint`) are both made of it. Source:
+spec frontend-api.md 15 and backends.md 15.5.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+import uuid
+from collections.abc import Sequence
 from functools import lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
+from Middleware.services.shared_state.member import Footing
+from Middleware.services.shared_state.store import Places, StoreLost
 
 SETTLE_S = 0.5
 """A request that stands behind people lets nobody feel it: what comes so soon after it goes first."""
@@ -27,8 +30,8 @@ PATIENCE_S = 60.0
 class _Waiter:
     """One place in a queue.
 
-    `turn` is a lock that is held until the waiter's turn has come, or it must leave. `behind`: it came to
-    stand behind people; `settled`: and may enter when nobody else is there.
+    `turn` is a lock that is held until the waiter's turn has come, or it must leave. `behind`: it stands
+    behind people; `settled`: and may enter when nobody else is there.
     """
 
     __slots__ = ("admitted", "behind", "settled", "turn")
@@ -45,6 +48,7 @@ class FairGate:
 
     Who comes with `behind` stands behind everybody else: it enters an empty gate only, not within `settle_s`
     of its arrival, and is an ordinary waiter after `patience_s` seconds. Releasing too often is an error.
+    `name`: under which other processes have this gate, too; empty: it is this process's own.
     """
 
     def __init__(
@@ -54,13 +58,17 @@ class FairGate:
         cancellation: CancellationService = cancellation_service,
         settle_s: float = SETTLE_S,
         patience_s: float = PATIENCE_S,
+        name: str = "",
     ) -> None:
         self.limit, self._max_waiting, self._cancellation = limit, max_waiting, cancellation
         self._settle_s, self._patience_s = settle_s, patience_s
         self._lock = threading.Lock()
-        self._free = limit
-        self._queue: deque[_Waiter] = deque()
-        self._behind: deque[_Waiter] = deque()
+        self._own = uuid.uuid4().hex
+        self._name, self._member = name or self._own, cancellation.member
+        self._footing: Footing | None = None
+        self._held: list[str] = []
+        self._waiters: dict[str, _Waiter] = {}
+        self._arrivals = 0
 
     def acquire(
         self,
@@ -75,94 +83,136 @@ class FairGate:
         Raises ServerBusy when the queue is full, RequestCancelled when `request_id` is cancelled while it
         waits.
         """
+        waiter = _Waiter(behind)
         with self._lock:
-            if self._free and not self._queue and not behind:
-                self._free -= 1
+            self._arrivals += 1
+            ticket = f"{self._own}.{self._arrivals}"
+            self._waiters[ticket] = waiter
+            self._tell(Places() if behind else Places(wait=[ticket]))
+            if waiter.admitted:
                 return True
             if not blocking:
+                self._leave(ticket)
                 return False
-            if self._max_waiting and len(self._queue) >= self._max_waiting:
-                raise ServerBusy(f"server is busy: {len(self._queue)} requests are waiting already")
-            waiter = _Waiter(behind)
-            (self._behind if behind else self._queue).append(waiter)
-        return self._wait(waiter, timeout, request_id)
+            self._check_room(ticket, behind)
+        return self._wait(ticket, waiter, timeout, request_id)
 
-    def _wait(self, waiter: _Waiter, timeout: float | None, request_id: str) -> bool:
+    def _check_room(self, ticket: str, behind: bool) -> None:
+        """Raises ServerBusy when too many stood in the queue before this one, which leaves.
+
+        The lock is held.
+        """
+        if not self._max_waiting:
+            return
+        before = self._member().waiting(self._key) - (not behind)
+        if before >= self._max_waiting:
+            self._leave(ticket)
+            raise ServerBusy(f"server is busy: {before} requests are waiting already")
+
+    def _wait(self, ticket: str, waiter: _Waiter, timeout: float | None, request_id: str) -> bool:
         def leave() -> None:
             with self._lock:
-                if self._drop(waiter):
+                if self._leave(ticket):
                     waiter.turn.release()
 
         self._cancellation.register_abort_callback(request_id, leave)
         try:
             end = None if timeout is None else time.monotonic() + timeout
-            if not (waiter.behind and self._wait_behind(waiter, end)):
+            if not (waiter.behind and self._wait_behind(ticket, waiter, end)):
                 _until(waiter, end)
         finally:
             self._cancellation.unregister_abort_callback(request_id, leave)
             with self._lock:
-                self._drop(waiter)
+                self._leave(ticket)
         if waiter.admitted:
             return True
         if self._cancellation.is_cancelled(request_id):
             raise RequestCancelled
         return False
 
-    def _drop(self, waiter: _Waiter) -> bool:
-        """True when the waiter stood in a queue; it does not any more."""
-        for queue in (self._queue, self._behind):
-            if waiter in queue:
-                queue.remove(waiter)
-                return True
-        return False
-
-    def _wait_behind(self, waiter: _Waiter, end: float | None) -> bool:
+    def _wait_behind(self, ticket: str, waiter: _Waiter, end: float | None) -> bool:
         """Wait behind people. False: the waiter stands in the queue of everybody now."""
         now = time.monotonic()
         if _until(waiter, end, now + self._settle_s):
             return True
         with self._lock:
-            waiter.settled = True
-            self._admit_behind()
+            if ticket in self._waiters:
+                waiter.settled = True
+                self._tell(Places(behind=[ticket]))
         if _until(waiter, end, now + self._patience_s):
             return True
         with self._lock:
-            if waiter not in self._behind:
-                return False
-            self._behind.remove(waiter)
-            if self._free and not self._queue:
-                self._free -= 1
-                waiter.admitted = True
-                return True
-            self._queue.append(waiter)
+            if ticket in self._waiters:
+                waiter.behind = False
+                self._tell(Places(wait=[ticket]))
         return False
-
-    def _admit_behind(self) -> None:
-        """Let in one that stands behind people, when the gate is empty. The lock is held."""
-        waiter = next((waiter for waiter in self._behind if waiter.settled), None)
-        if waiter is None or self._queue or self._free < self.limit:
-            return
-        self._behind.remove(waiter)
-        self._free -= 1
-        waiter.admitted = True
-        waiter.turn.release()
 
     def release(self) -> None:
         """Give a slot back: the one who waits longest gets it."""
         with self._lock:
-            if self._queue:
-                waiter = self._queue.popleft()
-                waiter.admitted = True
-                waiter.turn.release()
-            elif self._free < self.limit:
-                self._free += 1
-                self._admit_behind()
-            else:
+            if not self._held:
                 raise ValueError("FairGate released more often than it was taken")
+            self._tell(Places(leave=[self._held.pop()]))
+
+    def look(self) -> None:
+        """See whose turn it is: others have left, or all must be told again."""
+        with self._lock:
+            if self._waiters or (self._held and self._footing is not self._member().footing(self)):
+                self._tell(Places())
 
     @property
     def waiting(self) -> int:
-        return len(self._queue) + len(self._behind)
+        """Those of this process."""
+        return len(self._waiters)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._held or self._waiters)
+
+    def _leave(self, ticket: str) -> bool:
+        """True when the ticket stood in a queue; it does not any more. The lock is held."""
+        if self._waiters.pop(ticket, None) is None:
+            return False
+        self._tell(Places(leave=[ticket]))
+        return True
+
+    def _tell(self, news: Places) -> None:
+        """Tell of tickets, and let in whose turn it is by that. The lock is held."""
+        turns = self._turns(news)
+        for ticket in turns:
+            waiter = self._waiters.pop(ticket, None)
+            if waiter is None:  # of a gate of this name that this process has no more
+                turns += self._turns(Places(leave=[ticket]))
+                continue
+            self._held.append(ticket)
+            waiter.admitted = True
+            waiter.turn.release()
+
+    def _turns(self, news: Places) -> list[str]:
+        """The tickets that have come in. A store that does not know this gate is told all of it."""
+        while True:
+            footing = self._member().footing(self)
+            told = news if footing is self._footing else self._everybody(news.leave)
+            self._footing = footing
+            try:
+                return footing.store.turns(self._key, self.limit, told)
+            except StoreLost as error:
+                self._member().lose(footing, error)
+
+    def _everybody(self, leave: Sequence[str]) -> Places:
+        """All that there is to tell, in order of arrival."""
+        waiters = self._waiters.items()
+        return Places(
+            leave,
+            tuple(self._held),
+            [ticket for ticket, waiter in waiters if not waiter.behind],
+            [ticket for ticket, waiter in waiters if waiter.behind and waiter.settled],
+        )
+
+    @property
+    def _key(self) -> str:
+        shared = self._footing is not None and self._footing.store.shared
+        return self._name if shared else self._own
 
 
 def _until(waiter: _Waiter, *ends: float | None) -> bool:
@@ -173,11 +223,11 @@ def _until(waiter: _Waiter, *ends: float | None) -> bool:
 
 @lru_cache(maxsize=8)
 def _outgoing(limit: int, instance_id: str) -> FairGate:
-    return FairGate(limit)
+    return FairGate(limit, name=f"outgoing calls, at most {limit}")
 
 
 def outgoing_gate() -> FairGate | None:
-    """The process's gate for outgoing model calls: level `endpoint` with a limit, else None."""
+    """The gate for outgoing model calls of all processes: level `endpoint` with a limit, else None."""
     facts = launch_facts()
     if facts.concurrency_level != "endpoint" or facts.concurrency <= 0:
         return None

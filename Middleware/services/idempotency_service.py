@@ -1,7 +1,7 @@
 """Which request holds an idempotency key: a retry replaces the request that it repeats.
 
-Binds keys to request ids and cancels what is displaced. Keeps no answers: streams are never joined or
-replayed, and nothing survives a restart. Source: spec frontend-api.md 14.
+Binds keys to request ids, over all processes, and cancels what is displaced. Keeps no answers: streams are
+never joined or replayed, and nothing survives a restart. Source: spec frontend-api.md 14.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BINDINGS = 1024
 BINDING_LIFETIME_S = 900.0
+KEY = "key"
+"""Kind of the record of a binding."""
 
 
 def scoped_key(key: str, api_key: str | None) -> str:
@@ -27,7 +29,7 @@ def scoped_key(key: str, api_key: str | None) -> str:
 
 
 class IdempotencyService:
-    """Scoped key -> (request id, time of registration), oldest first."""
+    """Scoped key -> (request id, time of registration), oldest first: those of this process."""
 
     def __init__(
         self,
@@ -46,22 +48,26 @@ class IdempotencyService:
         with self._lock:
             now = self._clock()
             self._prune(now)
-            before = self._bindings.pop(key, None)
+            self._bindings.pop(key, None)
             self._bindings[key] = (request_id, now)
+            before = self._cancellation.member().put(KEY, key, request_id)
             if len(self._bindings) > MAX_BINDINGS:
-                dropped = next(iter(self._bindings))
-                del self._bindings[dropped]
+                self._drop(next(iter(self._bindings)))
                 logger.warning("more than %d idempotency keys: the oldest was dropped", MAX_BINDINGS)
-        if before is None or before[0] == request_id or not self._cancellation.is_running(before[0]):
+        if before is None or before == request_id or not self._cancellation.is_running(before):
             return None
-        self._cancellation.request_cancellation(before[0])
-        return before[0]
+        self._cancellation.request_cancellation(before, "a newer request with its key")
+        return before
 
     def release(self, key: str, request_id: str) -> None:
         """The request's work has ended. The binding stays when it already points at a successor."""
         with self._lock:
             if self._bindings.get(key, ("", 0.0))[0] == request_id:
-                del self._bindings[key]
+                self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        request_id, _ = self._bindings.pop(key)
+        self._cancellation.member().remove(KEY, key, request_id)
 
     def bindings(self) -> dict[str, str]:
         """A copy: scoped key -> request id."""
@@ -72,10 +78,10 @@ class IdempotencyService:
         old = [
             key
             for key, (request_id, since) in self._bindings.items()
-            if now - since > BINDING_LIFETIME_S and not self._cancellation.is_running(request_id)
+            if now - since > BINDING_LIFETIME_S and not self._cancellation.runs_here(request_id)
         ]
         for key in old:
-            del self._bindings[key]
+            self._drop(key)
 
 
 idempotency_service = IdempotencyService()

@@ -2,7 +2,9 @@
 
 A lock is held while the process that took it lives and its run lasts. Whether the process lives is asked of
 the system where that can tell; elsewhere (another machine, another program) the time in the row decides,
-which the owner renews in the background. Source: spec workflows.md 11 and 16.10.
+which the owner renews in the background. Where servers of several machines share their state, a lock is a
+record of theirs instead, and the file counts only while they cannot be reached. Source: spec workflows.md 11
+and 16.10.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
+from Middleware.services.shared_state.member import Member, this_process
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +30,8 @@ RENEW_EVERY_S = 60.0
 DEAD_AFTER_S = 180.0
 """An instance whose heartbeat is older is dead."""
 BUSY_TIMEOUT_S = 5.0
+LOCK = "lock"
+"""Kind of the record of a lock that machines share."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS WorkflowLocks (
@@ -52,7 +57,7 @@ class LockingService:
     """The locks of one user for one server instance. Thread-safe.
 
     `clock`: local time, for expiry. `renew_every_s`: how often held locks are renewed in the background; None
-    = only by `renew`.
+    = only by `renew`. `member`: through which other machines know of locks, if there are any.
     """
 
     def __init__(
@@ -62,10 +67,13 @@ class LockingService:
         *,
         clock: Callable[[], datetime] = datetime.now,
         renew_every_s: float | None = RENEW_EVERY_S,
+        member: Callable[[], Member] = this_process,
     ) -> None:
         self._database, self._instance = database, instance_id
-        self._clock, self._renew_every_s = clock, renew_every_s
+        self._clock, self._renew_every_s, self._member = clock, renew_every_s, member
         self._held: set[str] = set()
+        self._records: dict[str, list[str]] = {}
+        """Run -> keys of its records."""
         self._guard = threading.Lock()
         self._idle = threading.Event()
 
@@ -73,6 +81,21 @@ class LockingService:
         """True: the run `workflow_id` holds the lock now (or the database cannot be opened). False: somebody
         holds it.
         """
+        member = self._member()
+        if not member.many_machines:
+            return self._acquire_file(lock_id, workflow_id)
+        key = f"{self._database.name} {lock_id}"
+        if not member.add(LOCK, key, workflow_id):
+            return False
+        if not member.joined and not self._acquire_file(lock_id, workflow_id):
+            member.remove(LOCK, key, workflow_id)
+            return False
+        with self._guard:
+            self._records.setdefault(workflow_id, []).append(key)
+        return True
+
+    def _acquire_file(self, lock_id: str, workflow_id: str) -> bool:
+        """The same on this machine."""
         try:
             with self._transaction() as connection:
                 if not self._insert(connection, lock_id, workflow_id):
@@ -117,6 +140,8 @@ class LockingService:
 
     def release(self, workflow_id: str) -> None:
         """Give back all locks of a run, which has ended in whatever way. Costs nothing if it took none."""
+        for key in self._records.pop(workflow_id, ()):
+            self._member().remove(LOCK, key, workflow_id)
         with self._guard:
             if workflow_id not in self._held:
                 return
@@ -240,7 +265,7 @@ def _life(host: str, pid: int, beat: float, started: str | None) -> bool | None:
         if boot and boot != our_boot:
             return False
         if space == our_space:
-            if not _process_lives(pid):
+            if not process_lives(pid):
                 return False
             if boot:
                 return process_start(pid) == started
@@ -261,7 +286,8 @@ def process_start(pid: int) -> str:
     return f"{boot} {space} {status.rpartition(')')[2].split()[19]}"
 
 
-def _process_lives(pid: int) -> bool:
+def process_lives(pid: int) -> bool:
+    """Claims that a process of this machine has this number; always on Windows, which does not say."""
     if os.name == "nt":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Measures of a text, and the brace marks that users' scripts know. Pure."""
+"""Measures and limits of a text, and the brace marks that users' scripts know. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ _ASCII_BLANKS = b" \n\t\r\v\f\x1c\x1d\x1e\x1f"
 
 ESTIMATION_FACTORS = {"conservative": 1.0, "balanced": 1.25, "aggressive": 1.5, "xaggressive": 1.85}
 """`wilmerContextEstimationLevel` -> what token thresholds are multiplied by. Source: workflows.md 7.8."""
+
+
+SENTENCE_LIMIT = 2000
+"""Characters of a sentence for people. Longer ones repeat what somebody sent."""
+
+
+def sentence_of(text: str) -> str:
+    """At most `SENTENCE_LIMIT` characters; three dots stand for the rest."""
+    return text if len(text) <= SENTENCE_LIMIT else f"{text[: SENTENCE_LIMIT - 3]}..."
 
 
 def estimate_tokens(text: str) -> int:

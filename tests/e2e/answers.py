@@ -24,7 +24,7 @@ class Route:
     whole: Callable[[Any], str]
     piece: Callable[[Any], str]
     failed: Callable[[Any], bool] = lambda unit: "error" in unit
-    model: Callable[[Any], str | None] = lambda unit: unit["model"]
+    model: Callable[[Any], str | None] = lambda unit: unit.get("model")
 
     def ask(self, model: str, text: str, *, stream: bool) -> dict[str, Any]:
         return {"model": model, "stream": stream, **self.body(text)}

@@ -73,7 +73,7 @@ class Server:
 
     def __init__(self, public: Path, users: Mapping[str, Any], arguments: tuple[str, ...]) -> None:
         self.public = public
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = public / "server.log"
         words = [part for user in users for part in ("--User", user)]
@@ -156,7 +156,7 @@ class Server:
         raise AssertionError(f"the server did not answer within {START_LIMIT_S} s: {self.log[-2000:]}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Below the ports that the system gives to clients: one of those may be taken again before the server binds."""
     while True:
         port = random.randrange(20_000, 32_000)
@@ -166,13 +166,16 @@ def _free_port() -> int:
 
 
 class Gunicorn(Server):
-    """The same application behind gunicorn with one gevent worker."""
+    """The same application behind gunicorn with gevent workers, of which there is one."""
+
+    workers = 1
+    options: tuple[str, ...] = ()
 
     worker = "gevent"
 
     def __init__(self, public, users, arguments):
         self.public = public
-        self.port = _free_port()
+        self.port = free_port()
         self._log = public / "server.log"
         words = [
             "--PublicDirectory",
@@ -188,7 +191,8 @@ class Gunicorn(Server):
             "-k",
             self.worker,
             "-w",
-            "1",
+            str(self.workers),
+            *self.options,
             "-b",
             f"127.0.0.1:{self.port}",
             call,

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.e2e.conftest import HOUSE, Gunicorn, Server, write, write_tree
-from tests.workflows.tools.conftest import free_port, gone
+from tests.e2e.conftest import HOUSE, Gunicorn, Server, free_port, write, write_tree
+from tests.workflows.tools.conftest import gone
 
 pytestmark = [pytest.mark.npm, pytest.mark.e2e]
 

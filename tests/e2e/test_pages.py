@@ -23,7 +23,7 @@ README = (HOUSE / "README.md").read_text("utf-8")
 CURL_LINES = re.findall(r"^curl .*$", README, re.M)
 SNIPPETS = [
     pytest.param(snippet, said, id=f"{page}-{number}")
-    for page, said in (("others", ["Hello!"]), ("responses", ["Hello! I am Ann.", "Who am I?"]))
+    for page, said in (("README", ["Hello!"]), ("responses", ["Hello! I am Ann.", "Who am I?"]))
     for number, snippet in enumerate(
         re.findall(r"```python\n(.*?)```", (HOUSE / f"docs/frontends/{page}.md").read_text("utf-8"), re.S)
     )

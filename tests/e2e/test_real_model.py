@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.answers import ROUTES, Route
-from tests.e2e.conftest import Server, _free_port
+from tests.e2e.conftest import Server, free_port
 
 HOUSE = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.realmodel, pytest.mark.timeout(300)]
@@ -150,7 +150,7 @@ def model_url() -> str:
     import run_local_model
 
     settings = {"chat_template": CHATML_WITH_THOUGHTS_AND_TOOLS, "api_keys": [KEY]}
-    model = run_local_model.start_model_server(_free_port(), **settings)
+    model = run_local_model.start_model_server(free_port(), **settings)
     globals()["_model"] = model  # lives as long as the process
     return str(model.listening_address)
 

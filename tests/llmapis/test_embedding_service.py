@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import NodeTrace, Observers
 
 
 @pytest.fixture(autouse=True)
@@ -137,3 +139,16 @@ def test_base64_vectors(serve, rig, configs, service):
     )
     configs.endpoint("E", server.url, "OpenAI-Embeddings")
     assert service().get_embeddings(["1"]) == [[0.5, -1.0]]
+
+
+def test_whoever_observes_sees_the_call(serve, rig, configs):
+    """As one of its own kind."""
+    server = serve(counting(rig))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings")
+    observers = Observers()
+    observers.observe(SimpleNamespace(keeps_text=False, changed=lambda run, what, node: None))
+    run = observers.begin("r1", "/api/chat")
+    node = run.node(NodeTrace("Workflows/mira/Main.json", 1, "VectorMemorySearch"))
+    EmbeddingService("E", **configs.given(), trace=node).get_embeddings(["1"])
+    [call] = run.nodes[0].calls
+    assert (call.kind, call.endpoint, call.outcome, call.status) == ("embedding", "E", "1 texts", 200)

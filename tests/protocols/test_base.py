@@ -116,3 +116,27 @@ class TestEveryProtocol:
         if beat != ":\n\n":
             unit = json.loads(beat)
             assert unit["done"] is False and unit["model"] == "mira" and unit["created_at"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("api_type", "reason"),
+    [
+        ("openaichatcompletion", '"finish_reason":"stop"'),
+        ("ollamaapichat", '"done_reason":"stop"'),
+        ("anthropicmessages", '"stop_reason":"end_turn"'),
+        ("openairesponses", '"status":"completed"'),
+    ],
+)
+def test_a_stream_that_is_cut_off_in_a_call(api_type, reason):
+    """Ends as one that was stopped; a call that waited is not sent (frontend-api.md 13)."""
+    calls = [
+        {"index": 0, "id": "a", "type": "function", "function": {"name": "tide", "arguments": '{"po'}},
+        {"index": 1, "id": "b", "type": "function", "function": {"name": "wait", "arguments": "{"}},
+    ]
+    stream = framer(api_type)
+    stream.units([chunk(tool_calls=calls)])
+    stream.is_cut_off = True
+    last = "".join(stream.finish_units("stop"))
+    assert reason in last and "tool_use" not in last
+    if api_type != "openairesponses":
+        assert "tide" not in last and "wait" not in last

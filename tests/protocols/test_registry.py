@@ -46,7 +46,7 @@ def test_every_protocol_is_complete(api_type):
     assert wire.frame("{}").endswith("\n") and "{}" in wire.frame("{}")
     assert "hello" in json.dumps(wire.whole(WholeAnswer("hello"), facts))
     assert wire.chunk is None or "hello" in json.dumps(wire.chunk("hello", None, facts, None))
-    assert "/" in wire.mimetype and wire.pause_s >= 0
+    assert "/" in wire.mimetype and wire.pause_s >= 0 and wire.front
 
 
 @pytest.mark.parametrize("protocol", list(PROTOCOLS), ids=lambda protocol: protocol.name)

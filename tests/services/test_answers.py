@@ -76,8 +76,10 @@ class TestToolCalls:
             ("{oops", {}, True),
             ("[1]", {}, True),
             (None, {}, True),
+            ('{"a": NaN}', {}, True),
+            ('{"a": -1e999}', {}, True),
         ],
-        ids=["text", "object", "empty", "broken", "list", "none"],
+        ids=["text", "object", "empty", "broken", "list", "none", "nan", "large"],
     )
     def test_ollama_arguments_are_objects(self, arguments, expected, warns, caplog):
         """What is none becomes an empty one, with a warning."""

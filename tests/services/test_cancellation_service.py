@@ -131,3 +131,23 @@ class TestRunning:
         service.acknowledge_cancellation("a")
         assert not service.is_running("a")
         assert not service.is_cancelled("a")
+
+
+class TestReason:
+    """Who wanted it: for those who look at the run."""
+
+    def test_the_first_one_counts(self):
+        """A later wish changes nothing."""
+        service = CancellationService()
+        service.request_cancellation("a", "DELETE")
+        service.request_cancellation("a", "the client hung up")
+        assert service.reason("a") == "DELETE"
+
+    def test_nothing_is_kept_of_a_request_that_is_over(self):
+        """Nor is there a reason where nobody gave one."""
+        service = CancellationService()
+        service.request_cancellation("a")
+        assert (service.reason("a"), service.reason("b")) == ("", "")
+        service.request_cancellation("c", "DELETE")
+        service.acknowledge_cancellation("c")
+        assert service.reason("c") == ""

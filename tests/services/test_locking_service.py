@@ -320,8 +320,8 @@ class TestStart:
             raise raised
 
         monkeypatch.setattr(locking_service.os, "kill", kill)
-        assert locking_service._process_lives(os.getpid()) is lives
+        assert locking_service.process_lives(os.getpid()) is lives
 
     def test_processes_are_not_asked_where_asking_would_end_them(self, monkeypatch):
         monkeypatch.setattr(locking_service.os, "name", "nt")
-        assert locking_service._process_lives(-1) is True
+        assert locking_service.process_lives(-1) is True

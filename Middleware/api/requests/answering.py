@@ -17,7 +17,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.request_life import RequestLife
+from Middleware.api.requests.request_life import HUNG_UP, RequestLife
 from Middleware.api.serving.background import BackgroundThreads
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
@@ -89,6 +89,7 @@ def whole_answer(job: Job) -> JsonObject:
     finally:
         job.request.setup_done()
         job.life.stop_watching()
+    job.life.answer()
     answer = collector.answer()
     job.life.first = answer.pace.first
     job.life.tokens = usage_numbers(answer.usage, answer.text + answer.thinking)["completion_tokens"]
@@ -114,7 +115,9 @@ def _told(job: Job, failure: BaseException) -> ErrorReply:
     """What the client is told of a failure in place of its answer; the log is told too."""
     job.life.end = "failed"
     log_failure(job.request.request_id, failure, job.request)
-    return job.reply_to(failure)
+    reply = job.reply_to(failure)
+    job.life.tells(reply.message)
+    return reply
 
 
 class _Lead:
@@ -232,7 +235,7 @@ class AnswerStream:
         while batch is not None and failure is None:
             units = framer.units(batch)
             if framer.finished:
-                self._job.life.stop_watching()
+                self._job.life.answer()
                 self._state = "answered"
                 self._last = batch[-1].get("last", False)
             for unit in units:
@@ -268,6 +271,7 @@ class AnswerStream:
         framer = self._framer
         if failure is not None:
             let_go(failure)
+        framer.is_cut_off = isinstance(failure, RequestCancelled) or (failure is None and self._job.cancelled)
         if isinstance(failure, EarlyTermination | RequestCancelled):
             if isinstance(failure, RequestCancelled):
                 self._job.life.end = "cancelled"
@@ -290,7 +294,7 @@ class AnswerStream:
             self._job.life.release()
             return
         if self._state == "open" and self._lead.failure is None:
-            cancellation_service.request_cancellation(self._job.request.request_id)
+            cancellation_service.request_cancellation(self._job.request.request_id, HUNG_UP)
         self._lead.when_free(self._give_up)
 
     def _give_up(self) -> None:

@@ -7,6 +7,8 @@ Source: spec frontend-api.md 7, 8.1, 8.3 and 8.5.
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from Middleware.common.errors import ClientRequestError
@@ -17,6 +19,7 @@ from Middleware.services.answers import compact_json
 logger = logging.getLogger(__name__)
 
 _ROLES = {"developer": "system", "function": "tool"}
+_TYPE_NAME = re.compile(r"[\w .:-]{1,60}")
 _PREFIXES = {"user": "User: ", "assistant": "Assistant: "}
 
 
@@ -52,7 +55,7 @@ def internal_messages(messages: list[JsonObject], user: UserSettings) -> Message
     dropped: set[str] = set()
     made = [internal_message(message, dropped) for message in messages]
     if dropped:
-        logger.warning("content parts of these types were dropped: %s", sorted(dropped))
+        logger.warning("content parts of these types were dropped: %s", type_names(dropped))
     return with_speakers(made, user)
 
 
@@ -87,6 +90,11 @@ def internal_message(message: JsonObject, dropped: set[str]) -> Message:
     if isinstance(name, str) and name:
         made["name"] = name
     return made
+
+
+def type_names(types: Iterable[str]) -> list[str]:
+    """Types of a body as a log line may name them: what is no name may hold a conversation, or a megabyte."""
+    return sorted({kind if _TYPE_NAME.fullmatch(kind) else "(no name)" for kind in types})
 
 
 def texts_of(value: Any) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from Middleware.common.errors import ClientRequestError, MiddlewareError, ServerBusy
 from Middleware.protocols.base import ErrorReply
 from Middleware.utilities.sensitive_logging_utils import without_quotes
+from Middleware.utilities.text_utils import sentence_of
 
 
 def reply_to(error: BaseException, request_id: str, *, privacy: bool = False) -> ErrorReply:
@@ -31,4 +32,4 @@ def _sentence(error: BaseException, privacy: bool) -> str:
     if not isinstance(error, MiddlewareError):
         return f"internal error ({type(error).__name__}); the server's log says more"
     said = without_quotes(error) if privacy else str(error)
-    return " ".join(said.split()) or type(error).__name__
+    return sentence_of(" ".join(said.split())) or type(error).__name__

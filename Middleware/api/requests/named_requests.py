@@ -9,6 +9,8 @@ import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from flask import current_app
+
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.services.cancellation_service import cancellation_service
 
@@ -58,3 +60,9 @@ class NamedRequests:
 
     def __len__(self) -> int:
         return len(self._running)
+
+
+def named_of(front_end: str) -> NamedRequests:
+    """Those of the current application that came through this front end."""
+    made: NamedRequests = current_app.extensions.setdefault(f"headrace.named.{front_end}", NamedRequests())
+    return made

@@ -11,6 +11,7 @@ from typing import Any
 
 from Middleware.common.errors import ClientRequestError
 from Middleware.common.types import JsonObject
+from Middleware.utilities.strict_json import NoNumber, strict_loads
 
 DEEPEST = 200
 """Levels of lists and objects in a body; no client sends a tenth of it."""
@@ -24,7 +25,7 @@ def json_body(data: bytes) -> JsonObject:
     if not data.strip():
         raise ClientRequestError("the body is empty; a JSON object is expected")
     try:
-        body = json.loads(data)
+        body = strict_loads(data)
     except (ValueError, RecursionError) as error:
         raise ClientRequestError(f"the body is not JSON: {_short(error)}") from error
     if not isinstance(body, dict):
@@ -54,6 +55,8 @@ def _short(error: Exception) -> str:
         return f"{error.msg} at line {error.lineno}, column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
         return f"it is not {error.encoding.upper()} text"
+    if isinstance(error, NoNumber):
+        return str(error)
     return (
         "it is nested too deeply"
         if isinstance(error, RecursionError)

@@ -15,6 +15,7 @@ from typing import Any
 
 from Middleware.api.client_watch import Watch
 from Middleware.common.request_context import RequestContext, entered
+from Middleware.services.run_trace import RunTrace
 
 logger = logging.getLogger(__name__)
 
@@ -24,12 +25,16 @@ LIFE = "headrace.life"
 """Key of the WSGI environment under which a request's life stands."""
 
 
+HUNG_UP = "the client hung up"
+
+
 class RequestLife:
     """Begins with one holder.
 
     `at_end` callables run once, the last registered first, when the last holder released. For the line at the
     end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
     answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
+    `trace`: None: nobody observes.
     """
 
     def __init__(self, request_id: str) -> None:
@@ -42,6 +47,7 @@ class RequestLife:
         self.first: float | None = None
         self.tokens = 0
         self.watch: Watch | None = None
+        self.trace: RunTrace | None = None
         self._lock = threading.Lock()
         self._holders = 1
         self._endings: list[Callable[[], object]] = []
@@ -81,6 +87,30 @@ class RequestLife:
                 ending()
             except Exception:
                 logger.exception("giving back what request %s held failed", self.request_id)
+
+    def answer(self) -> None:
+        """The client has its whole answer, or it is about to leave."""
+        self.stop_watching()
+        if self.trace is not None:
+            self.trace.answer()
+
+    def tells(self, error: str) -> None:
+        """The client is told of a failure."""
+        if self.trace is not None:
+            self.trace.error = error
+
+    def end_trace(self) -> None:
+        """All work of the request has ended; what has become of it."""
+        trace = self.trace
+        if trace is None:
+            return
+        status = trace.status = int(self.status) if self.status.isdigit() else None
+        if self.end == "cancelled" or status == 499:
+            trace.end("cancelled")
+        elif self.end or status is None or status >= 400:
+            trace.end("failed" if trace.nodes or self.end else "refused")
+        else:
+            trace.end("done")
 
     def stop_watching(self) -> None:
         """The answer is complete: from now on the client may go."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from Middleware.api.requests.chat_messages import flattened, internal_message, text_of
+from Middleware.api.requests.chat_messages import flattened, internal_message, text_of, type_names
 from Middleware.common.errors import ClientRequestError
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.protocols.response_object import text_part
@@ -67,7 +67,7 @@ def messages_of(instructions: Any, items: list[JsonObject]) -> Messages:
     """Checked items -> internal messages, the instructions first. What has no place is logged by its type."""
     conversation = _conversation(instructions, items)
     if conversation.dropped:
-        logger.warning("items or parts of these types were dropped: %s", sorted(conversation.dropped))
+        logger.warning("items or parts of these types were dropped: %s", type_names(conversation.dropped))
     return conversation.messages
 
 
@@ -150,7 +150,7 @@ def function_tools(body: JsonObject) -> tuple[list[JsonObject] | None, Any]:
         else:
             tools.append({"type": "function", "function": function})
     if dropped:
-        logger.warning("tools of these types were left out: %s", sorted(dropped))
+        logger.warning("tools of these types were left out: %s", type_names(dropped))
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         allowed = _names(choice.get("tools"))

@@ -5,8 +5,6 @@ Source: spec more-fronts.md 6.1, 6.2 and 6.6; JSON-RPC 2.0, 4.
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +21,8 @@ from Middleware.protocols.mcp import (
     VERSIONS,
     rpc_error,
 )
+from Middleware.utilities.strict_json import strict_loads
+from Middleware.utilities.text_utils import sentence_of
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
@@ -40,8 +40,8 @@ class RpcFault(Exception):
         data: JsonObject | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message = status, message
-        self.body = rpc_error(call_id, code, message, data)
+        self.status, self.message = status, sentence_of(message)
+        self.body = rpc_error(call_id, code, self.message, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,8 @@ class RpcCall:
 
 
 def is_rpc_id(value: Any) -> bool:
-    """A text or a number, and one that JSON has: Python also reads `NaN`."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, str | int) and not isinstance(value, bool)
+    """A text or a number."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def read_call(data: bytes) -> RpcCall | None:
@@ -107,7 +105,7 @@ def _checked(message: JsonObject, method: str) -> RpcCall:
             call_id=call.id,
             data={"supported": list(VERSIONS), "requested": version},
         )
-    if params is not None and not isinstance(params, dict):
+    if call.wants_answer and params is not None and not isinstance(params, dict):
         raise call.fault(INVALID_PARAMS, "'params' must be an object", 400)
     return call
 
@@ -123,7 +121,7 @@ def _message(data: bytes) -> JsonObject:
 
 def _is_json(data: bytes) -> bool:
     try:
-        json.loads(data)
+        strict_loads(data)
     except (ValueError, RecursionError):
         return False
     return True

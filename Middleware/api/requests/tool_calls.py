@@ -20,6 +20,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import load_user
 from Middleware.config.workflow_tools import ToolOffer, WorkflowTool, tool_offer
 from Middleware.services.answers import compact_json
+from Middleware.utilities.text_utils import sentence_of
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ def arguments_fault(tool: WorkflowTool, arguments: Any) -> str | None:
     known = [one.name for one in tool.inputs]
     for name in arguments:
         if name not in known:
-            return f"the tool has no input {name!r}; it has: {', '.join(known) or 'none'}"
+            return f"the tool has no input {sentence_of(repr(name))}; it has: {', '.join(known) or 'none'}"
     for one in tool.inputs:
         if one.name not in arguments:
             if one.required:

@@ -21,9 +21,9 @@ PROTOCOL = "headrace.protocol"
 """Key of the WSGI environment under which a request's ClientProtocol stands."""
 
 ENTER_GATE = "headrace.enter_gate"
-"""Key of the WSGI environment of a free request: a function by which its view makes it a generating one. It
-waits for a slot of the gate; from then on the request is watched, can be cancelled, and has a life. Raises
-ServerBusy, RequestCancelled."""
+"""Key of the WSGI environment of a free request: a function by which its view makes it a generating one.
+From then on the request is watched, can be cancelled, and has a life; `known(life)` is called, and then it
+waits for a slot of the gate. Raises ServerBusy, RequestCancelled."""
 
 _PLACE = re.compile(r"<(?:(path):)?\w+>")
 

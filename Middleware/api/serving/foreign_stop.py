@@ -50,7 +50,7 @@ class _Stop:
     """The handler. `theirs`: the server's own, for an orderly end."""
 
     def __init__(self, door: FrontDoor, theirs: Callable[..., Any], at_exit: AtExit) -> None:
-        self._door, self._theirs, self._at_exit = door, theirs, at_exit
+        self._door, self.theirs, self._at_exit = door, theirs, at_exit
         self._begun: float | None = None
         self._hurried = False
 
@@ -63,7 +63,7 @@ class _Stop:
             _thread.start_new_thread(self._door.cancel_unanswered, ())
         elif now - self._begun > ONE_STOP_S:
             self._hurried = True
-        self._theirs(signal.SIGTERM, frame)
+        self.theirs(signal.SIGTERM, frame)
 
     def _wait(self) -> None:
         """Until nothing runs any more, the time is over, or a second signal comes."""

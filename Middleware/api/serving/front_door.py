@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from Middleware.api.client_watch import ClientWatcher
-from Middleware.api.concurrency_middleware import within
+from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, within
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.request_life import LIFE, REQUEST_ID, HeldBody, RequestLife
+from Middleware.api.requests.request_life import HUNG_UP, LIFE, REQUEST_ID, HeldBody, RequestLife
 from Middleware.api.serving.doors import ENTER_GATE, PROTOCOL, Doors
 from Middleware.api.serving.traffic import TRAFFIC, Traffic
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
+from Middleware.services.run_trace import Observers
 
 Headers = list[tuple[str, str]]
 Gate = Callable[[RequestLife, dict[str, Any]], None]
@@ -35,9 +36,9 @@ def _open_gate(life: RequestLife, environ: dict[str, Any]) -> None:
 class FrontDoor:
     """Wraps `app`: the gate and the application behind it. `doors`: which requests last.
 
-    `lives`: the requests whose work lasts. `most_posts`: how many of them the server's threads may
-    hold, waiting ones among them, so that other requests are still answered; 0: any number. `gate`: what a
-    request waits at that says in its body only that it generates.
+    `lives`: the requests whose work lasts. `observers`: of what they do. `most_posts`: how many of them the
+    server's threads may hold, waiting ones among them, so that other requests are still answered; 0: any
+    number. `gate`: what a request waits at that says in its body only that it generates.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class FrontDoor:
         self.app, self._rules, self._watcher, self._doors, self._gate = app, rules, watcher, doors, gate
         self.traffic = Traffic(needs_key=bool(rules.api_keys))
         self.lives: set[RequestLife] = set()
+        self.observers = Observers()
+        self._is_gated = isinstance(app, ConcurrencyLimitMiddleware)
         self.most_posts = 0
         self._posts: set[str] = set()
         self._lock = threading.Lock()
@@ -95,7 +98,7 @@ class FrontDoor:
         """
         entered: list[RequestLife] = []
 
-        def enter_gate() -> None:
+        def enter_gate(known: Callable[[RequestLife], object]) -> None:
             self._make_room_for(request_id)
             try:
                 life = environ[LIFE] = self._admitted(request_id, key, environ)
@@ -103,6 +106,7 @@ class FrontDoor:
                 self._posts.discard(request_id)
                 raise
             entered.append(life)
+            known(life)
             self._gate(life, environ)
 
         def over() -> None:
@@ -154,21 +158,30 @@ class FrontDoor:
         It can be cancelled, is watched, and replaces the one with its key.
         """
         life = RequestLife(request_id)
+        self._trace(life, environ)
         cancellation_service.begin(request_id)
         self.lives.add(life)
         self.traffic.begin()
         life.at_end(self.traffic.end)
         life.at_end(lambda: self.lives.discard(life))
-        life.at_end(lambda: cancellation_service.acknowledge_cancellation(request_id))
+        life.at_end(lambda: _over(life))
         key = idempotency_key_of(environ)
         if key is not None:
             scoped = scoped_key(key, api_key)
             idempotency_service.admit(scoped, request_id)
             life.at_end(lambda: idempotency_service.release(scoped, request_id))
         life.watch = self._watcher.watch(
-            environ, lambda: cancellation_service.request_cancellation(request_id)
+            environ, lambda: cancellation_service.request_cancellation(request_id, HUNG_UP)
         )
         return life
+
+    def _trace(self, life: RequestLife, environ: dict[str, Any]) -> None:
+        """What the request does is told, if anybody observes. Its end is registered first, so it is last."""
+        trace = life.trace = self.observers.begin(life.request_id, on_one_line(environ["PATH_INFO"]))
+        if trace is not None:
+            life.at_end(life.end_trace)
+            if not self._is_gated:
+                trace.begin()
 
     def unanswered(self) -> list[RequestLife]:
         """The requests that last whose answer is not complete, waiting ones among them."""
@@ -177,7 +190,13 @@ class FrontDoor:
     def cancel_unanswered(self) -> None:
         """The server stops: what has no complete answer ends now."""
         for life in self.unanswered():
-            cancellation_service.request_cancellation(life.request_id)
+            cancellation_service.request_cancellation(life.request_id, "the server stops")
+
+
+def _over(life: RequestLife) -> None:
+    if life.trace is not None:
+        life.trace.cancelled_by = cancellation_service.reason(life.request_id)
+    cancellation_service.acknowledge_cancellation(life.request_id)
 
 
 def _cors(environ: dict[str, Any]) -> Headers:

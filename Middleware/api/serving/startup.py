@@ -17,6 +17,7 @@ from Middleware.api.commands.memory_notes import tell_of_memories
 from Middleware.api.launch_arguments import Launch, check_config_folder
 from Middleware.api.serving.heap import limit_arenas
 from Middleware.api.serving.logging_setup import configure_logging
+from Middleware.api.serving.processes import act_as_one
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -39,6 +40,7 @@ def prepare(launch: Launch) -> ApiServer:
         logger.warning("%s", warning)
     if launch.strict and not check_reachable():
         raise SystemExit(1)
+    act_as_one()
     for user in _readable_users():
         _tidy_up(user)
     try:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.common.types import JsonObject, Messages
+from Middleware.services.run_trace import TracedNode
 
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
     """What is asked. `conversation` for backends that take messages; `system_prompt` and `prompt` are the
     formatted parts for flat ones (or a conversation's substitute). `request_id`: whose cancellation ends the
-    call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes."""
+    call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes.
+    `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed before.
+    """
 
     conversation: Messages | None = None
     system_prompt: str | None = None
@@ -22,3 +25,5 @@ class CallArguments:
     schema: JsonObject | None = None
     request_id: str | None = None
     parallel_tool_calls: bool | None = None
+    trace: TracedNode | None = field(default=None, repr=False, compare=False)
+    backup_of: str = ""

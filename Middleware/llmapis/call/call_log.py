@@ -9,13 +9,15 @@ from typing import Any
 
 from Middleware.common.types import Batch
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.services.answers import FINISH_REASONS
+from Middleware.services.run_trace import TracedCall
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class CallLog:
-    """What is measured of one call. Times are of `time.monotonic`."""
+    """What is measured of one call. Times are of `time.monotonic`. `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
     model: str
@@ -26,15 +28,19 @@ class CallLog:
     pieces: int = 0
     outcome: str = ""
     usage: dict[str, Any] | None = None
+    trace: TracedCall | None = None
 
     def saw(self, batch: Batch) -> None:
         """A batch that is not empty went by."""
         if self.first is None:
             self.first = time.monotonic()
+            if self.trace is not None:
+                self.trace.call.first = self.first
         self.pieces += len(batch)
 
     def write(self, outcome: str) -> None:
         """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage."""
+        self._tell(outcome)
         now = time.monotonic()
         first = "-" if self.first is None else f"{self.first - self.started:.2f} s"
         tokens = (self.usage or {}).get("completion_tokens") or self.pieces
@@ -54,3 +60,11 @@ class CallLog:
             outcome,
             self.usage or "-",
         )
+
+    def _tell(self, outcome: str) -> None:
+        if self.trace is None:
+            return
+        call = self.trace.call
+        call.tries, call.usage = self.tries, self.usage
+        call.finish_reason = outcome if outcome in FINISH_REASONS else None
+        self.trace.end(outcome)

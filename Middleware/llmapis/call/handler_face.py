@@ -46,6 +46,7 @@ class HandlerFace(Protocol):
     """`LlmApiHandler`, seen from the machinery that it uses. Each member is described there."""
 
     settings: HandlerSettings
+    generates: ClassVar[bool]
     eof_is_end: ClassVar[bool]
     _iterate_by_lines: ClassVar[bool]
     _required_event_name: ClassVar[str | None]

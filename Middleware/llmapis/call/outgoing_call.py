@@ -28,7 +28,8 @@ from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened
+from Middleware.services.run_trace import CallTrace
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened, told
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class OutgoingCall:
         if request is not None:
             self.handle.reach = request.reach
         self.log = CallLog(settings.endpoint, settings.model, settings.stream)
+        if call.trace is not None:
+            self.log.trace = call.trace.call(_traced(handler, call.backup_of))
         self._abort = self.handle.abort
         cancellation_service.register_abort_callback(self._id, self._abort)
 
@@ -174,7 +177,12 @@ class OutgoingCall:
             secrets=settings.secrets,
         )
         self._log_payload(post)
-        answer = default_transport().post(post, self.handle)
+        trace = self.log.trace
+        if trace is None:
+            answer = default_transport().post(post, self.handle)
+        else:
+            trace.sends(post.url, post.body, post.headers)
+            answer = _watched(trace.call, lambda: default_transport().post(post, self.handle))
         self.log.tries += answer.tries
         return answer
 
@@ -185,6 +193,29 @@ class OutgoingCall:
             return
         text = _STRING.sub(lambda m: shortened(m[0]), _DATA.sub('"(data)"', post.body.decode("utf-8")))
         logger.debug("POST %s for endpoint '%s': %s", post.url.partition("?")[0], post.endpoint, text)
+
+
+def _traced(handler: HandlerFace, backup_of: str) -> CallTrace:
+    settings = handler.settings
+    return CallTrace(
+        "model" if handler.generates else "embedding",
+        settings.endpoint.name,
+        settings.endpoint.type,
+        settings.model,
+        secrets=settings.secrets,
+        backup_of=backup_of,
+    )
+
+
+def _watched(call: CallTrace, post: Callable[[], Answer]) -> Answer:
+    """Post; the trace keeps the status, and what is said of a failure."""
+    try:
+        answer = post()
+    except BackendError as error:
+        call.status, call.error = error.status, told(error)
+        raise
+    call.status, call.error = answer.status, ""
+    return answer
 
 
 def _tell_backend(handler: HandlerFace, handle: AbortHandle) -> None:

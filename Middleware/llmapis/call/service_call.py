@@ -58,13 +58,14 @@ class ServiceCall:
             return self
         return replace(self, asked=replace(self.asked, request_id=request_id))
 
-    def arguments(self, service: Service, *, is_backup: bool) -> CallArguments:
+    def arguments(self, service: Service, *, is_backup: bool, backup_of: str = "") -> CallArguments:
         """For one endpoint's handler: with its own copy of the messages, without images unless they are
-        wanted."""
+        wanted. `backup_of`: the endpoint that failed before."""
         asked = self.asked
         if is_backup and self.rebuild is not None:
             asked = self.rebuild(service)
-        return replace(asked, conversation=_own(asked.conversation, with_images=self.llm_takes_images))
+        own = _own(asked.conversation, with_images=self.llm_takes_images)
+        return replace(asked, conversation=own, backup_of=backup_of)
 
 
 def _own(conversation: Messages | None, *, with_images: bool) -> Messages | None:

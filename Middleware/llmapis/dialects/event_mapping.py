@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.utilities.strict_json import strict_loads
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ def arguments_object(arguments: Any) -> JsonObject:
     value = arguments
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = strict_loads(value)
         except (ValueError, RecursionError):
             value = None
     if isinstance(value, Mapping):

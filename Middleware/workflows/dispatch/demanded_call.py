@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from Middleware.common.types import JsonObject
+from Middleware.utilities.strict_json import strict_loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +87,10 @@ def _instruction(listed: Sequence[JsonObject], wanted: Sequence[JsonObject]) -> 
     return "\n".join(lines)
 
 
-def _no_json(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
-
-
 def call_of(text: str, demand: Demand) -> JsonObject | None:
     """The tool-call answer that `text` stands for; None when it is not what was demanded."""
     try:
-        reply = json.loads(text.strip(), parse_constant=_no_json)
+        reply = strict_loads(text.strip())
     except (ValueError, RecursionError):
         return None
     name = reply.get("name") if isinstance(reply, dict) else None

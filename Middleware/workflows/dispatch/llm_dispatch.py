@@ -80,6 +80,7 @@ class LLMDispatchService:
             parallel_tool_calls=taken.parallel_tool_calls if parts.tools else None,
             schema=schema,
             request_id=context.request_id,
+            trace=context.trace,
         )
         again = _Again(context, parts, asked, call.must_show)
         sent = ServiceCall(prompt.put_into(asked), call.llm_takes_images, again)
@@ -253,6 +254,8 @@ def _with_instruction(parts: Parts, demand: Demand) -> Parts:
 def _report(context: ExecutionContext, prompt: Prompt) -> None:
     for warning in prompt.warnings:
         context.warn(warning)
+    if prompt.dropped and context.trace is not None:
+        context.trace.node.dropped += prompt.dropped
     if prompt.dropped:
         logger.info(
             "%s, node %d: %d messages left out, to fit the context window",

@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
@@ -29,6 +29,7 @@ from Middleware.workflows.dispatch.client_wishes import unused
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
 from Middleware.workflows.processors.delivery import Ending, finish_chunks, merged
+from Middleware.workflows.processors.node_telling import logged
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
@@ -73,6 +74,7 @@ class WorkflowManager:
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guarded`."""
+        self._tell_of(run.chain[0], answers=True)
         pictures = any(message.get("images") for message in run.question.messages)
         yield from self.processor(run).execute()
         if pictures and not self.state.pictures_taken:
@@ -81,6 +83,10 @@ class WorkflowManager:
                 "them",
                 self.request.request_id,
             )
+
+    def _tell_of(self, workflow: str, *, answers: bool) -> None:
+        if (trace := self.state.run_trace) is not None:
+            trace.runs(workflow, answers=answers)
 
     def processor(self, run: Run) -> WorkflowProcessor:
         """What walks a run's nodes."""
@@ -91,6 +97,7 @@ class WorkflowManager:
     ) -> NodeValue:
         """The value of a run that does not answer the user and calls no tool. Raises what the run raises."""
         bare = question.without_tools()
+        self._tell_of(file.name, answers=False)
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
         return _value_of(self.processor(run))
 
@@ -119,6 +126,8 @@ class WorkflowManager:
             system_prompt_override=_filled(call.system_prompt_override, source),
             prompt_override=_filled(call.prompt_override, source),
             chain=chain,
+            node=context.trace.node if context.trace is not None else None,
+            label=call.label,
         )
         processor = self.processor(run)
         if run.internal:
@@ -174,7 +183,7 @@ class WorkflowManager:
 
     def _log_trace(self) -> None:
         if self.state.trace and logger.isEnabledFor(logging.DEBUG):
-            nodes = [asdict(record) for record in self.state.trace]
+            nodes = [logged(record) for record in self.state.trace]
             logger.debug("trace %s", json.dumps({"request": self.request.request_id, "nodes": nodes}))
 
 

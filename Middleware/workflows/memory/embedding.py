@@ -97,7 +97,7 @@ def _call(texts: Sequence[str], places: Sequence[int], embed: Embed, found: dict
 
 def service_of(context: ExecutionContext, endpoint: str) -> EmbeddingService:
     """Raises ConfigError for an endpoint that is missing or not for embeddings."""
-    return EmbeddingService(endpoint, user=context.user, snapshot=context.snapshot)
+    return EmbeddingService(endpoint, user=context.user, snapshot=context.snapshot, trace=context.trace)
 
 
 def embed_new(

@@ -20,6 +20,7 @@ from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.run_trace import TracedNode
 from Middleware.workflows.models.node_result import NodeResult
 
 
@@ -28,6 +29,7 @@ class ChildCall:
     """A nested run that a node asks for. Overrides are authored texts, not filled yet; null or `""`: none.
 
     `messages`: None = the caller's own list. `internal`: true = never answers, whatever the caller's role.
+    `label`: the key by which the node chose this workflow.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ChildCall:
     messages: Messages | None = None
     internal: bool = False
     with_tools: bool = True
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ class ExecutionContext:
     the question's, which all runs of the request share (a stamped copy when the node has timestamps).
     `stream`: true only for the responder of a streaming run. `agent_outputs`: inputs and earlier outputs, by
     name (`agent1Output`). `workflow_config`: the object form's object. `store`: files of the discussion, None
-    without a discussion id. `llm_handler`: None without `endpointName`.
+    without a discussion id. `llm_handler`: None without `endpointName`. `trace`: of this node, None: nobody
+    observes.
     """
 
     kit: NodeKit = field(repr=False)
@@ -110,6 +114,7 @@ class ExecutionContext:
     store: DiscussionStore | None = field(default=None, repr=False)
     encryption_key: bytes | None = field(default=None, repr=False)
     api_key_hash: str | None = field(default=None, repr=False)
+    trace: TracedNode | None = field(default=None, repr=False, compare=False)
 
     @property
     def request_id(self) -> str:
@@ -158,6 +163,7 @@ class ExecutionContext:
         messages: Messages | None = None,
         internal: bool = False,
         with_tools: bool = True,
+        label: str = "",
     ) -> NodeResult:
         """Run a child.
 
@@ -175,6 +181,7 @@ class ExecutionContext:
             messages=messages,
             internal=internal,
             with_tools=with_tools,
+            label=label,
         )
         return self.kit.run_workflow(self, call)
 

@@ -33,6 +33,7 @@ from Middleware.workflows.models.node_result import (
     is_tool_call_answer,
     result_text,
 )
+from Middleware.workflows.processors.node_telling import Cleaned, keep_cleaning, tell_answer
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
 
 STATIC_DELAY_LIMIT_S = 5.0
@@ -95,9 +96,12 @@ def _cleaned_text(
         user_config=context.user.raw,
         generation_prompt=opening_of(context),
     )
+    raw = text
     text = cleaner.feed(text) + cleaner.finish()
     log_findings(cleaner, endpoint_name(context), text, thoughts_beside=beside)
-    return text, list(cleaner.completed_thoughts)
+    thoughts = list(cleaner.completed_thoughts)
+    keep_cleaning(context, Cleaned(raw, text, thoughts), endpoint, opening_of(context))
+    return text, thoughts
 
 
 def _kept(result: JsonObject, text: Any) -> JsonObject:
@@ -149,6 +153,12 @@ class Delivery:
         passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
         try:
             if context.stream:
+                while context.trace is not None and (batch := next(passing, None)) is not None:
+                    if any(chunk["token"] for chunk in batch):
+                        context.trace.says(sent.pieces)
+                        yield batch
+                        break
+                    yield batch
                 yield from passing
                 whole: Chunk | None = None
             else:
@@ -164,6 +174,9 @@ class Delivery:
         finish = finish_chunks(context.request, context.user, ending)
         if isinstance(self._result, NodeStream) and self._result.running:
             context.request.usage.add(finish[-1]["usage"])
+        if context.trace is not None:
+            tell_answer(context.trace, text, finish[-1])
+            self._keep_cleaning(text, cleaner)
         yield [merged([whole, *finish])] if whole is not None else finish
 
     def _raw(self) -> Batches:
@@ -185,9 +198,18 @@ class Delivery:
         node = context.config
         if context.request.suppress_reasoning:
             node = {**node, "reasoningOutput": "drop"}
-        return StreamingResponseHandler(
+        cleaner = StreamingResponseHandler(
             endpoint, node, opening_of(context), context.request_id, user_config=context.user.raw
         )
+        if context.trace is not None and context.trace.run.keeps_text:
+            cleaner.raw = []
+        return cleaner
+
+    def _keep_cleaning(self, text: str, cleaner: StreamingResponseHandler | None) -> None:
+        context = self._context
+        endpoint = cleaning_endpoint(context) if cleaner is not None else None
+        raw = text if cleaner is None or cleaner.raw is None else "".join(cleaner.raw)
+        keep_cleaning(context, Cleaned(raw, text, self.thoughts), endpoint, opening_of(context))
 
     def _output(self, text: str) -> NodeValue:
         """What is recorded: the cleaned text; a value that was no text stays what it is."""
@@ -210,6 +232,9 @@ class _Sent:
 
     def text(self) -> str:
         return "".join(self._texts)
+
+    def pieces(self) -> int:
+        return len(self._texts)
 
     def said(self) -> str:
         """All that the model wrote and that was delivered: thoughts count as output."""

@@ -15,6 +15,7 @@ from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.locking_service import lock_database
+from Middleware.services.run_trace import TracedNode
 from Middleware.workflows.dispatch.client_wishes import Taken
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
@@ -37,7 +38,7 @@ class LoopKit:
 
     `known`: what the nodes before it gave. After the node ran: `thinking`: what
     its own LLM calls thought; `usage`: the backend's numbers of the last call; `prompt_tokens()`: estimate of
-    its prompt.
+    its prompt. `trace`: where its calls are told; None: nobody observes.
     """
 
     def __init__(self, run: Run, index: int, run_child: RunChild, known: Known) -> None:
@@ -46,6 +47,7 @@ class LoopKit:
         self.thinking: list[str] = []
         self.usage: JsonObject | None = None
         self.prompt_tokens: Callable[[], int] | None = None
+        self.trace: TracedNode | None = None
 
     # --- before the node runs ---
 
@@ -75,6 +77,7 @@ class LoopKit:
             store=stamps.store if stamps else None,
             encryption_key=state.encryption_key,
             api_key_hash=state.api_key_hash,
+            trace=self.trace,
         )
 
     def _loaded(
@@ -193,4 +196,6 @@ class LoopKit:
         return cancellation_service.is_cancelled(context.request_id)
 
     def warn(self, context: ExecutionContext, message: str) -> None:
+        if self.trace is not None and not self.trace.run.private:
+            self.trace.node.warnings.append(message)
         logger.warning("%s: %s", self.run.place(self.index), message)

@@ -24,28 +24,9 @@ from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.locking_service import LockingService
+from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
-
-
-@dataclass(slots=True)
-class NodeRecord:
-    """One line of the trace.
-
-    `seconds`: from the node's start to its result (a responder: to its last chunk).
-    `ended`: empty for a node that did its work, else `failed`, `cancelled`, `stopped` (a lock is held) or
-    `refused` (a parameter of the client cannot be).
-    """
-
-    workflow: str
-    number: int
-    type: str
-    title: str
-    endpoint: str = ""
-    url: str = ""
-    seconds: float = 0.0
-    tokens: int = 0
-    ended: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +61,8 @@ class RequestState:
         self.api_key_hash = api_key_hash(request.api_key) if request.api_key else None
         self.extra_threads = threading.BoundedSemaphore(max(1, user.max_parallel_nodes))
         self.extra_threads.acquire()  # the thread that runs the request
-        self.trace: list[NodeRecord] = []
+        self.run_trace: RunTrace | None = request.trace
+        self.trace: list[NodeTrace] = []
         self.taken_wishes: set[str] = set()
         """Names of the client's parameters that a node took."""
         self.pictures_taken = False
@@ -154,7 +136,8 @@ class Run:
     """One execution of one workflow file. `question`: what the client asked, as far as this run may see it.
 
     `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by
-    the parent (`fill_override`). `chain`: names of the workflows from the first to this one.
+    the parent (`fill_override`). `chain`: names of the workflows from the first to this one. `node`: the node
+    that called this one, None: nobody or nobody observes; `label`: the key by which it chose it.
     """
 
     state: RequestState
@@ -167,6 +150,8 @@ class Run:
     chain: tuple[str, ...] = ()
     categories: Mapping[str, str] = field(default_factory=dict)
     workflow_id: str = field(default_factory=new_workflow_id)
+    node: NodeTrace | None = field(default=None, repr=False)
+    label: str = ""
 
     def place(self, index: int) -> str:
         """`Workflows/ana/Main.json:14:5: node 3 "Recall" (Standard)`, for messages."""

@@ -8,7 +8,6 @@ workflows.md 6.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
@@ -27,14 +26,15 @@ from Middleware.llmapis.call_count import count_call
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import NodeTrace
 from Middleware.services.timestamp_service import RequestStamps
+from Middleware.utilities.sensitive_logging_utils import told
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.dispatch.client_wishes import refuse_wrong
 from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
     OLD_NAMES,
-    known_type,
     node_handler,
 )
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -54,9 +54,15 @@ from Middleware.workflows.processors.delivery import (
     static_batches,
 )
 from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
+from Middleware.workflows.processors.node_telling import (
+    node_trace,
+    note_model,
+    summary,
+    tell_answer,
+)
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
 from Middleware.workflows.processors.progress import progress_batch
-from Middleware.workflows.processors.run import Known, NodeRecord, Run, responder_index, title_of
+from Middleware.workflows.processors.run import Known, Run, responder_index
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +84,7 @@ class WorkflowProcessor:
         self._known = Known.at_start(run)
         self._delivery: Delivery | None = None
         """Of the responder, from its first piece on."""
-        self._records: list[NodeRecord] = []
+        self._records: list[NodeTrace] = []
         self._in_order_until = 0
         self._tells_progress = run.state.request.progress != NO_PROGRESS and not run.internal
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
@@ -118,27 +124,26 @@ class WorkflowProcessor:
         """A node that does not answer the user: its cleaned result."""
         kit = self._kit(index)
         node = self._node(index)
-        record, begun = self._record(index), time.perf_counter()
+        record = self._record(index, kit)
         try:
             context = kit.prepared(node, messages, is_responder=index == self._responder)
             context = self._with_stamps(context)
-            self._note_model(record, context)
+            note_model(record, context)
             given = self._handled(context)
             value = self._joined(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
             kit.thinking.extend(thoughts)
         except NEVER_A_FAILURE as stop:
-            record.ended = _how_stopped(stop)
+            record.state = _how_stopped(stop)
             raise
         except Exception as error:
-            record.ended = "failed"
-            result = self._failed(index, kit, node, error)
+            result = self._failed(record, kit, node, error)
         finally:
-            record.seconds = time.perf_counter() - begun
+            self._ended(record)
         self._stop_if_cancelled()
         return result, kit
 
-    def _joined(self, record: NodeRecord, stream: NodeStream) -> LlmText | JsonObject:
+    def _joined(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
         """The whole of a node's stream that nobody watches."""
         whole = joined(record.endpoint, stream.batches)
         if stream.running:
@@ -149,12 +154,12 @@ class WorkflowProcessor:
         """The responder of a run that answers the user."""
         kit = self._kit(index)
         node = self._node(index)
-        record, begun = self._record(index), time.perf_counter()
+        record = self._record(index, kit)
         begun_to_answer = answered = False
         try:
             context = kit.prepared(node, self.run.question.messages, is_responder=True)
             context = self._with_stamps(context)
-            self._note_model(record, context)
+            note_model(record, context)
             result = self._handled(context)
             self._stop_if_cancelled()
             child = result if isinstance(result, NodeStream) and result.cleaned else None
@@ -170,21 +175,22 @@ class WorkflowProcessor:
                         self._say_whether_last(index, batch[-1], of_child=child is not None)
                     yield batch
         except (*NEVER_A_FAILURE, GeneratorExit) as stop:
-            record.ended = "" if answered else _how_stopped(stop)
+            record.state = "done" if answered else _how_stopped(stop)
             raise
         except Exception as error:
-            record.ended = "failed"
+            record.state = "failed"
             if begun_to_answer and not answered:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
+                record.error = told(failure)
                 raise failure from failure.__cause__
-            text = self._failed(index, kit, node, error)
+            text = self._failed(record, kit, node, error)
             if not answered:
-                yield from self._answer_with(index, text)
+                yield from self._answer_with(index, text, kit)
         finally:
-            record.seconds = time.perf_counter() - begun
             if not answered and self._delivery is not None:
                 record.tokens = estimate_tokens(self._delivery.said())
+            self._ended(record)
             self._delivery = None  # it knows this processor: the two would hold the conversation
 
     def _say_whether_last(self, index: int, finish: Chunk, *, of_child: bool) -> None:
@@ -229,7 +235,7 @@ class WorkflowProcessor:
         finally:
             close_batches(stream.batches)
 
-    def _answer_with(self, index: int, text: str) -> BatchGenerator:
+    def _answer_with(self, index: int, text: str, kit: LoopKit) -> BatchGenerator:
         """`errorText` in place of an answer."""
         self.value = text
         self._known.keep(index, text, "")
@@ -237,6 +243,8 @@ class WorkflowProcessor:
         batches = [[*batch] for batch in static_batches(text)][:-1]
         finish = finish_chunks(state.request, state.user, Ending(text, self._nodes[index]))
         self._say_whether_last(index, finish[-1], of_child=False)
+        if kit.trace is not None:
+            tell_answer(kit.trace, text, finish[-1])
         batches.append(finish)
         if self.run.question.stream:
             yield from batches
@@ -268,15 +276,19 @@ class WorkflowProcessor:
         given = {"systemPrompt": self.run.system_prompt_override, "prompt": self.run.prompt_override}
         return {**node, **{field: text for field, text in given.items() if text}}
 
-    def _failed(self, index: int, kit: LoopKit, node: NodeConfig, error: Exception) -> str:
+    def _failed(self, record: NodeTrace, kit: LoopKit, node: NodeConfig, error: Exception) -> str:
         """The output of a node that failed, if the run goes on (`onNodeError`). Else raises WorkflowError."""
+        record.state, index = "failed", record.number - 1
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
+        record.error = told(failure)
         if node.get("onNodeError") != "continue":
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
         try:
-            return kit.error_text(node, self.run.question.messages)
+            text = kit.error_text(node, self.run.question.messages)
+            record.state = "went_on"
+            return text
         except ConfigError as wrong_text:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
@@ -285,6 +297,8 @@ class WorkflowProcessor:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
         result, kit = worked
         self._known.keep(index, result, "\n".join(kit.thinking))
+        if kit.trace is not None and kit.trace.run.keeps_text:
+            kit.trace.node.output, kit.trace.node.thoughts = result, kit.thinking
         if index == self._responder:
             self.value = result
 
@@ -358,39 +372,29 @@ class WorkflowProcessor:
             except (OSError, MiddlewareError) as error:  # the answer is worth more than its time
                 logger.warning("the time of an answer was not kept: %s", error)
 
-    def _record(self, index: int) -> NodeRecord:
-        node = self._nodes[index]
-        record = NodeRecord(
-            self.run.file.file, index + 1, known_type(node.get("type")), title_of(node) or "N/A"
-        )
+    def _record(self, index: int, kit: LoopKit) -> NodeTrace:
+        record = node_trace(self.run, index, self._responder)
         self._records.append(record)
+        if (trace := self.run.state.run_trace) is not None:
+            kit.trace = trace.node(record)
         return record
 
-    @staticmethod
-    def _note_model(record: NodeRecord, context: ExecutionContext) -> None:
-        if context.llm_handler is not None:
-            endpoint = context.llm_handler.llm.endpoint
-            record.endpoint, record.url = endpoint.name, endpoint.url
+    def _ended(self, record: NodeTrace) -> None:
+        record.end()
+        if (trace := self.run.state.run_trace) is not None:
+            trace.tell("node_ended", record)
 
     def _summarise(self) -> None:
-        """The run's lines in the log, and its part of the request's trace."""
+        """The run's lines in the log, and its part of the log's trace of the request."""
         self._records.sort(key=lambda record: record.number)
         self.run.state.trace.extend(self._records)
-        if not logger.isEnabledFor(logging.INFO):
-            return
-        lines = [f"{self.run.file.file}: {len(self._records)} of {len(self._nodes)} nodes ran"]
-        for record in self._records:
-            output = result_text(self._known.output(record.number))
-            record.tokens = record.tokens or estimate_tokens(output)
-            lines.append(
-                f"  {record.number} {record.type} '{record.title}' {record.endpoint} {record.url} "
-                f"{record.seconds:.3f} s, {record.tokens} tokens{record.ended and ', ' + record.ended}"
-            )
-        logger.info("%s", "\n".join(lines))
+        if logger.isEnabledFor(logging.INFO):
+            known = self._known
+            logger.info("%s", summary(self.run, self._records, lambda n: result_text(known.output(n))))
 
 
 def _how_stopped(stop: BaseException) -> str:
-    """What the summary says of a node that did not come to its end and yet did not fail."""
+    """The state of a node that did not come to its end and yet did not fail."""
     if isinstance(stop, EarlyTermination):
         return "stopped"
     return "refused" if isinstance(stop, ClientRequestError) else "cancelled"

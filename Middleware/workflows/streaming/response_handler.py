@@ -32,7 +32,7 @@ class StreamingResponseHandler:
 
     `full_response_text`: the answer so far, thoughts never in it. `thoughts`: what was hidden, one entry
     for each block and each run of thoughts beside the text. `finish_reason` (of frontend-api.md 11.3) and
-    `usage`: once they are known.
+    `usage`: once they are known. `raw`: a list gathers the text as it came; None: nobody wants it.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class StreamingResponseHandler:
         self._reason: str | None = None
         self._called = self._finishing = self._ended = False
         self.thoughts: list[str] = []
+        self.raw: list[str] | None = None
         self.finish_reason: str | None = None
 
     @property
@@ -165,6 +166,8 @@ class StreamingResponseHandler:
             return
         text = run[0] if len(run) == 1 else "".join(run)
         run.clear()
+        if self.raw is not None:
+            self.raw.append(text)
         if self._beside:
             self._close_beside()
         cleaner = self._cleaner

@@ -220,6 +220,18 @@ class TestStream:
         assert texts(units) == ("Hel" if before else "") + text
         assert units[-2]["choices"][0]["finish_reason"] == "stop" and units[-1] == "[DONE]"
 
+    @pytest.mark.parametrize("raised", [True, False], ids=["raised", "ended"])
+    def test_a_stop_in_a_call(self, case, raised):
+        """Is a stop: nobody shall run half a call."""
+        half = {"index": 0, "id": "a", "type": "function", "function": {"name": "tide", "arguments": "{"}}
+        begun = [chunk(tool_calls=[half])]
+        one = case(Run(begun, RequestCancelled()) if raised else Run(begun))
+        if not raised:
+            cancellation_service.request_cancellation(one.request_id)
+        units = sse(streamed(one))
+        cancellation_service.acknowledge_cancellation(one.request_id)
+        assert units[-2]["choices"][0]["finish_reason"] == "stop" and units[-1] == "[DONE]"
+
     @pytest.mark.parametrize("api_type", ALIKE)
     def test_no_output_at_all_is_an_empty_answer(self, case, api_type):
         """In every protocol the stream ends once."""

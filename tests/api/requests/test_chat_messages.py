@@ -85,6 +85,13 @@ class TestNormalisation:
         assert len(caplog.records) == 1
         assert "['None', 'file', 'input_audio']" in caplog.text and "secret" not in caplog.text
 
+    @pytest.mark.parametrize("odd", [{"x": "secret"}, ["secret"], "secret, and more", "secret" * 20])
+    def test_a_type_that_is_no_name(self, odd, caplog):
+        """Is not repeated: it may be anything that a client wrote."""
+        with caplog.at_level(logging.WARNING):
+            made({"role": "user", "content": [{"type": odd}, {"type": "file"}]})
+        assert "['(no name)', 'file']" in caplog.text and "secret" not in caplog.text
+
     def test_example_18_3(self):
         """Multimodal in, internal out, with the prefix flag on."""
         parts = [

@@ -89,3 +89,9 @@ def test_the_message_is_one_line():
 def test_with_privacy_nothing_of_a_prompt_is_quoted(error, expected):
     """Where it failed, not what was said."""
     assert reply_to(error, "R", privacy=True).message == expected
+
+
+def test_a_sentence_does_not_repeat_a_megabyte():
+    """What a client sent stands in it up to a limit; the id of the request is never cut off."""
+    said = reply_to(ClientRequestError(f"no '{'x' * 1_000_000}'"), "R").message
+    assert len(said) < 2100 and said.endswith("x... (request R)")

@@ -28,8 +28,11 @@ TOOL = {"type": "function", "function": {"name": "t"}}
         (b"[1]", "must be a JSON object"),
         (b"[" * 100000, "not JSON: it is nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not JSON: it holds a number that is too long"),
+        (b'{"a": [NaN]}', "not JSON: NaN is no number"),
+        (b'{"a": -Infinity}', "not JSON: -Infinity is no number"),
+        (b'{"a": -1e999}', "not JSON: it holds a number that is too large: -1e999"),
     ],
-    ids=["empty", "cut", "bytes", "list", "deep", "number"],
+    ids=["empty", "cut", "bytes", "list", "deep", "long", "nan", "infinity", "large"],
 )
 def test_bodies_that_are_no_object(data, said):
     """A request error, whatever is in them."""

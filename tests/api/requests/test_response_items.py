@@ -139,6 +139,7 @@ class TestMessages:
             {"type": "item_reference", "id": "secret"},
             {"id": "secret"},
             {"type": 5, "x": "secret"},
+            {"type": {"x": "secret"}},
             {"type": "local_shell_call", "action": "secret"},
             {
                 "role": "user",
@@ -152,7 +153,7 @@ class TestMessages:
             assert said(*items) == [{"role": "user", "content": ""}]
         assert caplog.messages == [
             "items or parts of these types were dropped: "
-            "['5', 'input_file', 'input_image by file_id', 'item_reference', 'local_shell_call', 'none']"
+            "['(no name)', '5', 'input_file', 'input_image by file_id', 'item_reference', 'local_shell_call', 'none']"
         ]
 
 
@@ -192,11 +193,18 @@ class TestTools:
 
     def test_other_tools_are_left_out(self, caplog):
         """With one warning: Codex always sends some."""
-        tools = [{"type": "web_search"}, TOOL, {"type": "custom", "name": "x"}, "odd", {"type": "function"}]
+        tools = [
+            {"type": "web_search"},
+            TOOL,
+            {"type": "custom", "name": "x"},
+            "odd",
+            {"type": "function"},
+            {"type": ["x"]},
+        ]
         with caplog.at_level(logging.WARNING):
             assert function_tools({"tools": tools})[0] == [{"type": "function", "function": INTERNAL}]
         assert caplog.messages == [
-            "tools of these types were left out: ['custom', 'function', 'none', 'web_search']"
+            "tools of these types were left out: ['(no name)', 'custom', 'function', 'none', 'web_search']"
         ]
 
     @pytest.mark.parametrize(

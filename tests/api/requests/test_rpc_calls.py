@@ -77,7 +77,8 @@ def test_an_unknown_version(version):
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, "'id'"),
         (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, "'id'"),
         (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', -32600, "'id'"),
-        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32600, "'id'"),
+        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700, "not JSON: NaN is no number"),
+        (b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}', -32700, "a number that is too large"),
     ],
 )
 def test_what_is_no_request(data, code, says):
@@ -92,6 +93,18 @@ def test_parameters_are_an_object():
     fault = fault_of(call(params=[1]))
     assert (fault.status, fault.body["error"]["code"], fault.body["id"]) == (200, -32602, 1)
     assert read_call(call(params=None)).params == {}
+
+
+def test_a_fault_does_not_repeat_a_megabyte():
+    """Its sentence is for people."""
+    fault = fault_of(call(params={"_meta": {VERSION: "9" * 1_000_000}}))
+    assert len(fault.body["error"]["message"]) == 2000
+
+
+def test_a_notification_is_never_answered():
+    """Whatever it says."""
+    read = read_call(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}')
+    assert not read.wants_answer and read.params == {}
 
 
 @pytest.mark.parametrize(("token", "read"), [("t", "t"), (3, 3), (True, None), (None, None), ({}, None)])

@@ -189,3 +189,4 @@ class TestArguments:
         assert question_of(tools["a"].tool, {"b": "B", "a": "A"}).messages[0]["content"] == "B"
         assert question_of(tools["b"].tool, {}).messages[0]["content"] == ""
         assert arguments_fault(tools["b"].tool, {"a": 1}) == "the tool has no input 'a'; it has: none"
+        assert len(arguments_fault(tools["b"].tool, {"a" * 1_000_000: 1})) < 2100

@@ -107,7 +107,7 @@ class TestArguments:
         """For backends that want objects."""
         assert arguments_object(value) == made
 
-    @pytest.mark.parametrize("value", ["", "{", "[1]", None, 3, "[" * 100_000])
+    @pytest.mark.parametrize("value", ["", "{", "[1]", None, 3, "[" * 100_000, '{"a": NaN}', '{"a": 1e999}'])
     def test_what_is_no_object_is_empty_and_told(self, value, caplog):
         """The call is not lost."""
         assert arguments_object(value) == {}

@@ -236,7 +236,7 @@ def test_whole_bodies(backend, make_handler):
             check([{"token": str(facts.get("content", answer)), **chunk, "tool_calls": calls}])
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_numbers_that_are_no_json(word, make_handler, read_stream):
     """Python servers write them in `logprobs`; the token beside them counts, they themselves never go on."""
     extra = f'"logprobs": {word}, "delta": {{"content": "a", "tool_calls": [{{"id": "c", "odd": {word}}}]}}'

@@ -190,6 +190,7 @@ class TestDemandedCall:
             '{"name": ["look"], "arguments": {}}',
             '{"name": {}, "arguments": {}}',
             '{"name": "look", "arguments": {"a": NaN}}',
+            '{"name": "look", "arguments": {"a": 1e999}}',
             "[" * 100_000,
         ],
         ids=lambda reply: reply[:40],
@@ -198,6 +199,7 @@ class TestDemandedCall:
         """The second one counts."""
         structured.model.replies = [bad, self.GOOD]
         assert self.asked(structured, stream).tool_calls
+        assert len(structured.model.calls) == 2
 
     def test_two_bad_replies_give_the_text(self, structured, stream, caplog):
         """With an error in the log."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -16,6 +17,48 @@ from Middleware.common.instance_global_variables import launch_facts, set_launch
 from Middleware.workflows.managers.config_check import checked_tree
 from tests.e2e.answers import ROUTES
 from tests.workflows.conftest import House
+
+REPLY = {
+    "choices": [{"message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
+}
+
+
+def body_saying(text):
+    message = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return 200, {"Content-Type": "application/json"}, json.dumps({**REPLY, "choices": [message]}).encode()
+
+
+def stream_saying(*tokens):
+    chunks = [{"choices": [{"delta": {"content": token}, "finish_reason": None}]} for token in tokens]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": REPLY["usage"]})
+    events = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+    return 200, {"Content-Type": "text/event-stream"}, [*events, b"data: [DONE]\n\n"]
+
+
+class Recorder:
+    """Keeps runs, and what it was told: `what`, or `what title`."""
+
+    def __init__(self, keeps_text=True):
+        self.keeps_text = keeps_text
+        self.runs, self.told = [], []
+        self.ended = threading.Event()
+
+    def changed(self, run, what, node):
+        if what == "arrived":
+            self.runs.append(run)
+        self.told.append(f"{what} {node.title}" if node else what)
+        if what == "ended":
+            self.ended.set()
+
+    @property
+    def run(self):
+        [run] = self.runs
+        return run
+
+    @property
+    def calls(self):
+        return [call for node in self.run.nodes for call in node.calls]
 
 
 class Served:
@@ -41,7 +84,9 @@ class Served:
         """Status and body of one request."""
         shape = ROUTES[route]
         reply = self.app.test_client().post(shape.path, json=shape.ask(model, text, stream=stream))
-        return reply.status_code, reply.get_data()
+        body = reply.get_data()
+        reply.close()  # as a server does: now the request has ended
+        return reply.status_code, body
 
     def text(
         self, model: str = "ana", text: str = "hi", route: str = "openai-chat", stream: bool = False
@@ -68,3 +113,37 @@ class Served:
 def served(house: House) -> Iterator[Served]:
     set_launch_facts(replace(launch_facts(), concurrency=0))
     yield Served(house)
+
+
+@pytest.fixture
+def big(house, site):
+    """`big(**fields)` writes the endpoint `big`, a real backend that says Hello."""
+    path = "/v1/chat/completions"
+    site.pages[path] = lambda handler: _answer(site, handler)
+    site.text = ["Hello"]
+    fields = {"streamPropertyName": "stream", "maxNewTokensPropertyName": "max_tokens"}
+    house.write("ApiTypes/Real", {"type": "openAIChatCompletion", "presetType": "any", **fields})
+
+    def write(name="big", **fields):
+        house.endpoint(name, **{"endpoint": site.url("").rstrip("/"), "apiTypeConfigFileName": "Real", **fields})  # fmt: skip
+
+    write()
+    return write
+
+
+def _answer(site, handler):
+    asked = json.loads(site.seen[-1].body)
+    status, headers, body = (
+        stream_saying(*site.text) if asked.get("stream") else body_saying("".join(site.text))
+    )
+    data = b"".join(body) if isinstance(body, list) else body
+    handler.send_response(status)
+    for name, value in {**headers, "Content-Length": str(len(data))}.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(data)
+
+
+def observe(served, recorder):
+    served.app.wsgi_app.observers.observe(recorder)
+    return recorder

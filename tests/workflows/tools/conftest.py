@@ -14,7 +14,7 @@ import pytest
 
 from Middleware.workflows.tools.mcp_doors import HelperDoor, ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer
-from tests.e2e.conftest import HOUSE, _free_port
+from tests.e2e.conftest import HOUSE, free_port
 
 TOOL_SERVER = HOUSE / "tests" / "fixtures" / "mcp" / "tool_server.py"
 BAD_SERVER = HOUSE / "tests" / "fixtures" / "mcp" / "bad_server.py"
@@ -25,7 +25,7 @@ class HttpToolServer:
     """The tests' server behind HTTP; `kill` and `start` again on the same port."""
 
     def __init__(self, transport, trace):
-        self.transport, self.port, self._trace = transport, _free_port(), trace
+        self.transport, self.port, self._trace = transport, free_port(), trace
         self.start()
 
     def start(self):

@@ -57,7 +57,7 @@ def cancel(request_id: str | None = None) -> Any:
         raise ClientRequestError("'request_id' is required", param="request_id")
     answer: dict[str, Any] = {"status": "cancelled", "request_id": given}
     if cancellation_service.is_running(given):
-        cancellation_service.request_cancellation(given)
+        cancellation_service.request_cancellation(given, "DELETE")
     else:
         answer["active"] = False
     return json_response(answer)

@@ -81,12 +81,12 @@ class GenerationView(MethodView, Generation):
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
 
-    def received(self) -> JsonObject:
-        """The body. Raises ClientRequestError for one that is no JSON object."""
+    def received(self) -> tuple[bytes, JsonObject]:
+        """The body as it came, and read. Raises ClientRequestError for one that is no JSON object."""
         data = read_body(request.environ, request.max_content_length)
         if len(data) >= LARGE_BYTES:
             current_life().at_end(heap.trim_soon)
-        return json_body(data)
+        return data, json_body(data)
 
     def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
         """What the client wants of the model, read-only and not checked (more-fronts.md 13)."""
@@ -128,10 +128,14 @@ class GenerationView(MethodView, Generation):
             raise
 
     def _answer(self, leave: Callable[[], None]) -> Response:
-        body = self.received()
+        data, body = self.received()
         self.check(body)
         stream = self.streams(body, request.environ)
         context, user = self._context(body, stream, leave)
+        if context.trace is not None:
+            front = self.wire.front or self.api_type
+            context.trace.name(context, front=front, stream=stream, asked=data)
+        del data  # an answer may take long, and a body may be large
         with entered(context):
             if (answer := self.instead(body)) is not None:
                 leave()
@@ -161,6 +165,7 @@ class GenerationView(MethodView, Generation):
             snapshot=snapshot,
             arrived=current_life().arrived,
             setup_done=leave,
+            trace=current_life().trace,
         )
         return context, user
 

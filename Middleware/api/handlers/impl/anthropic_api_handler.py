@@ -17,7 +17,7 @@ from Middleware.api.api_helpers import json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.requests.chat_messages import check_messages, image_of, text_of, with_speakers
+from Middleware.api.requests.chat_messages import check_messages, image_of, text_of, type_names, with_speakers
 from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
@@ -240,7 +240,7 @@ class MessagesAPI(GenerationView):
 
 def _warn(what: str, types: Iterable[str]) -> None:
     if types:
-        logger.warning("%s of these types were dropped: %s", what, sorted(types))
+        logger.warning("%s of these types were dropped: %s", what, type_names(types))
 
 
 class CountTokensAPI(MethodView):

@@ -18,7 +18,7 @@ from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.requests.chat_messages import text_of, texts_of
 from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
-from Middleware.api.requests.named_requests import NamedRequests
+from Middleware.api.requests.named_requests import named_of
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.tagged_prompts import generate_messages
@@ -32,6 +32,9 @@ from Middleware.config.users import UserSettings
 from Middleware.protocols.base import AnswerFacts
 from Middleware.protocols.koboldcpp import PROTOCOL
 from Middleware.utilities.text_utils import estimate_tokens
+
+NAME = "koboldcpp"
+"""Of the front end."""
 
 API_VERSION = "1.2.5"
 KOBOLDCPP_VERSION = "1.76"
@@ -53,8 +56,6 @@ _LACKS = (
     *("audio", "multiplayer", "websearch", "tts", "embeddings", "savedata"),
     *("admin", "guidance", "jinja", "mcp"),
 )
-
-_running = NamedRequests()
 
 
 def _name(body: JsonObject) -> Hashable:
@@ -93,7 +94,7 @@ class GenerateAPI(GenerationView):
 
     def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
         """From here on the client can abort the request, and ask what was sent of it."""
-        return replace(facts, sent=_running.add(_name(body), current_life()).sent)
+        return replace(facts, sent=named_of(NAME).add(_name(body), current_life()).sent)
 
 
 class GenerateStreamAPI(GenerateAPI):
@@ -112,7 +113,7 @@ class CheckAPI(MethodView):
         return self._told(_optional_body())
 
     def _told(self, body: JsonObject) -> Any:
-        texts = ["".join(one.sent) for one in _running.of(_name(body))]
+        texts = ["".join(one.sent) for one in named_of(NAME).of(_name(body))]
         return json_response({"results": [{"text": texts[-1] if texts else ""}]})
 
 
@@ -120,7 +121,7 @@ class AbortAPI(MethodView):
     """POST `/api/extra/abort`."""
 
     def post(self) -> Any:
-        done = "true" if _running.cancel(_name(_optional_body())) else "false"
+        done = "true" if named_of(NAME).cancel(_name(_optional_body())) else "false"
         return json_response({"success": done, "done": done})
 
 
@@ -212,7 +213,7 @@ def _in_both(path: str) -> tuple[str, str]:
     return f"/api/v1{path}", f"/api/latest{path}"
 
 
-@FRONT_ENDS.register("koboldcpp")
+@FRONT_ENDS.register(NAME)
 class KoboldCppApiHandler(BaseApiHandler):
     """Every route below `/api/v1`, `/api/latest` and `/api/extra`."""
 

@@ -5,6 +5,7 @@ Source: spec more-fronts.md 5.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import request
@@ -20,7 +21,7 @@ from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.tagged_prompts import completion_messages
 from Middleware.api.serving.doors import Route
-from Middleware.common.client_question import ClientQuestion
+from Middleware.common.client_question import ClientQuestion, Wish
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
@@ -46,6 +47,9 @@ WISHES = {
 }
 """Name of a wish -> the field of a request that says it."""
 
+NEVER = -100
+"""The bias of a token that must not come."""
+
 
 class CompletionAPI(GenerationView):
     """POST `/completion`."""
@@ -55,6 +59,20 @@ class CompletionAPI(GenerationView):
 
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(completion_messages(body.get("prompt", "")))
+
+    def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
+        return super().wishes({**body, "logit_bias": _biases(body.get("logit_bias"))})
+
+
+def _biases(value: Any) -> Any:
+    """Pairs of a token id and a number, `false` for never, as an object; anything else as it is."""
+    if not isinstance(value, list) or not all(map(_is_pair, value)):
+        return value
+    return {str(token): NEVER if bias is False else bias for token, bias in value}
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and type(value[0]) is int
 
 
 class HealthAPI(MethodView):

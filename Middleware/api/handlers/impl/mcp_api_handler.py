@@ -12,12 +12,12 @@ from typing import Any
 from flask import Response, g, request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import current_life, current_request_id, extract_api_key, json_response
+from Middleware.api.api_helpers import current_request_id, extract_api_key, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.requests.model_names import LATEST
-from Middleware.api.requests.named_requests import NamedRequests
+from Middleware.api.requests.named_requests import named_of
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
 from Middleware.api.requests.tool_calls import (
@@ -48,11 +48,12 @@ from Middleware.protocols.mcp import (
     tool_result,
 )
 
+NAME = "mcp"
+"""Of the front end."""
+
 SESSION = "Mcp-Session-Id"
 NOTIFICATIONS = "notifications"
 """How a call shows that a node starts. No value of `progressOutput`."""
-
-_running = NamedRequests()
 
 
 def _name(call_id: Any) -> Hashable:
@@ -68,9 +69,9 @@ class ToolCallView(GenerationView):
     def __init__(self, call: RpcCall, offered: OfferedTool, arguments: Mapping[str, Any]) -> None:
         self._call, self._offered, self._arguments = call, offered, arguments
 
-    def received(self) -> JsonObject:
+    def received(self) -> tuple[bytes, JsonObject]:
         """The name of the workflow, as a model field says it."""
-        return {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
+        return b"", {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
         return "text/event-stream" in headers.get("HTTP_ACCEPT", "").lower()
@@ -86,8 +87,6 @@ class ToolCallView(GenerationView):
         return question_of(self._offered.tool, self._arguments)
 
     def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
-        """From here on the client can cancel the call by its id."""
-        _running.add(_name(self._call.id), current_life())
         call = self._call
         return replace(facts, echo=call_echo(call.id, call.progress_token, modern=call.modern))
 
@@ -120,7 +119,7 @@ class McpAPI(MethodView):
 
 def _cancel(call_id: Any) -> None:
     if is_rpc_id(call_id):
-        _running.cancel(_name(call_id))
+        named_of(NAME).cancel(_name(call_id))
 
 
 def _answer(call: RpcCall) -> Response:
@@ -148,11 +147,12 @@ def _call_tool(call: RpcCall) -> Response:
     arguments = {} if given is None else given
     if (why := arguments_fault(offered.tool, arguments)) is not None:
         return json_response(rpc_result(call.id, tool_result(why, is_error=True, modern=call.modern)))
-    request.environ[ENTER_GATE]()
+    name_of_call = _name(call.id)  # its client may cancel it by its id while it waits for a slot
+    request.environ[ENTER_GATE](lambda life: named_of(NAME).add(name_of_call, life))
     return ToolCallView(call, offered, arguments).post()
 
 
-@FRONT_ENDS.register("mcp")
+@FRONT_ENDS.register(NAME)
 class McpApiHandler(BaseApiHandler):
     """One path. GET and DELETE are not allowed there: nothing is kept that they could speak of."""
 

@@ -19,6 +19,7 @@ from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models, op
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.run_trace import TracedNode
 
 Vector = list[float]
 
@@ -29,12 +30,14 @@ class EmbeddingApiHandler(LlmApiHandler):
 
     generates: ClassVar[bool] = False
 
-    def embed(self, texts: list[str], request_id: str | None = None) -> list[Vector] | None:
+    def embed(
+        self, texts: list[str], request_id: str | None = None, trace: TracedNode | None = None
+    ) -> list[Vector] | None:
         """One vector for each text, in order; None when the request was cancelled.
 
         Raises BackendError, ValueError for an answer that does not hold one vector of one length for each
         text."""
-        outgoing = OutgoingCall(self, CallArguments(request_id=request_id))
+        outgoing = OutgoingCall(self, CallArguments(request_id=request_id, trace=trace))
         outcome = "cancelled"
         try:
             body = outgoing.body(self.payload(texts))

@@ -17,6 +17,7 @@ from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools import curl_guard as guard
 from Middleware.workflows.tools.curl_arguments import Part, UnknownOption, config_line, read_arguments
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
@@ -75,9 +76,14 @@ class CurlCommandNode(WorkflowNodeHandler):
         output, returns = fields.choice(config, "outputFormat", FORMATS), fields.returns_errors(config)
         settings, args = _settings(context), _arguments(context)
         try:
-            with measured("curl", _host(args), fields.place(context)) as outcome:
+            whole = " ".join(["curl", *args])
+            with (
+                measured("curl", _host(args), fields.place(context)) as outcome,
+                outside_call(context, "command", "curl", place=whole) as call,
+            ):
                 run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
                 outcome.status, outcome.length = run.returncode, len(run.stdout)
+                call.came(run.stdout, run.returncode)
         except (AddressRefused, UnknownOption) as error:
             raise ConfigError(f"CurlCommand: {error}") from None
         return _shown(run, settings, output, returns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from Middleware.workflows.handlers.base.outside_fields import place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -49,10 +51,13 @@ class MCPToolCallNode(WorkflowNodeHandler):
         config = context.config
         timeout_s = _seconds(config.get("timeout"))
         arguments = filled(config.get("arguments") or {}, context.fill)
+        server, tool = context.fill(config["server"]), context.fill(config["tool"])
         try:
-            return MCPClient(place(context)).call_tool(
-                context.fill(config["server"]), context.fill(config["tool"]), arguments, timeout_s
-            )
+            whole, body = f"{server}: {tool}", _shown(arguments)
+            with outside_call(context, "mcp", config["server"], place=whole, body=body) as call:
+                text = MCPClient(place(context)).call_tool(server, tool, arguments, timeout_s)
+                call.came(text)
+                return text
         except MCPToolCallError as error:
             if config.get("onError") == "return":
                 return str(error)
@@ -61,6 +66,10 @@ class MCPToolCallNode(WorkflowNodeHandler):
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         server, tool = context.fill(context.config["server"]), context.fill(context.config["tool"])
         return [f"would call the tool {tool!r} of the MCP server {server!r}"]
+
+
+def _shown(arguments: Any) -> bytes:
+    return json.dumps(arguments, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
 def _seconds(value: Any) -> float:

@@ -12,6 +12,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeValue
+from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate
 
 
@@ -42,13 +43,17 @@ class PythonModuleNode(WorkflowNodeHandler):
         config = context.config
         path = _script(context)
         as_argument = _native if config.get("argTypes") == "native" else _as_text
-        given: NodeValue = call_script(  # or any other value of Python, which is shown as its text
-            path,
-            [as_argument(value, context.fill) for value in config.get("args") or ()],
-            {name: as_argument(value, context.fill) for name, value in (config.get("kwargs") or {}).items()},
-            timeout_s=config.get("timeoutSeconds"),
-            caller=context.snapshot.where(context.workflow_file.file, f"/nodes/{context.node_number - 1}"),
-        )
+        with outside_call(context, "script", str(config.get("module_path")), place=str(path)) as call:
+            given: NodeValue = call_script(  # or any other value of Python, which is shown as its text
+                path,
+                [as_argument(value, context.fill) for value in config.get("args") or ()],
+                {n: as_argument(value, context.fill) for n, value in (config.get("kwargs") or {}).items()},
+                timeout_s=config.get("timeoutSeconds"),
+                caller=context.snapshot.where(
+                    context.workflow_file.file, f"/nodes/{context.node_number - 1}"
+                ),
+            )
+            call.came(given)
         return given
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:

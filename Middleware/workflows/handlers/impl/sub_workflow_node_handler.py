@@ -38,7 +38,9 @@ class SubWorkflowNode(WorkflowNodeHandler):
 
     FITTING: ClassVar[tuple[str, ...]] = tuple(CHILD_NODES)
 
-    def run(self, context: ExecutionContext, name: str, overrides: Mapping[str, Any]) -> NodeResult:
+    def run(
+        self, context: ExecutionContext, name: str, overrides: Mapping[str, Any], label: str = ""
+    ) -> NodeResult:
         return context.run_workflow(
             name,
             folder=context.config.get("workflowUserFolderOverride") or None,
@@ -47,6 +49,7 @@ class SubWorkflowNode(WorkflowNodeHandler):
                 overrides, "firstNodeSystemPromptOverride", "systemPromptOverride"
             ),
             prompt_override=override(overrides, "firstNodePromptOverride", "promptOverride"),
+            label=label,
         )
 
     @staticmethod
@@ -122,16 +125,17 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
         config = context.config
         key = context.fill(config.get("conditionalKey") or "").strip().lower()
         branches = _by_lower_name(config.get("conditionalWorkflows"))
-        workflow = branches.get(key)
+        workflow, label = branches.get(key), key
         if not workflow:
             text = config.get("UseDefaultContentInsteadOfWorkflow")
             if text is not None:
                 return context.fill(text)
-            workflow = branches.get("default")
+            workflow, label = branches.get("default"), "default"
         if not workflow:
             known = ", ".join(sorted(branches)) or "none"
             raise ConfigError(f"no branch fits and there is no default; branches: {known}")
-        return self.run(context, workflow, _by_lower_name(config.get("routeOverrides")).get(key) or {})
+        overrides = _by_lower_name(config.get("routeOverrides")).get(key) or {}
+        return self.run(context, workflow, overrides, label)
 
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
         """Branches that no key can pick: it has no blanks around it, and of two spellings the last counts."""

@@ -236,6 +236,7 @@ class TestHistory:
             {"type": "container_upload"},
             {"type": "image", "source": {"type": "file", "file_id": "f"}},
             {"type": "tool_use"},
+            {"type": {"text": "secret"}},
             5,
         ]
         nested = {"type": "tool_result", "content": [{"type": "tool_result", "content": "deep"}]}
@@ -244,7 +245,7 @@ class TestHistory:
         warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
         assert warnings == [
             "content blocks of these types were dropped: "
-            "['None', 'container_upload', 'document', 'image', 'tool_result', 'tool_use']"
+            "['(no name)', 'None', 'container_upload', 'document', 'image', 'tool_result', 'tool_use']"
         ]
 
     def test_thoughts_are_dropped_in_silence(self, client, engine, caplog):

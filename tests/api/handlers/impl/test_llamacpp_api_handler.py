@@ -54,6 +54,21 @@ class TestCompletion:
             "seed": (7, "seed"),
         }
 
+    @pytest.mark.parametrize(
+        ("sent", "wished"),
+        [
+            ([[15043, 1.5], [8, False]], {"15043": 1.5, "8": -100}),
+            ({"8": 2}, {"8": 2}),
+            ([["word", 1]], [["word", 1]]),
+            ([[1, 2, 3]], [[1, 2, 3]]),
+            ([[True, 1]], [[True, 1]]),
+        ],
+    )
+    def test_biases_are_pairs(self, client, engine, sent, wished):
+        """Of token ids and numbers, `false` for never; other things are left to the node that takes them."""
+        client.post("/completion", json={"prompt": "Hi", "logit_bias": sent})
+        assert engine.last.wishes["logit_bias"].value == wished
+
     def test_several_prompts(self, client, engine):
         """Are refused in its own shape."""
         answer = client.post("/completion", json={"prompt": ["a", "b"]})

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.handlers.impl import mcp_api_handler
 from Middleware.api.requests.access import AccessRules
 from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
@@ -99,6 +98,7 @@ class TestMethods:
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": [1]}},
             {"jsonrpc": "2.0", "method": "notifications/cancelled"},
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": [1]},
             {"jsonrpc": "2.0", "id": 1, "result": {}},
         ],
     )
@@ -275,8 +275,9 @@ class TestItsPlaceInTheHouse:
         first.join(5)
         assert busy.status_code == 503
 
-    def test_there_must_be_room(self, serve, engine):
-        """Threads of the server are kept free for other requests."""
+    def test_there_must_be_room(self, serve, engine, caplog):
+        """Threads of the server are kept free for other requests. As on other routes that is no error of the
+        log's."""
         app, held = serve(), Held(engine)
         app.door.most_posts = 1
         first = in_background(lambda: ask(app.test_client(), tool_call()))
@@ -285,6 +286,7 @@ class TestItsPlaceInTheHouse:
         held.free.set()
         first.join(5)
         assert busy.status_code == 503 and "requests are being answered" in busy.json["error"]["message"]
+        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
     @pytest.mark.parametrize("headers", [JSON, SSE], ids=["whole", "streamed"])
     def test_a_hang_up_stops_a_call(self, serve, engine, headers):
@@ -329,7 +331,7 @@ class TestItsPlaceInTheHouse:
                 break
             threading.Event().wait(0.01)
         assert app.door.lives == set() and app.door.traffic.running == 0
-        assert app.door._posts == set() and len(mcp_api_handler._running) == 0
+        assert app.door._posts == set() and len(app.extensions["headrace.named.mcp"]) == 0
         assert app.door.traffic.finished == 4
 
 
@@ -356,6 +358,21 @@ class TestCancelled:
         self.cancel(app, 7)
         call.join(5)
         assert held.cancelled and answers[0].status_code == 499
+
+    def test_at_the_gate(self, facts, serve, engine):
+        """It leaves the queue; the workflow never runs. Clients give up by their own clock while they wait."""
+        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=10)
+        app, held, answers = serve(), Held(engine), []
+        first = in_background(lambda: ask(app.test_client(), tool_call(call_id=1)))
+        assert held.began.wait(5)
+        second = in_background(lambda: answers.append(ask(app.test_client(), tool_call(call_id=2))))
+        while not app.door.traffic.waiting():
+            threading.Event().wait(0.005)
+        assert self.cancel(app, 2) == 202
+        second.join(5)
+        held.free.set()
+        first.join(5)
+        assert [answer.status_code for answer in answers] == [499] and len(engine.calls) == 1
 
     def test_the_call_of_another(self, serve, engine):
         """Another id, another type of id, another session, another key: none of them is this one."""

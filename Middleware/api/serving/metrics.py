@@ -1,0 +1,228 @@
+"""The numbers of this process in Prometheus' text: an observer of runs that counts.
+
+The only place that knows `prometheus_client`. Every application has a registry of its own. With
+`PROMETHEUS_MULTIPROC_DIR` set the numbers of all processes that share the folder are shown together. Labels
+are names of the configuration and words of ours, never what a client wrote, and their number is bounded.
+Source: docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from Middleware.common.constants import VERSION
+from Middleware.common.errors import KIND_STATUS
+from Middleware.services.answers import FINISH_REASONS
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+MOST_NAMES = 200
+"""So many pairs of user and workflow, and so many endpoints, have series of their own."""
+OTHER = "other"
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_WAITS = (0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900)
+_ENDS = FINISH_REASONS | {"cancelled", "closed"}
+_TO_BACKENDS = ("model", "embedding")
+_SAME = {"dropped": "closed", "error": "stream_error"}
+_WHO = {
+    "the client hung up": "hung_up",
+    "DELETE": "delete",
+    "a newer request with its key": "newer_request",
+    "the console": "console",
+    "the server stops": "server_stops",
+}
+
+
+_Metric = TypeVar("_Metric", Counter, Histogram)
+
+
+class _Bounded:
+    """Values of labels as they are while there are few of them; those that come later are `other`."""
+
+    def __init__(self, most: int = MOST_NAMES) -> None:
+        self._most = most
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def __call__(self, *names: str) -> tuple[str, ...]:
+        shown = self._known.get(names)
+        if shown is None:
+            if len(self._known) >= self._most:
+                return (OTHER,) * len(names)
+            shown = self._known[names] = tuple(name.encode("utf-8", "replace").decode() for name in names)
+        return shown
+
+
+class _Series:
+    """The series of a metric, by its labels: remembered here, because the library looks them up slowly."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, metric: _Metric, *labels: str) -> _Metric:
+        series: _Metric | None = self._known.get((metric, labels))
+        if series is None:
+            series = self._known[metric, labels] = metric.labels(*labels)
+        return series
+
+
+class _Instruments:
+    """What is counted. `registry`: where."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        run = ("user", "workflow")
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(name, text, labels, buckets=buckets, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, labels, registry=registry, multiprocess_mode="livesum")
+
+        self.build = gauge("headrace_build_info", "Processes that run, by version.", "version")
+        self.slots = gauge("headrace_slots", "Requests that may run at once (--concurrency); 0: any number.")
+        self.running = gauge("headrace_requests_running", "Generation requests that have their slot.")
+        self.waiting = gauge("headrace_queue_length", "Generation requests that wait for a slot.")
+        self.wait = histogram("headrace_queue_wait_seconds", "From arrival to the slot.", _WAITS)
+        self.requests = counter(
+            "headrace_requests_total", "Generation requests that ended.", *run, "front", "outcome"
+        )
+        self.first = histogram(
+            "headrace_first_token_seconds", "From arrival to the first text.", _SECONDS, *run
+        )
+        self.seconds = histogram(
+            "headrace_answer_seconds", "From arrival to the whole answer.", _SECONDS, *run
+        )
+        self.tokens = counter(
+            "headrace_answer_tokens_total", "Tokens as clients are told them.", *run, "kind"
+        )
+        self.cancelled = counter("headrace_cancellations_total", "Requests that were cancelled.", *run, "by")
+        self.calls = counter(
+            "headrace_backend_calls_total", "Calls to backends that ended.", "endpoint", "kind", "outcome"
+        )
+        self.errors = counter(
+            "headrace_backend_errors_total", "Calls to backends that failed.", "endpoint", "error"
+        )
+        self.backend_seconds = histogram(
+            "headrace_backend_seconds", "From a call's begin to its end.", _SECONDS, "endpoint"
+        )
+        self.backend_first = histogram(
+            "headrace_backend_first_output_seconds",
+            "From a call's begin to what its stream brings first.",
+            _SECONDS,
+            "endpoint",
+        )
+        self.backend_tokens = counter(
+            "headrace_backend_tokens_total", "Tokens as backends report them.", "endpoint", "kind"
+        )
+
+
+class Metrics:
+    """Counts the runs that it observes. `slots`: how many may run at once, 0 = any number."""
+
+    keeps_text = False
+
+    def __init__(self, slots: int = 0) -> None:
+        self.registry = CollectorRegistry()
+        self._numbers = _Instruments(self.registry)
+        self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
+        self._numbers.slots.set(slots)
+        self._numbers.build.labels(VERSION).set(1)
+        if not os.environ.get(SHARED_FOLDER):
+            ProcessCollector(registry=self.registry)
+        self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
+            "arrived": self._arrived,
+            "begun": self._begun,
+            "first_text": self._first_text,
+            "answered": self._answered,
+            "node_ended": self._node_ended,
+            "ended": self._ended,
+        }
+
+    def shown(self, accept: str = "") -> tuple[str, bytes]:
+        """`(content type, body)` for a request whose `Accept` is this."""
+        registry = self.registry
+        if os.environ.get(SHARED_FOLDER):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        encoder, content_type = choose_encoder(accept)
+        return content_type, encoder(registry)
+
+    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+        act = self._acts.get(what)
+        if act is not None:
+            act(run, node)
+
+    def _of(self, run: RunTrace) -> tuple[str, ...]:
+        return self._run_names(run.user, run.answering or run.workflow)
+
+    def _arrived(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._numbers.waiting.inc()
+
+    def _begun(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._numbers.waiting.dec()
+        self._numbers.running.inc()
+        self._numbers.wait.observe(run.begun - run.arrived)
+
+    def _first_text(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._series(self._numbers.first, *self._of(run)).observe(run.first_text - run.arrived)
+
+    def _answered(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._series(self._numbers.seconds, *self._of(run)).observe(run.answered - run.arrived)
+
+    def _ended(self, run: RunTrace, node: NodeTrace | None) -> None:
+        numbers, names = self._numbers, self._of(run)
+        if run.begun:
+            numbers.running.dec()
+        else:
+            numbers.waiting.dec()
+            numbers.wait.observe(run.ended - run.arrived)
+        self._series(numbers.requests, *names, run.front, run.state).inc()
+        if run.state == "cancelled":
+            self._series(numbers.cancelled, *names, _WHO.get(run.cancelled_by, OTHER)).inc()
+        for kind in ("prompt", "completion"):
+            count = _tokens(run.usage, kind)
+            if count:
+                self._series(numbers.tokens, *names, kind).inc(count)
+
+    def _node_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
+        """A node's calls are counted when it ends: they all have ended then."""
+        for call in node.calls if node is not None else ():
+            if call.kind in _TO_BACKENDS:
+                self._call(call)
+
+    def _call(self, call: CallTrace) -> None:
+        numbers, [endpoint], outcome = self._numbers, self._endpoints(call.endpoint), outcome_of(call)
+        self._series(numbers.calls, endpoint, call.kind, outcome).inc()
+        if outcome in KIND_STATUS:
+            self._series(numbers.errors, endpoint, outcome).inc()
+        if call.ended:
+            self._series(numbers.backend_seconds, endpoint).observe(call.ended - call.begun)
+        if call.first:
+            self._series(numbers.backend_first, endpoint).observe(call.first - call.begun)
+        for kind in ("prompt", "completion"):
+            count = _tokens(call.usage, kind)
+            if count:
+                self._series(numbers.backend_tokens, endpoint, kind).inc(count)
+
+
+def outcome_of(call: CallTrace) -> str:
+    """How a call ended, in one of few words: a finish reason, `cancelled`, `closed`, a kind of failure."""
+    outcome = _SAME.get(call.outcome, call.outcome)
+    if call.kind == "embedding" and outcome.endswith(" texts"):
+        return "stop"
+    return outcome if outcome in _ENDS or outcome in KIND_STATUS else OTHER
+
+
+def _tokens(usage: object, kind: str) -> int:
+    """A number that a backend reported; anything that is no count is 0."""
+    count = usage.get(f"{kind}_tokens") if isinstance(usage, dict) else None
+    return count if isinstance(count, int) and count > 0 else 0

@@ -1,0 +1,296 @@
+"""What a run did, node by node, for whoever observes: metrics, a recorder, sums.
+
+Plain values, written by the one thread that works on them and read by anyone: a reader may see a run half
+told, never a broken one. Knows no protocol, no node and no backend; never refers to messages, contexts,
+handlers or streams, so a run that is kept keeps no conversation alive but the texts that it was asked to
+keep. Nobody observes: there is no trace, and each seam costs the look at one attribute. Nothing is told for
+each token. Source: spec console.md 3.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from Middleware.common.request_context import RequestContext
+
+logger = logging.getLogger(__name__)
+
+NOT_YET = 0.0
+
+
+class RunObserver(Protocol):
+    """`keeps_text`: it wants prompts and answers too.
+
+    `changed` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
+    `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
+    `ended`. `node`: the one that it is about, None for the run itself; a call is the last of its node that
+    changed (`NodeTrace.calls`).
+    """
+
+    keeps_text: bool
+
+    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class CallTrace:
+    """One call to something outside. Times: `time.monotonic()`, 0.0 = not yet.
+
+    `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
+    `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
+    the endpoint that failed before. `usage`: as the backend reported it. `body`: the bytes that were posted.
+    `raw`, `cleaned`: the text before and after cleaning; `cleaning`: what it was cleaned by (endpoint, node,
+    user, opening). Bodies, headers and texts only where the run `keeps_text`.
+    """
+
+    kind: str
+    endpoint: str
+    backend: str
+    model: str
+    url: str = ""
+    body: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    begun: float = field(default_factory=time.monotonic)
+    sent: float = NOT_YET
+    first: float = NOT_YET
+    ended: float = NOT_YET
+    tries: int = 0
+    status: int | None = None
+    outcome: str = ""
+    finish_reason: str | None = None
+    usage: Mapping[str, Any] | None = None
+    backup_of: str = ""
+    error: str = ""
+    raw: str | None = field(default=None, repr=False)
+    cleaned: str | None = field(default=None, repr=False)
+    thoughts: list[str] = field(default_factory=list, repr=False)
+    cleaning: tuple[Any, ...] | None = field(default=None, repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class NodeTrace:
+    """One node of one run of one workflow file.
+
+    `of`: how many nodes the file has. `label`: the key by which its parent chose this workflow. `answers`: it
+    gives the client its answer; `after`: it runs when the client has it. `state`: `running`, `answering`,
+    `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `stopped` (a lock is held), `cancelled`.
+    `fields`: the node as it stands in its file. `tokens`: of its output, once the log's summary was written.
+    `dropped`: messages left out, to fit the context window.
+    """
+
+    workflow: str
+    number: int
+    type: str
+    title: str = ""
+    of: int = 0
+    group: str | None = None
+    parent: NodeTrace | None = field(default=None, repr=False)
+    label: str = ""
+    depth: int = 0
+    answers: bool = False
+    after: bool = False
+    endpoint: str = ""
+    url: str = ""
+    preset: str = ""
+    begun: float = field(default_factory=time.monotonic)
+    ended: float = NOT_YET
+    state: str = "running"
+    error: str = ""
+    warnings: list[str] = field(default_factory=list, repr=False)
+    fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    output: Any = field(default=None, repr=False)
+    thoughts: list[str] = field(default_factory=list, repr=False)
+    tokens: int = 0
+    dropped: int = 0
+    calls: list[CallTrace] = field(default_factory=list, repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took; 0.0 while it runs."""
+        return self.ended - self.begun if self.ended else 0.0
+
+    def end(self) -> None:
+        """It is over; what has no worse state is done."""
+        self.ended = time.monotonic()
+        if self.state in ("running", "answering"):
+            self.state = "done"
+
+    def cleaned(self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None) -> None:
+        """What cleaning made of the text of its last call."""
+        call = next((call for call in reversed(self.calls) if call.kind == "model"), None)
+        if call is not None:
+            call.raw, call.cleaned, call.thoughts, call.cleaning = raw, cleaned, thoughts, cleaning
+
+
+@dataclass(slots=True, eq=False)
+class RunTrace:
+    """One generation request.
+
+    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`: it
+    got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
+    protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `state`:
+    `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on), `done`,
+    `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
+    `asked`: the client's body, where `keeps_text`. `nodes`: in the order of their start, nested ones too.
+    `counter()`: pieces of the answer so far, None when it is not going out. `bytes_kept`, `seq`: a
+    recorder's.
+    """
+
+    id: str
+    path: str
+    observers: Observers = field(repr=False)
+    wall: float = field(default_factory=time.time)
+    arrived: float = field(default_factory=time.monotonic)
+    begun: float = NOT_YET
+    first_text: float = NOT_YET
+    answered: float = NOT_YET
+    ended: float = NOT_YET
+    user: str = ""
+    workflow: str = ""
+    answering: str = ""
+    model: str = ""
+    front: str = ""
+    api_type: str = ""
+    stream: bool = False
+    task: str | None = None
+    private: bool = False
+    keeps_text: bool = False
+    state: str = "waiting"
+    status: int | None = None
+    error: str = ""
+    cancelled_by: str = ""
+    finish_reason: str | None = None
+    usage: Mapping[str, Any] | None = None
+    asked: bytes = field(default=b"", repr=False)
+    nodes: list[NodeTrace] = field(default_factory=list, repr=False)
+    counter: Callable[[], int] | None = field(default=None, repr=False)
+    bytes_kept: int = 0
+    seq: int = 0
+
+    def tell(self, what: str, node: NodeTrace | None = None) -> None:
+        self.observers.tell(self, what, node)
+
+    def begin(self) -> None:
+        """It got its slot."""
+        self.begun, self.state = time.monotonic(), "running"
+        self.tell("begun")
+
+    def name(self, request: RequestContext, *, front: str, stream: bool, asked: bytes) -> None:
+        """Whose it is and what it is; from now on it is settled whether texts are kept."""
+        self.user, self.model, self.api_type = request.user, request.model_name, request.api_type
+        self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
+        self.keeps_text = not request.privacy and self.observers.keep_text
+        if self.keeps_text:
+            self.asked = asked
+        self.tell("named")
+
+    def runs(self, workflow: str, *, answers: bool) -> None:
+        """A workflow that no node called begins."""
+        self.workflow = self.workflow or workflow
+        if answers:
+            self.answering = workflow
+
+    def node(self, node: NodeTrace) -> TracedNode:
+        """A node begins."""
+        self.nodes.append(node)
+        self.tell("node", node)
+        return TracedNode(self, node)
+
+    def answer(self) -> None:
+        """The client has its whole answer."""
+        if not self.answered:
+            self.answered, self.state, self.counter = time.monotonic(), "finishing", None
+            self.tell("answered")
+
+    def end(self, state: str) -> None:
+        self.ended, self.state, self.counter = time.monotonic(), state, None
+        self.tell("ended")
+
+
+class TracedNode(NamedTuple):
+    """A node and its run: what travels down to the calls."""
+
+    run: RunTrace
+    node: NodeTrace
+
+    def tell(self, what: str) -> None:
+        self.run.tell(what, self.node)
+
+    def says(self, counter: Callable[[], int] | None) -> None:
+        """The first text of the answer leaves."""
+        if not self.run.first_text:
+            self.run.first_text, self.run.counter = time.monotonic(), counter
+            self.run.state = "answering"
+            if self.node.state == "running":
+                self.node.state = "answering"
+            self.tell("first_text")
+
+    def call(self, call: CallTrace) -> TracedCall:
+        """A call begins. It is told when it is sent."""
+        self.node.calls.append(call)
+        return TracedCall(self, call)
+
+
+class TracedCall(NamedTuple):
+    """A call and where it belongs."""
+
+    at: TracedNode
+    call: CallTrace
+
+    def sends(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
+        """The body goes out; a further one takes the place of the first, and the node says so."""
+        call = self.call
+        if call.sent:
+            self.at.node.warnings.append(f"endpoint '{call.endpoint}' refused a body and got another")
+        call.url, call.sent = url, time.monotonic()
+        if self.at.run.keeps_text:
+            call.body, call.headers = body, headers
+        self.at.tell("call")
+
+    def end(self, outcome: str) -> None:
+        self.call.ended, self.call.outcome = time.monotonic(), outcome
+        self.at.tell("call_ended")
+
+
+class Observers:
+    """Who observes the runs of one application. One that raises is logged once and dropped for good."""
+
+    def __init__(self) -> None:
+        self._all: tuple[RunObserver, ...] = ()
+        self._guard = threading.Lock()
+
+    @property
+    def keep_text(self) -> bool:
+        return any(observer.keeps_text for observer in self._all)
+
+    def observe(self, observer: RunObserver) -> Callable[[], None]:
+        """Tell `observer` of all runs that begin from now on. Gives the function that ends it."""
+        with self._guard:
+            self._all = (*self._all, observer)
+        return lambda: self._drop(observer)
+
+    def begin(self, request_id: str, path: str) -> RunTrace | None:
+        """A request arrived. None: nobody observes."""
+        if not self._all:
+            return None
+        run = RunTrace(request_id, path, self)
+        run.tell("arrived")
+        return run
+
+    def tell(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+        for observer in self._all:
+            try:
+                observer.changed(run, what, node)
+            except Exception:  # an observer must never harm an answer
+                self._drop(observer)
+                logger.exception("%s failed and observes no more runs", type(observer).__name__)
+
+    def _drop(self, observer: RunObserver) -> None:
+        with self._guard:
+            self._all = tuple(one for one in self._all if one is not observer)

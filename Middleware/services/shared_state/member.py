@@ -1,0 +1,285 @@
+"""This process as one of several: what it has told the others, and how it goes on when none answers.
+
+Whatever is shared stands here, too: a store that forgot, or came back, is told all of it again. One process
+has a store in its own memory, no thread, and nothing to poll. What the guarantees are: docs/scaling.md.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+from weakref import WeakSet
+
+from Middleware.services.shared_state.memory_store import MemoryStore
+from Middleware.services.shared_state.store import BEAT_S, SharedStore, StoreLost
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""How often a store that is lost is asked again, while the process holds anything."""
+IDLE_RETRY_S = 5.0
+"""After so long without a try, the next request does not begin alone: it tries first."""
+LISTEN_S = 1.0
+"""How long the listener waits for a message before it looks whether anything else is due."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footing:
+    """What everything is told to now. A new one, and only then, means: tell it all again."""
+
+    store: SharedStore
+
+
+class Waiting(Protocol):
+    """A gate, as its process's member sees it."""
+
+    @property
+    def busy(self) -> bool:
+        """Somebody is inside or waits."""
+        ...
+
+    def look(self) -> None:
+        """See whose turn it is."""
+        ...
+
+
+class Member:
+    """`store` None: the process is the only one. `hear("cancel", f)`: `f(rest)` is called for each message
+    `cancel <rest>` of any process, by a thread of the member's own.
+    """
+
+    def __init__(
+        self,
+        store: SharedStore | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self._remote, self._clock, self._retry_s = store, clock, retry_s
+        self._footing = Footing(MemoryStore() if store is None else store)
+        self._mine: dict[tuple[str, str], str] = {}
+        self._gates: WeakSet[Waiting] = WeakSet()
+        self._hearers: dict[str, Callable[[str], object]] = {}
+        self._beaten = self._tried = float("-inf")
+        self._lock = threading.RLock()
+        self._work = threading.Event()
+        self._listener: threading.Thread | None = None
+        self._over = False
+
+    @property
+    def many_machines(self) -> bool:
+        """Claims that other machines may be behind the store, whether or not it answers now."""
+        return self._remote is not None and self._remote.many_machines
+
+    @property
+    def joined(self) -> bool:
+        """Claims that other processes are reached now."""
+        return self._footing.store is self._remote
+
+    def hear(self, word: str, hearer: Callable[[str], object]) -> None:
+        self._hearers[word] = hearer
+
+    def put(self, kind: str, key: str, value: str) -> str | None:
+        """Write a record, over anybody's. The value that was there before, of whatever living process."""
+        with self._lock:
+            before = self._asked(lambda store: store.put(kind, key, value))
+            self._mine[kind, key] = value
+        self._begin()
+        return before
+
+    def add(self, kind: str, key: str, value: str) -> bool:
+        """Write a record. False: this process, or another one that lives, has one there."""
+        with self._lock:
+            if (kind, key) in self._mine or not self._asked(lambda store: store.add(kind, key, value)):
+                return False
+            self._mine[kind, key] = value
+        self._begin()
+        return True
+
+    def find(self, kind: str, key: str) -> str | None:
+        """The value of a record of any living process."""
+        mine = self._mine.get((kind, key))
+        return self._asked(lambda store: store.find(kind, key)) if mine is None else mine
+
+    def remove(self, kind: str, key: str, value: str) -> None:
+        """This process has no such record any more. Another value, or another's record, stays."""
+        with self._lock:
+            if self._mine.get((kind, key)) == value:
+                del self._mine[kind, key]
+                self._asked(lambda store: store.remove(kind, key, value))
+
+    def waiting(self, gate: str) -> int:
+        """How many of all processes wait there, without those behind."""
+        return self._asked(lambda store: store.waiting(gate))
+
+    def tell(self, message: str) -> None:
+        """Send a text to all processes."""
+        self._asked(lambda store: store.tell(message))
+
+    def footing(self, gate: Waiting) -> Footing:
+        """What a gate is to tell of its tickets to. One that it does not know yet is told all of them."""
+        if self._remote is not None:
+            self._keep()
+            if gate not in self._gates:
+                with self._lock:
+                    self._gates.add(gate)
+            self._begin()
+        return self._footing
+
+    def lose(self, footing: Footing, error: StoreLost) -> None:
+        """A store did not answer: go on alone, from what this process knows."""
+        with self._lock:
+            if footing is not self._footing:
+                return
+            alone = MemoryStore()
+            for (kind, key), value in self._mine.items():
+                alone.put(kind, key, value)
+            self._footing, self._tried = Footing(alone), self._clock()
+        if not self._over:
+            logger.warning("this process goes on alone, with its own limits, until others answer: %s", error)
+
+    def _asked(self, ask: Callable[[SharedStore], Answer]) -> Answer:
+        self._keep()
+        footing = self._footing
+        try:
+            return ask(footing.store)
+        except StoreLost as error:
+            self.lose(footing, error)
+            return ask(self._footing.store)
+
+    def _keep(self) -> None:
+        """Beat when it is due; come back to a store that nobody asked for long."""
+        if not self.joined:
+            if self._remote is not None and self._clock() - self._tried > IDLE_RETRY_S:
+                self._joins_again()
+            return
+        if self._clock() - self._beaten < BEAT_S:
+            return
+        with self._lock:
+            footing, now = self._footing, self._clock()
+            if footing.store is not self._remote or now - self._beaten < BEAT_S:
+                return
+            try:
+                if not footing.store.beat():
+                    self._join(footing.store)
+                self._beaten = now
+            except StoreLost as error:
+                self.lose(footing, error)
+
+    def _join(self, store: SharedStore) -> None:
+        """Tell a store that does not know this process all that it holds. A newer record of others stays."""
+        store.join()
+        for (kind, key), value in self._mine.items():
+            store.add(kind, key, value)
+        self._footing = Footing(store)
+
+    def _begin(self) -> None:
+        """There is something to listen for: wake the listener."""
+        if self._remote is None or self._work.is_set():
+            return
+        with self._lock:
+            self._work.set()
+            if self._listener is None:
+                self._listener = threading.Thread(target=self._listen, name="shared-state", daemon=True)
+                self._listener.start()
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._mine) or any(gate.busy for gate in self._watched())
+
+    def _watched(self) -> list[Waiting]:
+        with self._lock:
+            return list(self._gates)
+
+    def _listen(self) -> None:
+        """Runs while the process holds anything. The edge of a thread: no error ends it."""
+        while not self._over:
+            self._work.wait()
+            self._work.clear()
+            if self._busy and not self._over:
+                self._work.set()
+                try:
+                    self.listen_once()
+                except Exception:
+                    logger.exception("listening to other processes failed")
+                    time.sleep(self._retry_s)
+
+    def listen_once(self, wait_s: float = LISTEN_S) -> None:
+        """Beat, hear what others say, and see whose turn it is; or ask again a store that was lost."""
+        if not self.joined and not self._joins_again():
+            self._look_at_gates()
+            time.sleep(self._retry_s)
+            return
+        self._keep()
+        footing = self._footing
+        try:
+            messages = footing.store.heard(wait_s)
+        except StoreLost as error:
+            self.lose(footing, error)
+            messages = []
+        for message in dict.fromkeys(messages):
+            word, _, rest = message.partition(" ")
+            if word in self._hearers:
+                self._hearers[word](rest)
+        self._look_at_gates()
+
+    def _look_at_gates(self) -> None:
+        for gate in self._watched():
+            gate.look()
+
+    def leave(self) -> None:
+        """The process ends: what it still holds is free for others at once."""
+        self._over = True
+        self._work.set()
+        with self._lock:
+            if self._remote is None or not self.joined:
+                return
+            try:
+                self._remote.join()  # as one that holds nothing
+            except StoreLost as error:
+                logger.info("others learn of this process's end by its silence: %s", error)
+
+    def _joins_again(self) -> bool:
+        with self._lock:
+            if self._remote is None or self.joined:
+                return self.joined
+            self._tried = self._clock()
+            try:
+                self._join(self._remote)
+            except StoreLost:
+                return False
+            self._beaten = self._clock()
+        logger.info("this process is one of several again")
+        return True
+
+
+_store: Callable[[str], SharedStore | None] = lambda owner: None  # noqa: E731
+_member: tuple[int, Member] | None = None
+_guard = threading.Lock()
+
+
+def share_by(store: Callable[[str], SharedStore | None]) -> None:
+    """From now on each process that needs it makes its store by `store(owner)`; None: it is the only one."""
+    global _store, _member
+    with _guard:
+        _store, _member = store, None
+
+
+def this_process() -> Member:
+    """The member that this process is. One that a server forked makes its own."""
+    global _member
+    if _member is None or _member[0] != os.getpid():
+        with _guard:
+            if _member is None or _member[0] != os.getpid():
+                member = Member(_store(f"{os.getpid()}-{uuid.uuid4().hex[:12]}"))
+                atexit.register(member.leave)
+                _member = os.getpid(), member
+    return _member[1]

@@ -1,0 +1,238 @@
+"""What the workers of one machine share: a SQLite file. Whoever waits for messages asks every `POLL_S`.
+
+Each call is one short transaction. Nothing needs to outlive the processes, so nothing is synced to the disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from Middleware.services.shared_state.store import LEASE_S, MESSAGE_LIFE_S, Places, StoreLost
+
+POLL_S = 0.05
+BUSY_TIMEOUT_S = 1.0
+"""Transactions take well under a millisecond: who waits so long for one has no working file."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS Members (Owner TEXT PRIMARY KEY, Beat REAL);
+CREATE TABLE IF NOT EXISTS Records (Kind TEXT, Key TEXT, Owner TEXT, Value TEXT, PRIMARY KEY (Kind, Key));
+CREATE TABLE IF NOT EXISTS Places (
+    Number INTEGER PRIMARY KEY AUTOINCREMENT, Gate TEXT, Ticket TEXT, Owner TEXT, State TEXT,
+    UNIQUE (Gate, Ticket));
+CREATE INDEX IF NOT EXISTS PlacesByState ON Places (Gate, State, Number);
+CREATE TABLE IF NOT EXISTS Messages (Number INTEGER PRIMARY KEY AUTOINCREMENT, Text TEXT, Told REAL);
+"""
+
+
+class SqliteStore:
+    """The view of one owner. The file and its folder are made on first use."""
+
+    shared, many_machines = True, False
+
+    def __init__(self, file: Path, owner: str, clock: Callable[[], float] = time.time) -> None:
+        self._file, self._owner, self._clock = file, owner, clock
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._read = 0
+        """Number of the last message that was heard."""
+
+    def join(self) -> None:
+        with self._transaction() as sql:
+            self._drop(sql, [(self._owner,)])
+            sql.execute("INSERT INTO Members VALUES (?, ?)", (self._owner, self._clock()))
+        self._read = 0
+
+    def beat(self) -> bool:
+        with self._transaction() as sql:
+            self._bury(sql)
+            sql.execute("DELETE FROM Messages WHERE Told < ?", (self._clock() - MESSAGE_LIFE_S,))
+            found = sql.execute(
+                "UPDATE Members SET Beat = ? WHERE Owner = ?", (self._clock(), self._owner)
+            ).rowcount
+        return found > 0
+
+    def put(self, kind: str, key: str, value: str) -> str | None:
+        with self._transaction() as sql:
+            before = self._living_record(sql, kind, key)
+            self._write(sql, kind, key, value)
+        return before[1] if before else None
+
+    def add(self, kind: str, key: str, value: str) -> bool:
+        with self._transaction() as sql:
+            before = self._living_record(sql, kind, key)
+            if before is None:
+                self._write(sql, kind, key, value)
+        return before in (None, (self._owner, value))
+
+    def find(self, kind: str, key: str) -> str | None:
+        with self._transaction("DEFERRED") as sql:
+            found = self._living_record(sql, kind, key)
+        return found[1] if found else None
+
+    def remove(self, kind: str, key: str, value: str) -> None:
+        with self._transaction() as sql:
+            sql.execute(
+                "DELETE FROM Records WHERE Kind = ? AND Key = ? AND Owner = ? AND Value = ?",
+                (kind, key, self._owner, value),
+            )
+
+    def _living_record(self, sql: sqlite3.Connection, kind: str, key: str) -> tuple[str, str] | None:
+        found: tuple[str, str] | None = sql.execute(
+            "SELECT Records.Owner, Value FROM Records JOIN Members USING (Owner)"
+            " WHERE Kind = ? AND Key = ? AND Beat >= ?",
+            (kind, key, self._clock() - LEASE_S),
+        ).fetchone()
+        return found
+
+    def _write(self, sql: sqlite3.Connection, kind: str, key: str, value: str) -> None:
+        sql.execute("INSERT OR REPLACE INTO Records VALUES (?, ?, ?, ?)", (kind, key, self._owner, value))
+
+    def turns(self, gate: str, limit: int, places: Places) -> list[str]:
+        with self._transaction() as sql:
+            self._bury(sql)
+            if places != Places():
+                self._place(sql, gate, places)
+            turns = _whose_turn(sql, gate, limit)
+            mine = [ticket for ticket, owner in turns if owner == self._owner]
+            _set_state(sql, gate, "holds", mine)
+            if places.leave and len(mine) < len(turns):
+                self._tell(sql, f"gate {gate}")
+        return mine
+
+    def _place(self, sql: sqlite3.Connection, gate: str, places: Places) -> None:
+        sql.executemany(
+            "DELETE FROM Places WHERE Gate = ? AND Ticket = ?", [(gate, ticket) for ticket in places.leave]
+        )
+        sql.executemany(
+            "DELETE FROM Places WHERE Gate = ? AND Ticket = ? AND State = 'behind'",
+            [(gate, ticket) for ticket in (*places.wait, *places.hold)],
+        )
+        for state, tickets in (("holds", places.hold), ("waits", places.wait), ("behind", places.behind)):
+            sql.executemany(
+                "INSERT OR IGNORE INTO Places (Gate, Ticket, Owner, State) VALUES (?, ?, ?, ?)",
+                [(gate, ticket, self._owner, state) for ticket in tickets],
+            )
+        _set_state(sql, gate, "holds", list(places.hold))
+
+    def waiting(self, gate: str) -> int:
+        with self._transaction("DEFERRED") as sql:
+            count = sql.execute(
+                "SELECT COUNT(*) FROM Places JOIN Members USING (Owner)"
+                " WHERE Gate = ? AND State = 'waits' AND Beat >= ?",
+                (gate, self._clock() - LEASE_S),
+            ).fetchone()
+        return int(count[0])
+
+    def tell(self, message: str) -> None:
+        with self._transaction() as sql:
+            self._tell(sql, message)
+
+    def _tell(self, sql: sqlite3.Connection, message: str) -> None:
+        sql.execute("INSERT INTO Messages (Text, Told) VALUES (?, ?)", (message, self._clock()))
+
+    def heard(self, wait_s: float) -> list[str]:
+        end = time.monotonic() + wait_s
+        while not (news := self._news()) and (left := end - time.monotonic()) > 0:
+            time.sleep(min(POLL_S, left))
+        return news
+
+    def close(self) -> None:
+        """Let the file go. Another call opens it again."""
+        with self._lock:
+            self._drop_connection()
+
+    def _news(self) -> list[str]:
+        with self._transaction("DEFERRED") as sql:
+            rows = sql.execute("SELECT Number, Text FROM Messages WHERE Number > ?", (self._read,)).fetchall()
+        if rows:
+            self._read = rows[-1][0]
+        return [text for _, text in rows]
+
+    def _bury(self, sql: sqlite3.Connection) -> None:
+        """What the dead left is gone."""
+        end = self._clock() - LEASE_S
+        if dead := sql.execute("SELECT Owner FROM Members WHERE Beat < ?", (end,)).fetchall():
+            self._drop(sql, dead)
+
+    def _drop(self, sql: sqlite3.Connection, owners: list[tuple[str]]) -> None:
+        """Forget processes; those who waited for what they held are told."""
+        gates = sql.execute("SELECT DISTINCT Gate FROM Places").fetchall()
+        for table in ("Records", "Places", "Members"):
+            sql.executemany(f"DELETE FROM {table} WHERE Owner = ?", owners)
+        for (gate,) in gates:
+            self._tell(sql, f"gate {gate}")
+
+    @contextmanager
+    def _transaction(self, mode: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """One transaction. A SQLite or file error leaves it as StoreLost, with the connection closed."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._open()
+                self._connection.execute(f"BEGIN {mode}")
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except (sqlite3.Error, OSError) as error:
+                self._drop_connection()
+                raise StoreLost(f"{self._file}: {error}") from error
+            except BaseException:  # a server that stops its thread here
+                self._drop_connection()
+                raise
+
+    def _open(self) -> sqlite3.Connection:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self._file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _make_ready(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _drop_connection(self) -> None:
+        """The next call begins anew. An open transaction is rolled back by it."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _make_ready(connection: sqlite3.Connection) -> None:
+    """Another process may do the same: SQLite does not wait where the journal's mode is changed."""
+    end = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.executescript(_TABLES)
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(POLL_S)
+
+
+def _set_state(sql: sqlite3.Connection, gate: str, state: str, tickets: list[str]) -> None:
+    sql.executemany(
+        "UPDATE Places SET State = ? WHERE Gate = ? AND Ticket = ?",
+        [(state, gate, ticket) for ticket in tickets],
+    )
+
+
+def _whose_turn(sql: sqlite3.Connection, gate: str, limit: int) -> list[tuple[str, str]]:
+    """The (ticket, owner) that may come in now, in order."""
+    first = "SELECT Ticket, Owner FROM Places WHERE Gate = ? AND State = ? ORDER BY Number LIMIT ?"
+    count = "SELECT COUNT(*) FROM Places WHERE Gate = ? AND State = 'holds'"
+    held: int = sql.execute(count, (gate,)).fetchone()[0]
+    if held >= limit:
+        return []
+    waiting = sql.execute(first, (gate, "waits", limit - held)).fetchall()
+    if waiting or held:
+        return waiting
+    return sql.execute(first, (gate, "behind", 1)).fetchall()

@@ -1,0 +1,81 @@
+"""Processes that share a store, one in each kind of store."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+import redis
+
+from Middleware.services.shared_state.memory_store import MemoryStore, Tables
+from Middleware.services.shared_state.redis_store import RedisStore
+from Middleware.services.shared_state.sqlite_store import SqliteStore
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory):
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+class InMemory:
+    def __init__(self):
+        self.tables = Tables()
+
+    def store(self, owner):
+        return MemoryStore(owner, self.tables)
+
+    def silence(self, owner):
+        self.tables.beats[owner] = float("-inf")
+
+
+class InFile:
+    def __init__(self, folder):
+        self.file = folder / "locks" / "workers.sqlite"
+        self.stores = []
+
+    def store(self, owner):
+        self.stores.append(SqliteStore(self.file, owner))
+        return self.stores[-1]
+
+    def silence(self, owner):
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            connection.execute("UPDATE Members SET Beat = 0 WHERE Owner = ?", (owner,))
+
+    def close(self):
+        for store in self.stores:
+            store.close()
+
+
+class InRedis:
+    def __init__(self, server):
+        self.url = server.url
+        self.client = redis.Redis.from_url(self.url)
+        self.client.flushall()
+        self.stores = []
+
+    def store(self, owner):
+        self.stores.append(RedisStore(self.url, owner))
+        return self.stores[-1]
+
+    def silence(self, owner):
+        self.client.zadd("headrace:members", {owner: 0})
+
+    def close(self):
+        self.client.close()
+        for store in self.stores:
+            store.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def shared(request, tmp_path):
+    """`shared.store(owner)`: one process's view; `shared.silence(owner)`: it has not beaten for a long time."""
+    if request.param == "memory":
+        yield InMemory()
+        return
+    made = InFile(tmp_path) if request.param == "sqlite" else InRedis(request.getfixturevalue("redis_server"))
+    yield made
+    made.close()

@@ -1,0 +1,201 @@
+"""The one interface, kept by every store: records, places at gates, messages, and what the dead leave."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from Middleware.services.shared_state.store import Places
+
+
+@pytest.fixture
+def one(shared):
+    store = shared.store("one")
+    store.join()
+    return store
+
+
+@pytest.fixture
+def two(shared, one):
+    store = shared.store("two")
+    store.join()
+    one.heard(0)  # that it joined concerns nobody
+    return store
+
+
+class TestRecords:
+    def test_a_record_is_found_by_all(self, one, two):
+        """Whoever wrote it."""
+        assert one.put("key", "k", "first") is None
+        assert (one.find("key", "k"), two.find("key", "k")) == ("first", "first")
+        assert two.find("other", "k") is None
+
+    def test_a_later_one_takes_its_place(self, one, two):
+        """And learns what it displaced."""
+        one.put("key", "k", "first")
+        assert two.put("key", "k", "second") == "first"
+        assert one.find("key", "k") == "second"
+
+    def test_who_adds_does_not_displace(self, one, two):
+        """The first has it; saying so again is no second one."""
+        assert one.add("lock", "k", "run 1")
+        assert not two.add("lock", "k", "run 2")
+        assert one.add("lock", "k", "run 1")
+        assert not one.add("lock", "k", "run 3")
+        assert two.find("lock", "k") == "run 1"
+
+    def test_only_the_very_record_is_removed(self, one, two):
+        """A displaced request does not take its successor's record away."""
+        one.put("key", "k", "first")
+        two.put("key", "k", "second")
+        one.remove("key", "k", "first")
+        assert one.find("key", "k") == "second"
+        two.remove("key", "k", "first")
+        assert one.find("key", "k") == "second"
+        two.remove("key", "k", "second")
+        assert one.find("key", "k") is None
+
+    @pytest.mark.parametrize("text", ["", "a b\nc\x00d", "é\U0001f600", "'; --"], ids=repr)
+    def test_any_text(self, one, two, text):
+        """Keys and values come from clients."""
+        one.put("key", text, text)
+        assert two.find("key", text) == text
+
+
+class TestGates:
+    def test_no_more_than_the_limit_come_in(self, one, two):
+        """Over all processes."""
+        assert one.turns("g", 2, Places(wait=["a", "b"])) == ["a", "b"]
+        assert two.turns("g", 2, Places(wait=["c"])) == []
+        assert two.waiting("g") == one.waiting("g") == 1
+
+    def test_first_come_first_served(self, one, two):
+        """Whichever process they wait in; the one whose turn it is is told."""
+        one.turns("g", 1, Places(wait=["a"]))
+        two.turns("g", 1, Places(wait=["b"]))
+        one.turns("g", 1, Places(wait=["c"]))
+        two.heard(0)
+        assert one.turns("g", 1, Places(leave=["a"])) == []
+        assert two.heard(5) == ["gate g"]
+        assert two.turns("g", 1, Places()) == ["b"]
+        assert two.turns("g", 1, Places(leave=["b"])) == []
+        assert one.turns("g", 1, Places()) == ["c"]
+
+    def test_a_slot_goes_to_the_next_of_the_same_process(self, one, two):
+        """At once, and nobody else is told."""
+        one.turns("g", 1, Places(wait=["a"]))
+        one.turns("g", 1, Places(wait=["b"]))
+        assert one.turns("g", 1, Places(leave=["a"])) == ["b"]
+        assert two.heard(0) == []
+
+    def test_gates_are_apart(self, one):
+        """By their names."""
+        assert one.turns("g", 1, Places(wait=["a"])) == ["a"]
+        assert one.turns("h of x", 1, Places(wait=["b"])) == ["b"]
+
+    def test_a_waiter_may_leave(self, one, two):
+        """The next slot is not kept for it."""
+        one.turns("g", 1, Places(wait=["a"]))
+        two.turns("g", 1, Places(wait=["b"]))
+        one.turns("g", 1, Places(wait=["c"]))
+        two.turns("g", 1, Places(leave=["b"]))
+        assert one.turns("g", 1, Places(leave=["a"])) == ["c"]
+
+    def test_telling_it_again_changes_nothing(self, one, two):
+        """A holder keeps its slot, a waiter its place."""
+        one.turns("g", 1, Places(wait=["a"]))
+        one.turns("g", 1, Places(wait=["b"]))
+        two.turns("g", 1, Places(wait=["c"]))
+        assert one.turns("g", 1, Places(hold=["a"], wait=["a", "b"])) == []
+        assert one.turns("g", 1, Places(leave=["a"])) == ["b"]
+        assert one.waiting("g") == 1
+
+    def test_holders_may_be_more_than_the_limit(self, one, two):
+        """They came in while nobody could ask; until enough of them left nobody else does."""
+        one.turns("g", 1, Places(hold=["a"]))
+        two.turns("g", 1, Places(hold=["b"], wait=["c"]))
+        assert one.turns("g", 1, Places(leave=["a"])) == []
+        assert two.turns("g", 1, Places(leave=["b"])) == ["c"]
+
+    def test_behind_means_an_empty_gate(self, one, two):
+        """Nobody inside, nobody in the queue, in no process; then one at a time."""
+        one.turns("g", 2, Places(wait=["chat"]))
+        assert two.turns("g", 2, Places(behind=["title", "tags"])) == []
+        assert two.waiting("g") == 0
+        assert one.turns("g", 2, Places(leave=["chat"])) == []
+        assert "gate g" in two.heard(5)
+        assert two.turns("g", 2, Places()) == ["title"]
+        assert one.turns("g", 2, Places(wait=["next chat"])) == ["next chat"]
+        assert two.turns("g", 2, Places(leave=["title"])) == []
+
+    def test_who_stood_behind_may_join_the_queue(self, one):
+        """At its end."""
+        one.turns("g", 1, Places(wait=["a", "b"]))
+        one.turns("g", 1, Places(behind=["title"]))
+        one.turns("g", 1, Places(wait=["title"]))
+        one.turns("g", 1, Places(wait=["c"]))
+        assert one.turns("g", 1, Places(leave=["a"])) == ["b"]
+        assert one.turns("g", 1, Places(leave=["b"])) == ["title"]
+
+
+class TestMessages:
+    def test_all_hear_each_once(self, one, two):
+        """In order, the sender among them."""
+        one.tell("cancel a")
+        two.tell("cancel b")
+        assert one.heard(0) == two.heard(0) == ["cancel a", "cancel b"]
+        assert one.heard(0) == []
+
+    def test_a_listener_is_woken(self, one, two):
+        """By the message, not by the end of its time."""
+        heard = []
+        listener = threading.Thread(target=lambda: heard.extend(two.heard(60) or two.heard(60)))
+        listener.start()
+        one.tell("cancel a")
+        listener.join(30)
+        assert heard == ["cancel a"]
+
+    def test_none_is_lost_before_the_first_look(self, shared, one):
+        """A process that joined hears what was said while it was busy with other things."""
+        late = shared.store("late")
+        late.join()
+        one.tell("cancel a")
+        assert "cancel a" in late.heard(0)
+
+
+class TestTheDead:
+    def test_who_is_silent_has_nothing(self, shared, one, two):
+        """Its slots, places and records are free."""
+        one.turns("g", 1, Places(wait=["a", "b"]))
+        one.add("lock", "l", "run")
+        two.turns("g", 1, Places(wait=["c"]))
+        shared.silence("one")
+        assert two.find("lock", "l") is None
+        assert two.add("lock", "l", "other run")
+        assert two.turns("g", 1, Places()) == ["c"]
+
+    def test_those_who_wait_are_told(self, shared, one, two):
+        """By whoever beats next."""
+        one.turns("g", 1, Places(wait=["a"]))
+        shared.silence("one")
+        assert two.beat()
+        assert "gate g" in two.heard(0)
+
+    def test_one_that_comes_back_must_join_again(self, shared, one, two):
+        """What it had may be another's by now."""
+        one.add("lock", "l", "run")
+        assert one.beat()
+        shared.silence("one")
+        two.beat()
+        assert not one.beat()
+        one.join()
+        assert one.beat() and one.find("lock", "l") is None
+
+    def test_to_join_is_to_begin_anew(self, one, two):
+        """Nothing of before is left: the process knows what it holds and says so."""
+        one.turns("g", 1, Places(wait=["a"]))
+        one.put("key", "k", "v")
+        one.join()
+        assert two.find("key", "k") is None
+        assert two.turns("g", 1, Places(wait=["b"])) == ["b"]

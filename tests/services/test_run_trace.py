@@ -1,0 +1,166 @@
+"""What a run tells its observers, and what it costs when there are none."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from Middleware.common.request_context import RequestContext
+from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+
+
+class Seen:
+    """Writes down what it is told."""
+
+    def __init__(self, keeps_text=False, fails=False):
+        self.keeps_text, self._fails = keeps_text, fails
+        self.told = []
+
+    def changed(self, run, what, node):
+        self.told.append((what, node.title if node else None))
+        if self._fails:
+            raise KeyError("a fault of the observer")
+
+
+def request(**facts):
+    return RequestContext("r1", "mira", "ollamaapichat", **facts)
+
+
+def named(run, **facts):
+    run.name(request(**facts), front="Ollama chat", stream=True, asked=b'{"a":1}')
+    return run
+
+
+@pytest.fixture
+def observers():
+    return Observers()
+
+
+class TestObservers:
+    def test_nobody_observes(self, observers):
+        """Then there is no trace at all."""
+        assert observers.begin("r1", "/api/chat") is None
+
+    def test_an_observer_sees_what_begins_after_it(self, observers):
+        """And nothing more when it has ended."""
+        seen = Seen()
+        end = observers.observe(seen)
+        run = observers.begin("r1", "/api/chat")
+        run.begin()
+        end()
+        run.end("done")
+        assert seen.told == [("arrived", None), ("begun", None)]
+
+    def test_one_that_raises_is_dropped(self, observers, caplog):
+        """Logged once; the others, and the run, do not feel it."""
+        wrong, good = Seen(fails=True), Seen()
+        observers.observe(wrong)
+        observers.observe(good)
+        with caplog.at_level(logging.ERROR):
+            observers.begin("r1", "/api/chat").end("done")
+        assert [what for what, _ in good.told] == ["arrived", "ended"]
+        assert len(wrong.told) == 1
+        assert [r.getMessage() for r in caplog.records] == ["Seen failed and observes no more runs"]
+
+
+class TestTexts:
+    @pytest.mark.parametrize(
+        ("keepers", "privacy", "kept"),
+        [((False,), False, False), ((False, True), False, True), ((True,), True, False)],
+        ids=["nobody-wants-them", "one-wants-them", "private"],
+    )
+    def test_whether_they_are_kept(self, observers, keepers, privacy, kept):
+        """Settled when the run's user is known: some observer keeps text, and the run is not private."""
+        for keeps_text in keepers:
+            observers.observe(Seen(keeps_text))
+        run = observers.begin("r1", "/api/chat")
+        before = run.keeps_text
+        named(run, privacy=privacy)
+        assert (before, run.keeps_text, run.asked) == (False, kept, b'{"a":1}' if kept else b"")
+
+    def test_secrets_are_not_shown(self):
+        """Neither the key nor what was sent with it."""
+        call = CallTrace("model", "Big", "x", "m", headers={"Authorization": "Bearer abc"}, secrets=("abc",))
+        assert "abc" not in repr(call)
+
+
+class TestRun:
+    def test_its_facts(self, observers):
+        """Who asked, how, and for which model."""
+        observers.observe(Seen())
+        run = named(observers.begin("r1", "/api/chat"), workflow_folder="novel", task="title_generation")
+        assert (run.id, run.path, run.user, run.model) == ("r1", "/api/chat", "mira", "mira:novel")
+        assert (run.front, run.api_type, run.stream, run.task) == (
+            "Ollama chat",
+            "ollamaapichat",
+            True,
+            "title_generation",
+        )
+
+    def test_its_states_and_times(self, observers):
+        """Each time is set once, in order; what is not yet is 0."""
+        seen = Seen()
+        observers.observe(seen)
+        run = observers.begin("r1", "/api/chat")
+        states = [run.state]
+        run.begin()
+        states.append(run.state)
+        at = run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", "Answer"))
+        at.says(lambda: 7)
+        states.append(run.state)
+        pieces = run.counter()
+        at.says(lambda: 9)
+        run.answer()
+        run.answer()
+        states.append(run.state)
+        run.end("done")
+        assert [*states, run.state] == ["waiting", "running", "answering", "finishing", "done"]
+        assert 0 < run.arrived <= run.begun <= run.first_text <= run.answered <= run.ended
+        assert (pieces, run.counter) == (7, None)
+        assert [what for what, _ in seen.told] == [
+            "arrived",
+            "begun",
+            "node",
+            "first_text",
+            "answered",
+            "ended",
+        ]
+
+    def test_the_first_workflow_and_the_one_that_answers(self, observers):
+        """With routing they are two."""
+        observers.observe(Seen())
+        run = observers.begin("r1", "/api/chat")
+        run.runs("Router", answers=False)
+        run.runs("Code", answers=True)
+        assert (run.workflow, run.answering) == ("Router", "Code")
+
+
+class TestNode:
+    @pytest.mark.parametrize(
+        ("state", "ended"), [("running", "done"), ("answering", "done"), ("failed", "failed")]
+    )
+    def test_its_end(self, state, ended):
+        """What has no worse state is done."""
+        node = NodeTrace("w", 1, "Standard", state=state)
+        before = node.seconds
+        node.end()
+        assert (before, node.state) == (0.0, ended) and node.seconds > 0
+
+    def test_a_second_body_is_told(self, observers):
+        """The trace holds what was sent last, and the node says that there was more."""
+        observers.observe(Seen(keeps_text=True))
+        run = named(observers.begin("r1", "/api/chat"))
+        at = run.node(NodeTrace("w", 1, "Standard", "Answer"))
+        call = at.call(CallTrace("model", "Big", "x", "m"))
+        call.sends("http://h/1", b"one", {"A": "1"})
+        call.sends("http://h/1", b"two", {"A": "1"})
+        call.end("stop")
+        assert call.call.body == b"two" and run.nodes[0].calls == [call.call]
+        assert run.nodes[0].warnings == ["endpoint 'Big' refused a body and got another"]
+
+    def test_cleaning_of_a_node_without_a_call(self):
+        """There is no call that could hold it."""
+        node = NodeTrace("w", 1, "StaticResponse")
+        node.cleaned("a", "b", [], None)
+        assert node.calls == []

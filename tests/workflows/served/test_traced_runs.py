@@ -1,0 +1,373 @@
+"""What observers are told of real requests: through the doors, the engine and the backend's socket."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from Middleware.cleaning import ResponseCleaner
+from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+from Middleware.services.cancellation_service import cancellation_service
+from tests.workflows.served.conftest import Recorder, Served, observe
+
+
+def say(content, title, **fields):
+    return {"type": "StaticResponse", "content": content, "title": title, **fields}
+
+
+def ask(title, endpoint="big", **fields):
+    return {"type": "Standard", "endpointName": endpoint, "prompt": "{chat_user_prompt_last_one}", "title": title, **fields}  # fmt: skip
+
+
+@pytest.fixture
+def recorder(served):
+    return observe(served, Recorder())
+
+
+class TestOrder:
+    def test_of_a_whole_answer(self, house, served, big, recorder):
+        """From its arrival to its end, each thing once."""
+        house.workflow("Main", say("notes", "First"), ask("Answer"))
+        served.save_user()
+        assert served.text() == "Hello"
+        assert recorder.told == [
+            "arrived",
+            "begun",
+            "named",
+            "node First",
+            "node_ended First",
+            "node Answer",
+            "call Answer",
+            "call_ended Answer",
+            "first_text Answer",
+            "answered",
+            "node_ended Answer",
+            "ended",
+        ]
+
+    def test_of_a_stream(self, house, served, big, recorder, site):
+        """However many tokens come, the same is told."""
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        site.text = ["token "] * 50
+        served.text(stream=True)
+        assert sorted(recorder.told) == sorted(
+            [
+                "arrived",
+                "begun",
+                "named",
+                "node Answer",
+                "call Answer",
+                "first_text Answer",
+                "call_ended Answer",
+                "answered",
+                "node_ended Answer",
+                "ended",
+            ]
+        )
+
+    def test_behind_a_gate(self, house, big):
+        """It waits until it has its slot."""
+        set_launch_facts(replace(launch_facts(), concurrency=1))
+        house.workflow("Main", say("a", "A"))
+        served = Served(house)
+        served.save_user()
+        recorder = observe(served, Recorder())
+        served.text()
+        assert recorder.told[:3] == ["arrived", "begun", "named"]
+
+
+class TestFacts:
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_of_run_and_node(self, house, served, big, recorder, stream):
+        """As the client, the config and the backend have it."""
+        house.workflow("Main", ask("Answer", returnToUser=True), say("later", "Notes"))
+        served.save_user()
+        served.text(stream=stream)
+        assert recorder.ended.wait(5)  # nodes after the answer have a thread of their own
+        run, [answer, notes] = recorder.run, recorder.run.nodes
+        assert (run.user, run.workflow, run.answering, run.front) == ("ana", "Main", "Main", "OpenAI chat")
+        assert (run.stream, run.state, run.status, run.finish_reason) == (stream, "done", 200, "stop")
+        assert (run.usage["completion_tokens"], run.counter) == (2, None)
+        assert (answer.number, answer.of, answer.type, answer.state) == (1, 2, "Standard", "done")
+        assert (answer.answers, answer.after, answer.endpoint) == (True, False, "big")
+        assert (notes.answers, notes.after, notes.output) == (False, True, "later")
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_of_a_call(self, house, served, big, recorder, site, stream):
+        """What the backend got and said, byte for byte."""
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        served.text(text="what is it", stream=stream)
+        [call] = recorder.calls
+        assert (call.kind, call.endpoint, call.backend) == ("model", "big", "openAIChatCompletion")
+        assert call.body == site.seen[-1].body and call.url == site.url("/v1/chat/completions")
+        assert (call.status, call.outcome, call.finish_reason, call.tries) == (200, "stop", "stop", 1)
+        assert call.usage["prompt_tokens"] == 5
+        assert call.begun <= call.sent <= call.ended
+        assert bool(call.first) is stream
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    @pytest.mark.parametrize("answering", [True, False], ids=["the-answer", "an-inner-node"])
+    def test_of_cleaning(self, house, served, big, recorder, site, stream, answering):
+        """Both texts, and all that is needed to clean once more: it gives the same."""
+        big(
+            thinkTagNames=["think"],
+            removeThinking=True,
+            startThinkTag="<think>",
+            endThinkTag="</think>",
+            trimBeginningAndEndLineBreaks=True,
+        )
+        site.text = ["<think>hm, let", " me see</think>\n\n", "Hello there\n\n"]
+        house.workflow("Main", ask("Think"), *([] if answering else [say("{agent1Output}", "Answer")]))
+        served.save_user()
+        assert served.text(stream=stream) == "Hello there"
+        [call] = recorder.calls
+        endpoint, node, user, opening = call.cleaning
+        cleaner = ResponseCleaner(endpoint, node, user_config=user, generation_prompt=opening)
+        again = cleaner.feed(call.raw) + cleaner.finish()
+        assert call.raw == "".join(site.text)
+        assert (call.cleaned, again) == ("Hello there", "Hello there")
+        assert call.thoughts == ["hm, let me see"]
+
+    def test_of_nested_runs(self, house, served, big, recorder):
+        """Parent, depth, and the key by which a workflow was chosen."""
+        house.workflow("Code", say("code", "Inner"))
+        house.workflow(
+            "Main",
+            say("CODE", "Which"),
+            {
+                "type": "ConditionalCustomWorkflow",
+                "title": "Choose",
+                "conditionalKey": "{agent1Output}",
+                "conditionalWorkflows": {"Code": "Code"},
+            },
+        )
+        served.save_user()
+        served.text()
+        which, choose, inner = recorder.run.nodes
+        assert (inner.parent, inner.depth, inner.label) == (choose, 1, "code")
+        assert (which.parent, which.depth, which.label) == (None, 0, "")
+        assert (choose.answers, inner.answers, which.answers) == (True, True, False)
+
+    def test_of_a_group(self, house, served, big, recorder):
+        """Its nodes run in threads of their own; all are in the trace."""
+        house.workflow(
+            "Main",
+            *[ask(f"Critic {i}", parallelGroup="critics") for i in range(4)],
+            say("{agent1Output}", "Answer"),
+        )
+        served.save_user()
+        served.text()
+        critics = recorder.run.nodes[:-1]
+        assert sorted((node.title, node.group) for node in critics) == [
+            (f"Critic {i}", "critics") for i in range(4)
+        ]
+        assert [len(node.calls) for node in critics] == [1, 1, 1, 1]
+
+    def test_of_a_backup(self, house, served, big, recorder, site):
+        """The failed call ends with its kind, the next says whose place it takes."""
+        big("dead", endpoint="http://127.0.0.1:9", backupEndpointName="big")
+        house.workflow("Main", ask("Answer", "dead"))
+        served.save_user()
+        served.text()
+        first, second = recorder.calls
+        assert (first.endpoint, first.outcome, first.backup_of) == ("dead", "connect_error", "")
+        assert (second.endpoint, second.outcome, second.backup_of) == ("big", "stop", "dead")
+        assert "dead" in first.error
+
+    def test_of_calls_to_the_world(self, house, served, site, recorder):
+        """Kind, address, status, and what came; a program and a script as well."""
+        site.pages["/news"] = (200, {"Content-Type": "text/plain"}, b"sunny")
+        script = house.root / "count.py"
+        script.write_text("def Invoke(*args, **kwargs):\n    return 'two'\n", "utf-8")
+        url = site.url("/news?q={chat_user_prompt_last_one}")
+        house.workflow(
+            "Main",
+            {"type": "WebFetch", "title": "Fetch", "url": url},
+            {"type": "CurlCommand", "title": "Curl", "args": ["-s", url]},
+            {"type": "PythonModule", "title": "Count", "module_path": str(script)},
+            say("a", "Answer"),
+        )
+        served.save_user()
+        served.text(text="tea")
+        fetch, curl, count = recorder.calls
+        asked = site.url("/news?q=tea")
+        assert (fetch.kind, fetch.url, fetch.status, fetch.raw) == ("http", asked, 200, "sunny")
+        assert (curl.kind, curl.url, curl.status, curl.raw) == ("command", f"curl -s {asked}", 0, "sunny")
+        assert (count.kind, count.url, count.raw) == ("script", str(script), "two")
+        assert {call.outcome for call in recorder.calls} == {"done"}
+
+    def test_of_a_call_to_the_world_that_fails(self, house, served, recorder):
+        """What was said of it."""
+        house.workflow(
+            "Main", {"type": "WebFetch", "title": "Fetch", "url": "http://127.0.0.1:9/x", "onError": "return"}
+        )
+        served.save_user()
+        served.text()
+        [call] = recorder.calls
+        assert (call.outcome, call.status) == ("WebError", None) and call.error
+
+    def test_of_messages_left_out(self, house, served, big, recorder):
+        """And of the node's warnings."""
+        big(maxContextTokenSize=300)
+        house.workflow(
+            "Main",
+            {"type": "Standard", "endpointName": "big", "title": "Answer", "maxResponseSizeInTokens": 50, "clampPromptToContextWindow": True},
+        )  # fmt: skip
+        served.save_user()
+        messages = [{"role": ("user", "assistant")[i % 2], "content": "word " * 100} for i in range(9)]
+        served.app.test_client().post("/v1/chat/completions", json={"model": "ana", "messages": messages})
+        assert recorder.run.nodes[0].dropped > 0
+
+
+class TestEnds:
+    def test_a_node_that_fails_and_the_run_goes_on(self, house, served, big, recorder):
+        """The node says why."""
+        big("dead", endpoint="http://127.0.0.1:9")
+        house.workflow("Main", ask("Draft", "dead", onNodeError="continue"), say("a", "Answer"))
+        served.save_user()
+        served.text()
+        draft, answer = recorder.run.nodes
+        assert (draft.state, answer.state, recorder.run.state) == ("went_on", "done", "done")
+        assert "dead" in draft.error
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_an_answer_that_stands_in_for_a_failed_one(self, house, served, big, recorder, stream):
+        """`errorText` is an answer: with its first text and its finish reason."""
+        big("dead", endpoint="http://127.0.0.1:9")
+        house.workflow("Main", ask("Answer", "dead", onNodeError="continue", errorText="Sorry."))
+        served.save_user()
+        assert served.text(stream=stream) == "Sorry."
+        run = recorder.run
+        assert (run.state, run.finish_reason, run.nodes[0].state) == ("done", "stop", "went_on")
+        assert run.first_text
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_a_run_that_fails(self, house, served, big, recorder, stream):
+        """With the sentence that the client got."""
+        big("dead", endpoint="http://127.0.0.1:9")
+        house.workflow("Main", ask("Answer", "dead"))
+        served.save_user()
+        status, body = served.ask(stream=stream)
+        run = recorder.run
+        assert (status, run.state, run.status, run.nodes[0].state) == (502, "failed", 502, "failed")
+        assert json.loads(body)["error"]["message"] == run.error
+        assert run.answered == 0
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_an_answer_without_a_text(self, house, served, big, recorder, site, stream):
+        """Has no first text."""
+        site.text = [""]
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        served.text(stream=stream)
+        assert (recorder.run.state, recorder.run.first_text) == ("done", 0.0)
+
+    def test_a_request_that_is_refused(self, house, served, recorder):
+        """No workflow began."""
+        served.save_user()
+        asked = {"model": "ana", "messages": "x"}
+        served.app.test_client().post("/v1/chat/completions", json=asked).close()
+        run = recorder.run
+        assert (run.state, run.status, run.nodes) == ("refused", 400, [])
+        assert run.error.startswith("'messages' must be a list of objects")
+
+    @pytest.mark.parametrize("why", ["DELETE", "the console", ""])
+    def test_a_request_that_is_cancelled(self, house, served, big, recorder, site, why):
+        """Who wanted it is told."""
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        path = "/v1/chat/completions"
+
+        def stop(handler):
+            cancellation_service.request_cancellation(recorder.run.id, why)
+
+        site.pages[path] = stop
+        served.ask()
+        run = recorder.run
+        assert (run.state, run.cancelled_by, run.nodes[0].state) == ("cancelled", why, "cancelled")
+        assert recorder.calls[0].outcome == "cancelled"
+
+
+class TestKeeping:
+    def test_a_private_user(self, house, served, big, recorder, site):
+        """No text of it is in the trace, wherever one looks."""
+        house.workflow("Main", ask("First"), ask("Answer"))
+        site.text = ["marker-of-the-answer"]
+        served.save_user(redactLogOutput=True)
+        served.text(text="marker-of-the-prompt")
+        assert [text for text in texts_in(recorder.run) if "marker" in text] == []
+
+    @pytest.mark.parametrize("private", [True, False])
+    def test_what_goes_wrong_quotes_nobody(self, house, served, site, big, private):
+        """Failures of backends, addresses and warnings may hold what people wrote."""
+        recorder = observe(served, Recorder(keeps_text=False))
+        site.pages["/v1/chat/completions"] = (
+            500,
+            {},
+            b'{"error": {"message": "I cannot read marker-of-the-prompt"}}',
+        )
+        house.workflow(
+            "Main",
+            {
+                "type": "WebFetch",
+                "title": "Fetch",
+                "url": site.url("/x?q={chat_user_prompt_last_one}"),
+                "onError": "return",
+            },
+            ask("First", onNodeError="continue"),
+            say("a", "Answer"),
+        )
+        served.save_user(redactLogOutput=private)
+        served.text(text="marker-of-the-prompt")
+        told = [text for text in texts_in(recorder.run) if "marker" in text]
+        assert bool(told) is not private
+
+    def test_facts_only(self, house, served, big, site):
+        """Nobody keeps text: the run holds none."""
+        recorder = observe(served, Recorder(keeps_text=False))
+        house.workflow("Main", ask("First"), ask("Answer"))
+        site.text = ["marker-of-the-answer"]
+        served.save_user()
+        served.text(text="marker-of-the-prompt")
+        assert [text for text in texts_in(recorder.run) if "marker" in text] == []
+
+    def test_an_observer_that_raises_harms_no_answer(self, house, served, big, caplog):
+        """One line in the log."""
+
+        class Faulty(Recorder):
+            def changed(self, run, what, node):
+                raise RuntimeError("a fault of the observer")
+
+        observe(served, Faulty())
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        with caplog.at_level(logging.ERROR):
+            texts = [served.text(stream=stream) for stream in (False, True)]
+        assert texts == ["Hello", "Hello"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "Faulty failed and observes no more runs"
+        ]
+
+
+def texts_in(value, seen=None):
+    """Every text that can be reached from a trace. Anything but plain values would be a fault of the trace."""
+    seen = set() if seen is None else seen
+    if id(value) in seen or value is None or isinstance(value, int | float):
+        return []
+    seen.add(id(value))
+    if isinstance(value, str | bytes):
+        return [value if isinstance(value, str) else value.decode()]
+    if isinstance(value, Mapping):
+        return [text for pair in value.items() for part in pair for text in texts_in(part, seen)]
+    if isinstance(value, list | tuple):
+        return [text for part in value for text in texts_in(part, seen)]
+    assert dataclasses.is_dataclass(value), value
+    fields = [field.name for field in dataclasses.fields(value) if field.name != "observers"]
+    return [text for name in fields for text in texts_in(getattr(value, name), seen)]
