@@ -14,6 +14,7 @@ from typing import Any
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import (
+    EVENT_STREAM,
     PROTOCOLS,
     AnswerFacts,
     ClientProtocol,
@@ -36,7 +37,6 @@ from Middleware.services.answers import (
 
 logger = logging.getLogger(__name__)
 
-MIMETYPE = "text/event-stream; charset=utf-8"
 
 _VERSION_HEADER = "HTTP_ANTHROPIC_VERSION"
 _SHARED_PATHS = ("/v1/models", "/models", "/v1/files", "/v1/organizations")
@@ -281,7 +281,7 @@ PROTOCOL = PROTOCOLS.add(
                 AnthropicFramer,
                 whole_message,
                 sse,
-                MIMETYPE,
+                EVENT_STREAM,
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning",),

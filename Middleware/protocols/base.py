@@ -23,6 +23,7 @@ from Middleware.services.answers import (
 )
 
 __all__ = [
+    "EVENT_STREAM",
     "PLAIN",
     "PROTOCOLS",
     "WIRE_FORMATS",
@@ -32,6 +33,7 @@ __all__ = [
     "ErrorReply",
     "Framer",
     "Protocols",
+    "TextFramer",
     "WholeAnswer",
     "WireFormat",
     "encoded",
@@ -210,6 +212,27 @@ class Framer(ABC):
         """The units that end a stream that failed, the end mark among them."""
 
 
+class TextFramer(Framer):
+    """A stream of events that has a place for text alone. `called`: the model called a tool, unseen."""
+
+    def __init__(self, facts: AnswerFacts) -> None:
+        super().__init__(facts)
+        self.called = False
+
+    def thinking_unit(self, thinking: str) -> str:
+        return ""
+
+    def _tool_call_units(self, calls: list[JsonObject]) -> list[str]:
+        self.called = True
+        return []
+
+    def heartbeat(self) -> str:
+        return ":\n\n"
+
+    def end(self) -> list[str]:
+        return []
+
+
 Chunk = Callable[[str, str | None, AnswerFacts, list[JsonObject] | None], JsonObject]
 
 
@@ -292,6 +315,9 @@ class Protocols:
     def __iter__(self) -> Iterator[ClientProtocol]:
         return iter(tuple(self._table.values()))
 
+
+EVENT_STREAM = "text/event-stream; charset=utf-8"
+"""Media type of Server-Sent Events."""
 
 PROTOCOLS = Protocols()
 PLAIN = ClientProtocol("plain", lambda reply: {"error": reply.message})

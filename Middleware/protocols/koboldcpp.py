@@ -9,18 +9,17 @@ from json.encoder import encode_basestring
 
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import (
+    EVENT_STREAM,
     PROTOCOLS,
     AnswerFacts,
     ClientProtocol,
     ErrorReply,
-    Framer,
+    TextFramer,
     WholeAnswer,
     WireFormat,
     sse,
 )
 from Middleware.services.answers import client_finish_reason, compact_json, usage_numbers
-
-MIMETYPE = "text/event-stream; charset=utf-8"
 
 _TYPES = {400: "bad_input", 401: "unauthorized", 404: "not_found", 503: "service_unavailable"}
 
@@ -38,32 +37,15 @@ def _reason(finish_reason: str) -> str:
     return "length" if finish_reason == "length" else "stop"
 
 
-class KoboldFramer(Framer):
+class KoboldFramer(TextFramer):
     """`{"token", "finish_reason"}` in events of the name `message`; no end mark."""
-
-    def __init__(self, facts: AnswerFacts) -> None:
-        super().__init__(facts)
-        self._called = False
 
     def text_unit(self, text: str) -> str:
         return message_event(f'{{"token":{encode_basestring(text)},"finish_reason":null}}')
 
-    def thinking_unit(self, thinking: str) -> str:
-        return ""
-
-    def _tool_call_units(self, calls: list[JsonObject]) -> list[str]:
-        self._called = True
-        return []
-
     def finish_units(self, finish_reason: str) -> list[str]:
-        reason = _reason(client_finish_reason(finish_reason, self._called))
+        reason = _reason(client_finish_reason(finish_reason, self.called))
         return [message_event(compact_json({"token": "", "finish_reason": reason}))]
-
-    def heartbeat(self) -> str:
-        return ":\n\n"
-
-    def end(self) -> list[str]:
-        return []
 
     def error(self, reply: ErrorReply) -> list[str]:
         body = error_object(reply)
@@ -87,7 +69,7 @@ PROTOCOL = PROTOCOLS.add(
     ClientProtocol(
         "koboldcpp",
         error_object,
-        {"koboldgenerate": WireFormat(KoboldFramer, whole_body, sse, MIMETYPE, front="KoboldCpp")},
+        {"koboldgenerate": WireFormat(KoboldFramer, whole_body, sse, EVENT_STREAM, front="KoboldCpp")},
         roots=("/api/v1", "/api/latest", "/api/extra"),
         unsupported=(
             "/api/extra/data",

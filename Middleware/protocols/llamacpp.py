@@ -9,18 +9,18 @@ from json.encoder import encode_basestring
 
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import (
+    EVENT_STREAM,
     PROTOCOLS,
     AnswerFacts,
     ClientProtocol,
     ErrorReply,
-    Framer,
+    TextFramer,
     WholeAnswer,
     WireFormat,
     sse,
 )
 from Middleware.services.answers import client_finish_reason, compact_json, usage_numbers
 
-MIMETYPE = "text/event-stream; charset=utf-8"
 NOT_SERVED = ("/slots", "/infill", "/embedding", "/detokenize", "/apply-template", "/lora-adapters")
 
 
@@ -70,32 +70,15 @@ def _timings(answer: WholeAnswer, facts: AnswerFacts, usage: JsonObject) -> Json
     }
 
 
-class LlamaCppFramer(Framer):
+class LlamaCppFramer(TextFramer):
     """`{"index", "content", "tokens", "stop"}`; the last object has `stop: true` and the numbers."""
-
-    def __init__(self, facts: AnswerFacts) -> None:
-        super().__init__(facts)
-        self._called = False
 
     def text_unit(self, text: str) -> str:
         return sse(f'{{"index":0,"content":{encode_basestring(text)},"tokens":[],"stop":false}}')
 
-    def thinking_unit(self, thinking: str) -> str:
-        return ""
-
-    def _tool_call_units(self, calls: list[JsonObject]) -> list[str]:
-        self._called = True
-        return []
-
     def finish_units(self, finish_reason: str) -> list[str]:
-        answer = self.answer(client_finish_reason(finish_reason, self._called))
+        answer = self.answer(client_finish_reason(finish_reason, self.called))
         return [sse(compact_json(_last(answer, self.facts, "")))]
-
-    def heartbeat(self) -> str:
-        return ":\n\n"
-
-    def end(self) -> list[str]:
-        return []
 
     def error(self, reply: ErrorReply) -> list[str]:
         return [sse(compact_json(error_object(reply)))]
@@ -105,7 +88,7 @@ PROTOCOL = PROTOCOLS.add(
     ClientProtocol(
         "llamacpp",
         error_object,
-        {"llamacppcompletion": WireFormat(LlamaCppFramer, whole_body, sse, MIMETYPE, front="llama.cpp")},
+        {"llamacppcompletion": WireFormat(LlamaCppFramer, whole_body, sse, EVENT_STREAM, front="llama.cpp")},
         roots=("/completion", "/props", "/tokenize", *NOT_SERVED),
         unsupported=NOT_SERVED,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from Middleware.common.constants import VERSION
 from Middleware.common.types import Batch, JsonObject
 from Middleware.protocols.base import (
+    EVENT_STREAM,
     PROTOCOLS,
     AnswerFacts,
     ClientProtocol,
@@ -21,8 +22,6 @@ from Middleware.protocols.base import (
     sse,
 )
 from Middleware.services.answers import compact_json, step_line
-
-MIMETYPE = "text/event-stream; charset=utf-8"
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR, UNSUPPORTED_VERSION = -32602, -32603, -32022
@@ -159,7 +158,7 @@ PROTOCOL = PROTOCOLS.add(
     ClientProtocol(
         "mcp",
         error_body,
-        {"mcptool": WireFormat(McpFramer, whole_body, sse, MIMETYPE, failure=failed_body, front="MCP")},
+        {"mcptool": WireFormat(McpFramer, whole_body, sse, EVENT_STREAM, failure=failed_body, front="MCP")},
         roots=("/mcp",),
     )
 )

@@ -9,6 +9,7 @@ from json.encoder import encode_basestring
 
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import (
+    EVENT_STREAM,
     PROTOCOLS,
     AnswerFacts,
     ClientProtocol,
@@ -20,8 +21,6 @@ from Middleware.protocols.base import (
 from Middleware.protocols.patterns import MARK, halves
 from Middleware.services.answers import client_finish_reason, compact_json, step_line, usage_numbers
 from Middleware.services.response_builder_service import ResponseBuilderService
-
-MIMETYPE = "text/event-stream; charset=utf-8"
 
 _builder = ResponseBuilderService()
 
@@ -145,7 +144,7 @@ PROTOCOL = PROTOCOLS.add(
                 OpenAIChatFramer,
                 _builder.build_openai_chat_completion_response,
                 sse,
-                MIMETYPE,
+                EVENT_STREAM,
                 _openai_chat_chunk,
                 is_chat=True,
                 gets_liveness_call=True,
@@ -156,7 +155,7 @@ PROTOCOL = PROTOCOLS.add(
                 OpenAITextFramer,
                 _builder.build_openai_completion_response,
                 sse,
-                MIMETYPE,
+                EVENT_STREAM,
                 _openai_text_chunk,
                 front="OpenAI text",
             ),

@@ -16,6 +16,7 @@ from typing import Any
 
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import (
+    EVENT_STREAM,
     PROTOCOLS,
     AnswerFacts,
     ClientProtocol,
@@ -24,7 +25,7 @@ from Middleware.protocols.base import (
     WireFormat,
     sse,
 )
-from Middleware.protocols.openai import MIMETYPE, error_object
+from Middleware.protocols.openai import error_object
 from Middleware.protocols.patterns import MARK, halves
 from Middleware.protocols.response_object import (
     call_item,
@@ -314,7 +315,7 @@ PROTOCOL = PROTOCOLS.add(
                 ResponsesFramer,
                 whole_response,
                 sse,
-                MIMETYPE,
+                EVENT_STREAM,
                 is_chat=True,
                 gets_liveness_call=True,
                 shows_progress=("reasoning",),

@@ -22,6 +22,7 @@ from Middleware.config.positions import placed, repeated_keys
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.config.workflow_tools import tool_faults
+from Middleware.config.workflows import workflow_files
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import endpoint_check, workflow_check
 from Middleware.workflows.managers.environment_check import environment_findings
@@ -194,20 +195,4 @@ def _pointer_findings(snapshot: ConfigSnapshot) -> list[Finding]:
 
 def _unnamed(snapshot: ConfigSnapshot, reached: set[str]) -> list[Finding]:
     message = "no setting, route or node names this workflow"
-    return [Finding(file, "", NOTE, message) for file in _workflow_files(snapshot) if file not in reached]
-
-
-def _workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
-    """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
-    for name in snapshot.files(folder):
-        file = f"{folder}/{name}.json"
-        try:
-            document, error = snapshot.inspect(file)
-        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
-            continue
-        if error is None and (
-            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
-        ):
-            yield file
-    for name in snapshot.folders(folder):
-        yield from _workflow_files(snapshot, f"{folder}/{name}")
+    return [Finding(file, "", NOTE, message) for file in workflow_files(snapshot) if file not in reached]
