@@ -1,8 +1,8 @@
 """The database of a discussion's vector memories: its tables, what is written into it, what is read from it.
 
 Searching is `vector_search.py`. One chunk of messages is stored in one transaction, so that a crash can
-neither
-lose nor repeat it. A reader makes no file. Source: spec memory.md 8.1, 8.2, 18.1 (7), 18.2 (9, 10, 16), 18.5.
+neither lose nor repeat it. A reader makes no file. Source: spec memory.md 8.1, 8.2, 18.1 (7), 18.2 (9, 10,
+16), 18.5.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.hashing_utils import sha256_hex
+from Middleware.workflows.memory.vector_tables import DEFINITIONS, OUR_TABLES
 
 BUSY_TIMEOUT_MS = 5000
 MAX_RETRIES = 3
@@ -29,31 +30,7 @@ _ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 GROUP = 500
 """Ids in one statement."""
 
-_DEFINITIONS = """
-CREATE TABLE IF NOT EXISTS memories (id INTEGER PRIMARY KEY, discussion_id TEXT NOT NULL,
-    memory_text TEXT NOT NULL, date_added TEXT NOT NULL, metadata_json TEXT);
-CREATE VIRTUAL TABLE IF NOT EXISTS memories_fts USING fts5(title, summary, entities, key_phrases,
-    memory_text_unweighted, tokenize='porter');
-CREATE TABLE IF NOT EXISTS vector_memory_hash_log (id INTEGER PRIMARY KEY AUTOINCREMENT,
-    discussion_id TEXT NOT NULL, message_hash TEXT NOT NULL, timestamp DATETIME NOT NULL);
-CREATE TABLE IF NOT EXISTS memory_embeddings (memory_id INTEGER NOT NULL, model TEXT NOT NULL,
-    dim INTEGER NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (memory_id, model));
-CREATE TABLE IF NOT EXISTS memory_chunks (chunk_hash TEXT NOT NULL, message_hash TEXT NOT NULL,
-    ord INTEGER NOT NULL, PRIMARY KEY (chunk_hash, ord));
-CREATE TABLE IF NOT EXISTS memory_failures (chunk_hash TEXT PRIMARY KEY, attempts INTEGER NOT NULL,
-    last_error TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS ours_log_newest ON vector_memory_hash_log (discussion_id, timestamp DESC);
-CREATE INDEX IF NOT EXISTS ours_memories_date ON memories (date_added);
-"""
 _LACKING = "LEFT JOIN memory_embeddings e ON e.memory_id = m.id AND e.model = ? WHERE e.memory_id IS NULL"
-_OUR_TABLES = {
-    "memories",
-    "memories_fts",
-    "vector_memory_hash_log",
-    "memory_embeddings",
-    "memory_chunks",
-    "memory_failures",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +120,8 @@ class VectorDatabase:
                 connection.execute("PRAGMA journal_mode = WAL")
         if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
             connection.execute("PRAGMA synchronous = NORMAL")
-        if not tables >= _OUR_TABLES:
-            connection.executescript(f"BEGIN IMMEDIATE; {_DEFINITIONS} COMMIT;")
+        if not tables >= OUR_TABLES:
+            connection.executescript(f"BEGIN IMMEDIATE; {DEFINITIONS} COMMIT;")
 
     def save(
         self,
