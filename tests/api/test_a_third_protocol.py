@@ -155,10 +155,6 @@ class TestAnswers:
         streamed = ask(house, stream=True)
         assert streamed.text == "+Hel\n+lo.\n.stop\n" and streamed.mimetype == "text/x-teletype"
 
-    def test_no_liveness_call_unless_it_says_so(self, house, configs, engine):
-        """Its clients may know no tools at all."""
-        assert not TELETYPE.formats["teletype"].gets_liveness_call
-
     def test_it_shows_no_nodes_and_wishes_nothing_unless_it_says_so(self, house, configs, engine):
         """Whatever the user's settings and the bodies of its clients hold."""
         configs("Users/mira.json", {"customWorkflowOverride": True, "progressOutput": "reasoning"})

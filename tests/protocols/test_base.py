@@ -7,24 +7,11 @@ import json
 import pytest
 
 from Middleware.protocols.base import ClientProtocol, Protocols, is_under
-from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, AnswerFacts, encoded
+from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, encoded
+from tests.protocols.streams import chunk, framer, payloads
 
 # The streams that carry text in the shapes below; a protocol with other shapes has tests of its own.
 ALL = sorted(name for name, wire in WIRE_FORMATS.items() if wire.chunk)
-
-
-def chunk(token="", finish=None, **more):
-    return {"token": token, "finish_reason": finish, **more}
-
-
-def framer(api_type, **facts):
-    return WIRE_FORMATS[api_type].framer(AnswerFacts("R", "mira", created=1760000000, **facts))
-
-
-def payloads(units):
-    """The JSON of units, and `[DONE]` as it is."""
-    datas = [unit.removeprefix("data: ").strip() for unit in units]
-    return [data if data == "[DONE]" else json.loads(data) for data in datas]
 
 
 def text_of(payload):

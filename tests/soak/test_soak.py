@@ -100,8 +100,8 @@ class Client(threading.Thread):
         """The answer ends as the protocol says: with a status, or an error in the stream; no foreign word is in it."""
         stream = self._choose.random() < 0.7
         status, body = self._server.post(route.path, route.ask("soak", f"{how} {mark}", stream=stream))
-        fault = "" if b"error" in body else f"{mark} {how} at {route.path}: {status} {body[:300]!r}"
-        self._tally.count("broken", fault)
+        told = status >= 400 or (stream and any(map(route.failed, route.units(body))))
+        self._tally.count("broken", "" if told else f"{mark} {how} at {route.path}: {status} {body[:300]!r}")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from Middleware.cleaning.stage import keys_of
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, RequestCancelled, WorkflowError
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.services.cancellation_service import cancellation_service
 
 
@@ -374,10 +375,13 @@ class TestLiveness:
         answer = house.ask(node, stream=stream)
         assert (answer.text, answer.finish_reason) == ("sorry", "tool_calls")
 
-    def test_other_routes_get_none(self, house):
-        """Text completions have no tool calls."""
+    @pytest.mark.parametrize(
+        "api_type", sorted(name for name, wire in WIRE_FORMATS.items() if not wire.gets_liveness_call)
+    )
+    def test_other_routes_get_none(self, house, api_type):
+        """Those whose protocol does not ask for it: text completions have no tool calls."""
         house.user["livenessToolCall"] = LIVENESS
-        house.request["api_type"] = "openaicompletion"
+        house.request["api_type"] = api_type
         assert house.ask(say("")).finish_reason == "stop"
 
 
