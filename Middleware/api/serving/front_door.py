@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from Middleware.api.client_watch import ClientWatcher
-from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, within
+from Middleware.api.concurrency_middleware import within
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.requests.request_life import HUNG_UP, LIFE, REQUEST_ID, HeldBody, RequestLife
@@ -53,7 +53,6 @@ class FrontDoor:
         self.traffic = Traffic(needs_key=bool(rules.api_keys))
         self.lives: set[RequestLife] = set()
         self.observers = Observers()
-        self._is_gated = isinstance(app, ConcurrencyLimitMiddleware)
         self.most_posts = 0
         self._posts: set[str] = set()
         self._lock = threading.Lock()
@@ -101,7 +100,7 @@ class FrontDoor:
         def enter_gate(known: Callable[[RequestLife], object]) -> None:
             self._make_room_for(request_id)
             try:
-                life = environ[LIFE] = self._admitted(request_id, key, environ)
+                life = environ[LIFE] = self._admitted(request_id, key, environ, needs_slot=True)
             except BaseException:
                 self._posts.discard(request_id)
                 raise
@@ -135,7 +134,8 @@ class FrontDoor:
                 life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
 
         try:
-            life = self._admitted(request_id, key, environ)
+            needs_slot = self._doors.generates(environ)
+            life = self._admitted(request_id, key, environ, needs_slot=needs_slot)
             return HeldBody(within(life, self.app, environ, _noting([life], start)), over)
         except BaseException:
             over()
@@ -152,13 +152,15 @@ class FrontDoor:
                 f"origin {origin!r} is not allowed; start with --cors-origin {origin} to allow it"
             )
 
-    def _admitted(self, request_id: str, api_key: str | None, environ: dict[str, Any]) -> RequestLife:
+    def _admitted(
+        self, request_id: str, api_key: str | None, environ: dict[str, Any], *, needs_slot: bool
+    ) -> RequestLife:
         """The request runs from here on:
 
         It can be cancelled, is watched, and replaces the one with its key.
         """
         life = RequestLife(request_id)
-        self._trace(life, environ)
+        self._trace(life, environ, waits=needs_slot and self._gate is not _open_gate)
         cancellation_service.begin(request_id)
         self.lives.add(life)
         self.traffic.begin()
@@ -175,12 +177,15 @@ class FrontDoor:
         )
         return life
 
-    def _trace(self, life: RequestLife, environ: dict[str, Any]) -> None:
-        """What the request does is told, if anybody observes. Its end is registered first, so it is last."""
+    def _trace(self, life: RequestLife, environ: dict[str, Any], *, waits: bool) -> None:
+        """What the request does is told, if anybody observes. Its end is registered first, so it is last.
+
+        `waits`: it begins when the gate lets it in, else at once.
+        """
         trace = life.trace = self.observers.begin(life.request_id, on_one_line(environ["PATH_INFO"]))
         if trace is not None:
             life.at_end(life.end_trace)
-            if not self._is_gated:
+            if not waits:
                 trace.begin()
 
     def unanswered(self) -> list[RequestLife]:

@@ -239,6 +239,19 @@ class TestEveryRoute:
         app.test_client().post("/v1/chat/completions", json={"messages": []})
         assert seen == [200] and len(engine.calls) == 1
 
+    def test_it_is_never_counted_as_waiting(self, serve, facts, embedding, network, path):
+        """What needs no slot begins at once, also where others wait for one."""
+        facts(concurrency=1, concurrency_level="wilmer")
+        client, shown = serve().test_client(), []
+
+        def answer(texts):
+            shown.append(client.get("/metrics").text)
+            return network.vectors(texts)
+
+        network.answer = answer
+        assert ask(client, path).status_code == 200
+        assert "headrace_queue_length 0.0" in shown[0] and "headrace_requests_running 1.0" in shown[0]
+
     def test_a_hang_up_ends_the_call(self, serve, embedding, network, path):
         """499, and nothing of the request is left."""
         app, gone, begun, cancelled, told = (
