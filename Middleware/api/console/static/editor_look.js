@@ -58,7 +58,9 @@ const theme = EditorView.theme({
   ".cm-changedLine": { backgroundColor: "var(--warn-wash) !important" },
   ".cm-changedText": { background: "color-mix(in srgb, var(--w-queue) 40%, transparent) !important" },
   ".cm-changeGutter": { width: "3px", paddingLeft: "1px" },
-  ".cm-changedLineGutter": { background: "var(--w-queue)" },
+  ".cm-collapsedLines": { background: "var(--hover) !important", color: "var(--soft)", padding: "3px 8px" },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "'' !important" },
+  ".cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--w-queue) !important" },
 });
 
 const colours = HighlightStyle.define([

@@ -1,8 +1,9 @@
 // @ts-check
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { Messages, messagesIn } from "./messages.js";
+import { Messages } from "./messages.js";
 import { ask, opened, runs, state } from "./server.js";
+import { messagesIn } from "./spoken.js";
 import { eventReader, saidIn } from "./sse.js";
 import { Waterfall } from "./waterfall.js";
 
