@@ -57,6 +57,7 @@ const theme = EditorView.theme({
   ".cm-mergeView": { height: "100%" },
   ".cm-changedLine": { backgroundColor: "var(--warn-wash) !important" },
   ".cm-changedText": { background: "color-mix(in srgb, var(--w-queue) 40%, transparent) !important" },
+  ".cm-changedText *": { color: "var(--ink)" },
   ".cm-changeGutter": { width: "3px", paddingLeft: "1px" },
   ".cm-collapsedLines": { background: "var(--hover) !important", color: "var(--soft)", padding: "3px 8px" },
   ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "'' !important" },

@@ -2,9 +2,9 @@
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Messages } from "./messages.js";
-import { ask, opened, runs, state } from "./server.js";
+import { ask, eventReader, opened, runs, state } from "./server.js";
+import { saidIn } from "./said.js";
 import { messagesIn } from "./spoken.js";
-import { eventReader, saidIn } from "./sse.js";
 import { Waterfall } from "./waterfall.js";
 
 /**
@@ -102,7 +102,7 @@ async function readInto(response, tell) {
   const decoder = new TextDecoder();
   const events = eventReader();
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const parts = events(decoder.decode(part.value, { stream: true })).map(saidIn);
+    const parts = events(decoder.decode(part.value, { stream: true })).map(({ data }) => saidIn(data));
     if (!parts.length) continue;
     tell((was) => parts.reduce((sum, { text, thought, finish, error }) => ({
       text: sum.text + text, thought: sum.thought + thought, finish: finish ?? sum.finish, error: error ?? sum.error }), was ?? SILENT));
