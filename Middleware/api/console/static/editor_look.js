@@ -102,7 +102,7 @@ const chosen = Decoration.line({ class: "chosen" });
 
 const chosenLines = StateField.define({
   create: () => Decoration.none,
-  update(lines, transaction) {
+  update(/** @type {any} */ lines, /** @type {any} */ transaction) {
     for (const effect of transaction.effects) if (effect.is(chooseLines)) return linesOf(transaction.state.doc, effect.value);
     return lines.map(transaction.changes);
   },

@@ -119,7 +119,7 @@ function useRun(id, busy) {
     const wait = Math.max(0, 1000 - (performance.now() - last.current));
     const clock = setTimeout(() => {
       last.current = performance.now();
-      ask(`runs/${encodeURIComponent(id)}`).then(setRun, () => setRun(null));
+      ask(`runs/${encodeURIComponent(id)}`).then((told) => setRun({ ...told, heard: performance.now() }), () => setRun(null));
     }, busy ? wait : 50);
     return () => clearTimeout(clock);
   }, [id, seq, busy]);
@@ -132,13 +132,17 @@ function useNotes(path, user) {
   useEffect(() => {
     const stop = new AbortController();
     ask("dry-run", { method: "POST", body: { path, user }, signal: stop.signal }).then(
-      ({ nodes }) => setNotes(nodes.flatMap(({ number, title, type, notes: told }) => told.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`))),
+      ({ nodes }) => setNotes(notesOf(nodes)),
       () => setNotes([]),
     );
     return () => stop.abort();
   }, [path, user]);
   return notes;
 }
+
+/** What leaves the run besides its answer. @param {import("./dry.js").DryNode[]} nodes @returns {string[]} */
+const notesOf = (nodes) =>
+  nodes.flatMap(({ number, title, type, notes }) => notes.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`));
 
 /** @param {string} run @param {(messages: Message[]) => void} change */
 async function startWith(run, change) {
