@@ -166,6 +166,11 @@ class FairGate:
         return len(self._waiters)
 
     @property
+    def running(self) -> int:
+        """Holders in this process."""
+        return len(self._held)
+
+    @property
     def busy(self) -> bool:
         return bool(self._held or self._waiters)
 
