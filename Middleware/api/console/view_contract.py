@@ -74,7 +74,7 @@ class Hub:
 
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
-    begun to stop, and streams to readers end.
+    begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
     """
 
     recorder: Any
@@ -87,6 +87,7 @@ class Hub:
     snapshot: Callable[[], ConfigSnapshot]
     served_users: Callable[[], list[str]]
     stopping: Callable[[], bool]
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Ask:
