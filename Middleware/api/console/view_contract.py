@@ -76,7 +76,8 @@ class Hub:
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
     begun to stop, and streams to readers end. `needs_key`: every client must bring a key.
-    `probes`: of endpoints, those that run and the last of each.
+    `probes`: of endpoints, those that run and the last of each. `secrets`: keys of this server, which no
+    answer holds.
     """
 
     recorder: Any
@@ -91,6 +92,7 @@ class Hub:
     stopping: Callable[[], bool]
     needs_key: bool = False
     probes: Probes = field(default_factory=Probes)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Ask:
