@@ -15,6 +15,7 @@ from contextlib import suppress
 from Middleware.api.api_server import ApiServer
 from Middleware.api.commands.memory_notes import tell_of_memories
 from Middleware.api.launch_arguments import Launch, check_config_folder
+from Middleware.api.requests.model_names import served_users
 from Middleware.api.serving.heap import limit_arenas
 from Middleware.api.serving.logging_setup import configure_logging
 from Middleware.api.serving.processes import act_as_one
@@ -81,18 +82,6 @@ def _users_are_fit(snapshot: ConfigSnapshot, users: tuple[str, ...], strict: boo
             print(error, file=sys.stderr)
             fit = fit and not strict
     return fit
-
-
-def served_users() -> list[str]:
-    """The configured users, or the pointer's; none when that cannot be read."""
-    users = launch_facts().users
-    if users:
-        return list(users)
-    try:
-        return [pointer_user(default_snapshot())]
-    except ConfigError as error:
-        logger.error("%s", error)
-        return []
 
 
 def check_reachable() -> bool:

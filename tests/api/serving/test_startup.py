@@ -104,19 +104,6 @@ class TestNobodyToServe:
         assert "no user 'jo'" in capsys.readouterr().err
 
 
-class TestServedUsers:
-    def test_the_pointers(self, configs, facts):
-        """Without `--User`."""
-        facts(users=())
-        configs("Users/_current-user.json", {"currentUser": "mira"})
-        assert startup.served_users() == ["mira"]
-
-    def test_a_pointer_that_cannot_be_read(self, configs, facts, caplog):
-        """Nobody, and an error in the log."""
-        facts(users=())
-        assert startup.served_users() == [] and "_current-user.json" in caplog.text
-
-
 class TestTidyingUp:
     """What is gone before the port is bound: what former servers left."""
 
