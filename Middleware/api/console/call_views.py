@@ -42,7 +42,7 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
         raise Refused(404, f"this call is no HTTP request: {call.kind}")
     if not run.keeps_text or call.headers is None:
         raise Refused(404, NO_TEXTS)
-    return {"text": call_as_curl(call, shell, hidden=hidden(ask))}
+    return {"text": call_as_curl(call, shell, hidden=hidden(ask), is_cut=bool(call.body_left_out))}
 
 
 def request_curl(ask: Ask, run_id: str) -> JsonObject:
@@ -54,7 +54,15 @@ def request_curl(ask: Ask, run_id: str) -> JsonObject:
     environ = ask.environ
     address = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
     needs_key = _needs_key(ask, run)
-    return {"text": request_as_curl(run, address, shell, needs_key=needs_key, hidden=hidden(ask))}
+    text = request_as_curl(
+        run,
+        address,
+        shell,
+        needs_key=needs_key,
+        hidden=hidden(ask),
+        is_cut=bool(run.asked_left_out),
+    )
+    return {"text": text}
 
 
 def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
