@@ -26,11 +26,11 @@ def cleaning(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     """GET `runs/<id>/nodes/<i>/calls/<k>/cleaning` (8.5)."""
     ask.words()
     _, call = call_of(ask, run_id, i, k)
-    hidden = (*call.secrets, *secrets_in_use())
+    secrets = (*call.secrets, *hidden(ask))
     made = steps(call.raw, call.cleaned, call.cleaning)
     return {
         **made,
-        "steps": [{**step, "text": masked(step["text"], *hidden)} for step in made["steps"]],
+        "steps": [{**step, "text": masked(step["text"], *secrets)} for step in made["steps"]],
     }
 
 
@@ -42,7 +42,7 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
         raise Refused(404, f"this call is no HTTP request: {call.kind}")
     if not run.keeps_text or call.headers is None:
         raise Refused(404, NO_TEXTS)
-    return {"text": call_as_curl(call, shell, hidden=secrets_in_use())}
+    return {"text": call_as_curl(call, shell, hidden=hidden(ask), is_cut=bool(call.body_left_out))}
 
 
 def request_curl(ask: Ask, run_id: str) -> JsonObject:
@@ -54,7 +54,15 @@ def request_curl(ask: Ask, run_id: str) -> JsonObject:
     environ = ask.environ
     address = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
     needs_key = _needs_key(ask, run)
-    return {"text": request_as_curl(run, address, shell, needs_key=needs_key, hidden=secrets_in_use())}
+    text = request_as_curl(
+        run,
+        address,
+        shell,
+        needs_key=needs_key,
+        hidden=hidden(ask),
+        is_cut=bool(run.asked_left_out),
+    )
+    return {"text": text}
 
 
 def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
@@ -62,6 +70,11 @@ def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
     shell = _shell(ask)
     run, node = node_of(ask, run_id, i)
     return {"text": as_explain(run, node, shell)}
+
+
+def hidden(ask: Ask) -> tuple[str, ...]:
+    """The keys of the server, and what configs took from the environment."""
+    return (*ask.hub.secrets, *secrets_in_use())
 
 
 def run_of(ask: Ask, run_id: str) -> RunTrace:

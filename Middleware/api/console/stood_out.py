@@ -293,8 +293,11 @@ def _prompt_tokens(call: CallTrace) -> str:
     counted_tokens = _tokens(call.usage, "prompt_tokens")
     if counted_tokens:
         return counted(counted_tokens, "token")
-    body = call.body
-    return f"about {about(estimate_tokens(body.decode('utf-8', 'replace')))} tokens" if body else ""
+    if not call.body:
+        return ""
+    estimated = estimate_tokens(call.body.decode("utf-8", "replace"))
+    whole = 1 + call.body_left_out / len(call.body)
+    return f"about {about(round(estimated * whole))} tokens"
 
 
 def thinking(seen: Seen) -> Iterator[Sentence]:
