@@ -79,6 +79,8 @@ class _Ending:
             self.handle.abort()
         self.answer.close(drain_s=drain_s if self.reader.ended else 0.0)
         self.log.usage, self.log.truncated = self.reader.state.usage or None, self.reader.truncated
+        if self.reader.failure is not None:
+            self.log.failed(self.reader.failure)
         self.log.write(finish or outcome)
         self.closed()
 
@@ -110,6 +112,7 @@ def _pull(
         return
     except BackendError as error:
         outcome = error.kind
+        log.failed(error)
         yield reader.broken(error)
     finally:
         ending.end(outcome, DRAIN_S)
