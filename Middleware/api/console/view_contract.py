@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 
 from werkzeug.datastructures import EnvironHeaders
 
+from Middleware.api.console.probes import Probes
 from Middleware.api.console.rights import NEEDS
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
@@ -66,7 +67,9 @@ class Hub:
 
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
-    begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
+    begun to stop, and streams to readers end. `needs_key`: every client must bring a key.
+    `probes`: of endpoints, those that run and the last of each. `secrets`: keys of this server, which no
+    answer holds.
     """
 
     recorder: Any
@@ -79,6 +82,8 @@ class Hub:
     snapshot: Callable[[], ConfigSnapshot]
     served_users: Callable[[], list[str]]
     stopping: Callable[[], bool]
+    needs_key: bool = False
+    probes: Probes = field(default_factory=Probes)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
 

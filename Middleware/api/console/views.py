@@ -13,6 +13,7 @@ from typing import Any
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
+from Middleware.api.console import call_views, endpoint_views
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import MiddlewareError, let_go
@@ -27,7 +28,7 @@ _FILES = ("workflows/", "files/")
 _CODED = ("%2f", "%5c", "%00")
 
 # Each module of views adds its import above and its routes here: one line each.
-MODULES: tuple[tuple[ApiRoute, ...], ...] = ()
+MODULES: tuple[tuple[ApiRoute, ...], ...] = (call_views.ROUTES, endpoint_views.ROUTES)
 
 
 def state(ask: Ask) -> JsonObject:

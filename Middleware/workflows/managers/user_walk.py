@@ -103,6 +103,8 @@ class UserWalk:
         self._findings: list[Finding] = []
         self.files_read = {self._file}
         """Every file that the user reaches, faulty ones too; complete after `findings`."""
+        self.endpoint_users: dict[str, dict[str, None]] = {}
+        """Endpoint -> the files that name it, in the order of the walk; complete after `findings`."""
 
     def findings(self) -> list[Finding]:
         """Names that lead nowhere, variables that nobody sets, cycles."""
@@ -346,6 +348,7 @@ class UserWalk:
                 endpoint = None
                 self.files_read.add(error.file)
             self._findings += endpoint_findings(self._snapshot, self._user, name)
+            self.endpoint_users.setdefault(name, {})[file] = None
         if endpoint is None:
             return None
         self.files_read |= {endpoint.file, paths.api_type_file(endpoint.api_type_name)}
