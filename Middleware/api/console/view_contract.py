@@ -31,6 +31,8 @@ MOST_BYTES = 1 << 20
 """Of a body."""
 MOST_WORDS = 100
 """Of a query."""
+NO_FILE = "no such file"
+"""The one answer to every path that is none."""
 
 _HALVES = re.compile("[\ud800-\udfff]")
 

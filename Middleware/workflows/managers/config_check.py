@@ -47,7 +47,7 @@ def checked_tree(root: Path) -> ConfigTree:
 def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     """Every finding of the whole tree, errors first, each once."""
     snapshot.spelling.notes = []
-    settings = _named_settings(snapshot)
+    settings = named_settings(snapshot)
     findings = [f for file in _all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
     users = _users(snapshot)
     walks = [UserWalk(snapshot, user) for user in users]
@@ -194,7 +194,8 @@ def settings_files(user: UserSettings) -> dict[str, str]:
     return {f"Workflows/{user.workflow_folder}/{name}.json": kind for name, kind in named.items() if name}
 
 
-def _named_settings(snapshot: ConfigSnapshot) -> dict[str, str]:
+def named_settings(snapshot: ConfigSnapshot) -> dict[str, str]:
+    """`settings_files` of every user that can be read."""
     return {file: kind for user in _users(snapshot) for file, kind in settings_files(user).items()}
 
 
