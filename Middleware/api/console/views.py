@@ -13,8 +13,15 @@ from typing import Any
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import name_views
-from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply
+from Middleware.api.console import (
+    call_views,
+    dry_run_views,
+    endpoint_views,
+    file_views,
+    help_views,
+    name_views,
+)
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import MiddlewareError, let_go
 from Middleware.common.types import JsonObject
@@ -23,12 +30,18 @@ from Middleware.utilities.text_utils import sentence_of
 logger = logging.getLogger(__name__)
 
 BELOW = "/console/api/"
-NO_FILE = "no such file"
 _FILES = ("workflows/", "files/")
 _CODED = ("%2f", "%5c", "%00")
 
 # Each module of views adds its import above and its routes here: one line each.
-MODULES: tuple[tuple[ApiRoute, ...], ...] = (name_views.ROUTES,)
+MODULES: tuple[tuple[ApiRoute, ...], ...] = (
+    call_views.ROUTES,
+    endpoint_views.ROUTES,
+    help_views.ROUTES,
+    file_views.ROUTES,
+    dry_run_views.ROUTES,
+    name_views.ROUTES,
+)
 
 
 def state(ask: Ask) -> JsonObject:
