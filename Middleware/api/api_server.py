@@ -96,7 +96,6 @@ class ApiServer:
             stopping=lambda: self.door.stopping,
             needs_key=bool(console.access.api_keys),
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
-            needs_key=bool(console.access.api_keys),
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
 
