@@ -94,7 +94,6 @@ class ApiServer:
             snapshot=default_snapshot,
             served_users=served_users,
             stopping=lambda: self.door.stopping,
-            needs_key=bool(console.access.api_keys),
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
             needs_key=bool(console.access.api_keys),
         )

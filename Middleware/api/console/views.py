@@ -13,7 +13,14 @@ from typing import Any
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import call_views, dry_run_views, endpoint_views, file_views, help_views
+from Middleware.api.console import (
+    call_views,
+    dry_run_views,
+    endpoint_views,
+    file_views,
+    help_views,
+    name_views,
+)
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import MiddlewareError, let_go
@@ -33,6 +40,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     help_views.ROUTES,
     file_views.ROUTES,
     dry_run_views.ROUTES,
+    name_views.ROUTES,
 )
 
 

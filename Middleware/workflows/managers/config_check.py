@@ -64,7 +64,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
 def check_workflow_file(snapshot: ConfigSnapshot, file: str) -> list[Finding]:
     """The findings of one file below Workflows/ that `check_tree` gives, without a look into the others."""
     snapshot.spelling.notes = []
-    settings = _named_settings(snapshot)
+    settings = named_settings(snapshot)
     walks = [UserWalk(snapshot, user) for user in _users(snapshot)]
     findings = file_findings(snapshot, file, settings.get(file))
     for walk in walks:
