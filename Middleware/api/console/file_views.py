@@ -1,15 +1,18 @@
-"""Config files that the page reads as text and writes over. Source: spec console.md 5.2, 9.6."""
+"""Config files that the page reads as text and writes: over, or new. Source: spec console.md
+5.2, 9.6, 9.7."""
 
 from __future__ import annotations
 
+from Middleware.api.console import workflow_views
 from Middleware.api.console.config_files import ConfigText, read
 from Middleware.api.console.config_paths import OTHER_FOLDERS, config_file
-from Middleware.api.console.config_saving import save
+from Middleware.api.console.config_saving import make, save
+from Middleware.api.console.new_files import begun, owner_of
 from Middleware.api.console.problems import problems
-from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused, Reply
+from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import WORKFLOWS
-from Middleware.workflows.managers.config_check import check_tree
 
 EDITABLE = ("Endpoints", "Presets", "Routing", "PromptTemplates", "StructuredOutputs")
 """Folders besides Workflows/ whose files may be saved."""
@@ -36,6 +39,15 @@ def save_workflow(ask: Ask, path: str) -> JsonObject:
     return _saved(ask, path, (WORKFLOWS,))
 
 
+def new_workflow(ask: Ask) -> Reply:
+    """POST `workflows`: 201 and the file that was made of a template, as GET tells it."""
+    fields = ask.fields(path=str, template=str, endpoint=str | None)
+    snapshot, path = ask.hub.snapshot(), fields["path"]
+    user = owner_of(snapshot, path, ask.hub.served_users())
+    make(snapshot, path, begun(snapshot, user, path, fields["template"], fields["endpoint"] or ""))
+    return Reply(workflow_views.file(ask, path), 201)
+
+
 def _saved(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:
     snapshot = ask.hub.snapshot()
     config_file(snapshot.root, path, folders)
@@ -55,14 +67,15 @@ def _read(ask: Ask, path: str, folders: tuple[str, ...]) -> ConfigText:
 def _told(ask: Ask, held: ConfigText) -> JsonObject:
     """Version and problems: those that `--validate` has with this file."""
     path = held.place.file
-    return {
-        "version": held.version,
-        "problems": problems(check_tree(ask.hub.snapshot()), path, held.text),
-    }
+    files = workflow_files(ask.hub.snapshot().root)
+    if path.startswith(f"{WORKFLOWS}/"):
+        return {"version": held.version, "problems": files.read(path, held.text, held.raw, None).problems}
+    return {"version": held.version, "problems": problems(files.findings(path), path, held.text)}
 
 
 ROUTES = (
     ApiRoute("GET", "files/<path:path>", "look", file),
     ApiRoute("PUT", "files/<path:path>", "save", save_file),
     ApiRoute("PUT", "workflows/<path:path>", "save", save_workflow),
+    ApiRoute("POST", "workflows", "save", new_workflow),
 )
