@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
+
 from Middleware.api.console import workflow_views
 from Middleware.api.console.config_files import ConfigText, read
 from Middleware.api.console.config_paths import OTHER_FOLDERS, config_file
@@ -10,9 +13,13 @@ from Middleware.api.console.config_saving import make, save
 from Middleware.api.console.new_files import begun, owner_of
 from Middleware.api.console.problems import problems
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused, Reply
+from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.types import JsonObject
+from Middleware.config.drafts import drafted
+from Middleware.config.fresh_tree import FreshTree
 from Middleware.config.paths import WORKFLOWS
 from Middleware.workflows.managers.config_check import check_tree
+from Middleware.workflows.managers.workflow_check import own_errors
 
 EDITABLE = ("Endpoints", "Presets", "Routing", "PromptTemplates", "StructuredOutputs")
 """Folders besides Workflows/ whose files may be saved."""
@@ -22,8 +29,12 @@ BY_HAND = "this folder is edited by hand"
 def file(ask: Ask, path: str) -> JsonObject:
     """GET `files/<path>`: `{"text", "version", "problems"}` of a file that is no workflow."""
     ask.words()
-    held = _read(ask, path, OTHER_FOLDERS)
-    return {"text": held.shown, **_told(ask, held)}
+    snapshot = ask.hub.snapshot()
+    try:
+        held = read(snapshot.tree, config_file(snapshot.root, path, OTHER_FOLDERS))
+    except OSError as error:
+        raise Refused(404, NO_FILE) from error
+    return {"text": held.shown, **_told(snapshot.root, held)}
 
 
 def save_file(ask: Ask, path: str) -> JsonObject:
@@ -49,28 +60,27 @@ def new_workflow(ask: Ask) -> Reply:
 
 
 def _saved(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:
+    """Version and problems of what was saved, whatever somebody else may have written since."""
     snapshot = ask.hub.snapshot()
     config_file(snapshot.root, path, folders)
     fields = ask.fields(text=str, version=str)
-    save(snapshot, path, folders, fields["text"], fields["version"])
-    return _told(ask, _read(ask, path, folders))
+    return _told(snapshot.root, save(snapshot, path, folders, fields["text"], fields["version"]))
 
 
-def _read(ask: Ask, path: str, folders: tuple[str, ...]) -> ConfigText:
-    snapshot = ask.hub.snapshot()
-    try:
-        return read(snapshot.tree, config_file(snapshot.root, path, folders))
-    except OSError as error:
-        raise Refused(404, NO_FILE) from error
-
-
-def _told(ask: Ask, held: ConfigText) -> JsonObject:
+def _told(root: Path, held: ConfigText) -> JsonObject:
     """Version and problems: those that `--validate` has with this file."""
     path = held.place.file
-    return {
-        "version": held.version,
-        "problems": problems(check_tree(ask.hub.snapshot()), path, held.text),
-    }
+    if path.startswith(f"{WORKFLOWS}/"):
+        told = workflow_files(root).read(path, held.text, held.raw, None).problems
+    else:
+        snapshot = drafted(_tree(root).snapshot(), path, held.raw)
+        told = problems(check_tree(snapshot), path, held.text)
+    return {"version": held.version, "problems": told}
+
+
+@lru_cache(maxsize=8)
+def _tree(root: Path) -> FreshTree:
+    return FreshTree(root, own_errors)
 
 
 ROUTES = (
