@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 from Middleware.api.console import workflow_views
@@ -15,11 +14,7 @@ from Middleware.api.console.problems import problems
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused, Reply
 from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.types import JsonObject
-from Middleware.config.drafts import drafted
-from Middleware.config.fresh_tree import FreshTree
 from Middleware.config.paths import WORKFLOWS
-from Middleware.workflows.managers.config_check import check_tree
-from Middleware.workflows.managers.workflow_check import own_errors
 
 EDITABLE = ("Endpoints", "Presets", "Routing", "PromptTemplates", "StructuredOutputs")
 """Folders besides Workflows/ whose files may be saved."""
@@ -70,17 +65,12 @@ def _saved(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:
 def _told(root: Path, held: ConfigText) -> JsonObject:
     """Version and problems: those that `--validate` has with this file."""
     path = held.place.file
+    files = workflow_files(root)
     if path.startswith(f"{WORKFLOWS}/"):
-        told = workflow_files(root).read(path, held.text, held.raw, None).problems
+        told = files.read(path, held.text, held.raw, None).problems
     else:
-        snapshot = drafted(_tree(root).snapshot(), path, held.raw)
-        told = problems(check_tree(snapshot), path, held.text)
+        told = problems(files.findings(path), path, held.text)
     return {"version": held.version, "problems": told}
-
-
-@lru_cache(maxsize=8)
-def _tree(root: Path) -> FreshTree:
-    return FreshTree(root, own_errors)
 
 
 ROUTES = (
