@@ -166,8 +166,8 @@ class FairGate:
         return len(self._waiters)
 
     @property
-    def held(self) -> int:
-        """How many slots this process has taken."""
+    def running(self) -> int:
+        """Holders in this process."""
         return len(self._held)
 
     @property

@@ -119,7 +119,9 @@ class ConsoleDoor:
     def _reply(self, environ: dict[str, Any]) -> Reply | None:
         """The answer to a request that was let in; None: it generates."""
         path, rights = environ.get("PATH_INFO", ""), environ[_RIGHTS]
-        if path == TRY and environ.get("REQUEST_METHOD") == "POST":
+        if path == TRY:
+            if environ.get("REQUEST_METHOD") != "POST":
+                return _error(405, "a question is a POST", {"Allow": "POST"})
             return None if ACT in rights else _error(403, NEEDS[ACT], need=ACT)
         if path.startswith(_API):
             return self._views.answer(environ, rights)

@@ -138,7 +138,7 @@ class TestStatic:
         ("GET", "/console/static/none.js", {}, 404), ("GET", STATE, ASKS, 200), ("HEAD", STATE, ASKS, 200), ("GET", STATE, {}, 403),
         ("GET", "/console/", {"Origin": "http://evil.example"}, 403), ("GET", "/console/", {"Host": "evil.example"}, 403),
         ("OPTIONS", STATE, {"Origin": "http://evil.example"}, 405), ("OPTIONS", "/console/", {}, 405), ("DELETE", STATE, ASKS, 405),
-        ("GET", "/console/api/none", ASKS, 404), ("POST", "/console/api/try", ASKS, 404), ("GET", "/console/api/try", ASKS, 404),
+        ("GET", "/console/api/none", ASKS, 404), ("POST", "/console/api/try", ASKS, 400), ("GET", "/console/api/try", ASKS, 405),
     ],
 )  # fmt: skip
 def test_every_answer_has_the_headers(reader, method, path, headers, status):

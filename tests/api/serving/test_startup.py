@@ -22,6 +22,7 @@ PUBLIC = Path(__file__).resolve().parents[3] / "Public"
 def _quiet(monkeypatch):
     monkeypatch.setattr(startup, "configure_logging", lambda *given: None)
     monkeypatch.setattr(startup.gc, "freeze", lambda: None)
+    monkeypatch.setattr(startup.gc, "set_threshold", lambda *numbers: None)
 
 
 @pytest.fixture
@@ -151,6 +152,15 @@ def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, facts, caplog)
     facts(users=())
     startup.warm_up()
     assert "the check of the configuration failed" in caplog.text
+
+
+def test_the_collector_looks_less_often_once_all_is_loaded(monkeypatch, facts):
+    """Its older generations keep their own pace."""
+    told = []
+    monkeypatch.setattr(startup.gc, "set_threshold", lambda *numbers: told.append(numbers))
+    facts(users=())
+    startup.warm_up()
+    assert told == [(10_000, *startup.gc.get_threshold()[1:])]
 
 
 @pytest.mark.parametrize(
