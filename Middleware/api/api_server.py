@@ -95,7 +95,6 @@ class ApiServer:
             served_users=served_users,
             stopping=lambda: self.door.stopping,
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
-            needs_key=bool(console.access.api_keys),
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
 

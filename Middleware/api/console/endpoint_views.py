@@ -67,7 +67,8 @@ def reached(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
 
 
 def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
-    calls = calls_of(ask.hub.hour.calls(one.user.name, one.name))
+    hour = ask.hub.hour
+    calls = calls_of(hour.calls(one.user.name, one.name) if hour is not None else ())
     health = health_of(calls)
     try:
         endpoint: EndpointConfig | None = load_endpoint(snapshot, one.user, one.name)

@@ -20,8 +20,10 @@ from Middleware.api.console import (
     file_views,
     help_views,
     name_views,
+    workflow_views,
 )
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
+from Middleware.api.serving.wsgi_replies import on_one_line
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import MiddlewareError, let_go
 from Middleware.common.types import JsonObject
@@ -41,6 +43,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     file_views.ROUTES,
     dry_run_views.ROUTES,
     name_views.ROUTES,
+    workflow_views.ROUTES,
 )
 
 
@@ -108,7 +111,7 @@ class Views:
             return Reply({"error": sentence_of(str(error))}, error.status_hint)
         except Exception as error:
             let_go(error)
-            logger.exception("the console failed: %s", environ.get("PATH_INFO", ""))
+            logger.exception("the console failed: %s", on_one_line(environ.get("PATH_INFO", "")))
             said = f"internal error ({type(error).__name__}); the server's log says more"
             return Reply({"error": said}, 500)
 
