@@ -26,6 +26,7 @@ from Middleware.common.errors import ClientRequestError, RequestCancelled, Serve
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate
+from Middleware.workflows.processors.node_lines import NodeLines
 
 _DONE = "headrace"
 _DOORS = "headrace.doors"
@@ -56,6 +57,7 @@ class ApiServer:
         else:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
         metrics = self.app.extensions[METRICS] = Metrics(slots)
+        self.door.observers.observe(NodeLines())
         self.door.observers.observe(metrics)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
