@@ -75,6 +75,7 @@ class Hub:
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
     begun to stop, and streams to readers end. `needs_key`: every client must bring a key.
+    `secrets`: the keys of clients and of the console, which no answer shows.
     """
 
     recorder: Any
@@ -88,6 +89,7 @@ class Hub:
     served_users: Callable[[], list[str]]
     stopping: Callable[[], bool]
     needs_key: bool = False
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Ask:

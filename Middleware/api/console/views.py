@@ -7,17 +7,14 @@ the first look at the console. Source: spec console.md 5.2.
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import call_views
+from Middleware.api.console import call_views, events, run_views, state_views
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply
-from Middleware.common.constants import VERSION
 from Middleware.common.errors import MiddlewareError, let_go
-from Middleware.common.types import JsonObject
 from Middleware.utilities.text_utils import sentence_of
 
 logger = logging.getLogger(__name__)
@@ -28,37 +25,17 @@ _FILES = ("workflows/", "files/")
 _CODED = ("%2f", "%5c", "%00")
 
 # Each module of views adds its import above and its routes here: one line each.
-MODULES: tuple[tuple[ApiRoute, ...], ...] = (call_views.ROUTES,)
-
-
-def state(ask: Ask) -> JsonObject:
-    """GET `state` (6.1)."""
-    ask.words()
-    return state_of(ask.hub, ask.rights)
-
-
-def state_of(hub: Hub, rights: tuple[str, ...]) -> JsonObject:
-    """The state of the server, as a reader with these rights sees it."""
-    return {
-        "version": VERSION,
-        "mode": hub.mode,
-        "rights": list(rights),
-        "pid": os.getpid(),
-        "processes": hub.processes,
-        "started": hub.started,
-        "users": hub.served_users(),
-        "gate": hub.gate(),
-        "kept": hub.recorder.kept(),
-        "seq": hub.recorder.seq,
-    }
-
-
-ROUTES = (ApiRoute("GET", "state", "look", state),)
+MODULES: tuple[tuple[ApiRoute, ...], ...] = (
+    state_views.ROUTES,
+    run_views.ROUTES,
+    call_views.ROUTES,
+    events.ROUTES,
+)
 
 
 def all_routes() -> tuple[ApiRoute, ...]:
     """Every route of the console, in the order of the modules."""
-    return (*ROUTES, *(route for routes in MODULES for route in routes))
+    return tuple(route for routes in MODULES for route in routes)
 
 
 class _AnyPath(PathConverter):
