@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CallLog:
-    """What is measured of one call. Times are of `time.monotonic`. `trace`: None: nobody observes."""
+    """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
+    end mark. `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
     model: str
@@ -31,6 +32,7 @@ class CallLog:
     pieces: int = 0
     outcome: str = ""
     usage: dict[str, Any] | None = None
+    truncated: bool = False
     trace: TracedCall | None = None
 
     @classmethod
@@ -91,6 +93,6 @@ class CallLog:
         if self.trace is None:
             return
         call = self.trace.call
-        call.tries, call.usage = self.tries, self.usage
+        call.tries, call.usage, call.truncated = self.tries, self.usage, self.truncated
         call.finish_reason = outcome if outcome in FINISH_REASONS else None
         self.trace.end(outcome, now)

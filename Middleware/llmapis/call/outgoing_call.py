@@ -130,7 +130,9 @@ class OutgoingCall:
             _heard(reader, bytes(data), batches)
         if not reader.readable:
             raise self._no_object(answer, data)
-        return joined(self._handler.settings.endpoint.name, [*batches, reader.finish()])
+        batches.append(reader.finish())
+        self.log.truncated = reader.truncated
+        return joined(self._handler.settings.endpoint.name, batches)
 
     def _read(self, body: JsonObject) -> LlmText | JsonObject:
         settings = self._handler.settings

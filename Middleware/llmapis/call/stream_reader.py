@@ -45,12 +45,13 @@ class StreamReader:
 
     `ended`: nothing more is needed (end mark, or an error dict was given). `failure`: what that dict tells.
     `finishing`: the finish reason is known, only the usage may still come. `whole`: the server did not
-    stream, its whole answer was read."""
+    stream, its whole answer was read. `truncated`: the stream ended without its end mark."""
 
     def __init__(self, handler: HandlerFace, content_type: str = "") -> None:
         self.ended = False
         self.output = False
         self.whole = False
+        self.truncated = False
         self.state = StreamState()
         self.finish_reason: str | None = None
         self.failure: BackendError | None = None
@@ -372,7 +373,7 @@ class StreamReader:
             return
         if not self.output:
             raise self._fault("the stream ended without any output")
-        final["truncated"] = True
+        final["truncated"] = self.truncated = True
         logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
 
     def _failed(self, out: Batch, error: BackendError) -> Batch:

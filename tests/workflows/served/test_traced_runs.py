@@ -208,6 +208,19 @@ class TestFacts:
         assert (second.endpoint, second.outcome, second.backup_of) == ("big", "stop", "dead")
         assert "dead" in first.error
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_of_a_stream_without_its_end_mark(self, house, served, big, recorder, site, stream):
+        """The call says so: what the client got may not be all. One that ends as it should does not."""
+        event = json.dumps({"choices": [{"delta": {"content": "Hel"}}]})
+        head = {"Content-Type": "text/event-stream"}
+        house.workflow("Main", say("notes", "First"), ask("Answer"))
+        served.save_user()
+        served.text(stream=stream)
+        site.pages["/v1/chat/completions"] = (200, head, f"data: {event}\n\n".encode())
+        assert served.text(stream=stream) == "Hel"
+        ends = [call.truncated for run in recorder.runs for node in run.nodes for call in node.calls]
+        assert ends == [False, True]
+
     def test_of_calls_to_the_world(self, house, served, site, recorder):
         """Kind, address, status, and what came; a program and a script as well."""
         site.pages["/news"] = (200, {"Content-Type": "text/plain"}, b"sunny")
