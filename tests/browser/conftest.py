@@ -1,140 +1,168 @@
-"""The console's page in a real browser, over a server process with a config tree of its own and a fake backend.
+"""The console in a real Chromium: the real server, a scripted backend, and a page that is watched.
 
-Every tab is watched: what it says on its console, what breaks its Content Security Policy, and whom it asks.
+Every test ends with a look at what the page did: no violation of the Content Security Policy, no error of a
+script, nothing on the browser's console, no request to another host.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.conftest import Server, backend, launch
+from tests.e2e.conftest import HOUSE, Server, write_tree
+from tests.e2e.fake_backend import FakeBackend
 
-__all__ = ("backend", "launch")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-KEY = "console-key-of-the-tests"
-EDIT = ("--console", "edit", "--console-key", KEY)
-WIDTHS = (320, 390, 900, 1100, 1440)
-_VIOLATIONS = """
-    window.violations = [];
-    addEventListener("securitypolicyviolation", (event) => violations.push(event.violatedDirective + " " + event.blockedURI));
-"""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is here needs a browser."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker("browser")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+AXE = HOUSE / ".venv" / "console" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE = {"width": 1300, "height": 900}
+QUESTION = {"messages": [{"role": "user", "content": "Hello"}]}
+TELL = """addEventListener("securitypolicyviolation", (event) =>
+  console.error(`violation of ${event.effectiveDirective} by ${event.blockedURI} at ${event.sourceFile}:${event.lineNumber} ${event.sample}`));"""
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """One browser for all tests; each tab has a context of its own, so that nothing is shared."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not here (Debian package chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not here")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    """One browser for all tests."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (.ci/run does it)")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    with api.sync_playwright() as playwright:
+        own = Path(playwright.chromium.executable_path)
+        if path is None and not own.exists():
+            pytest.skip("no Chromium here: Debian package chromium, or playwright install chromium")
+        browser = playwright.chromium.launch(executable_path=path or str(own), args=["--no-sandbox"])
         yield browser
         browser.close()
 
 
-class Watch:
-    """What one tab did that it should not. `allow`: an error of the console that a test provokes."""
+@pytest.fixture
+def backend() -> Iterator[FakeBackend]:
+    backend = FakeBackend()
+    yield backend
+    backend.close()
 
-    def __init__(self, context: Any, host: str) -> None:
-        self._allowed: list[str] = []
-        self.errors: list[str] = []
-        self.strangers: list[str] = []
-        self._host = host
-        context.add_init_script(_VIOLATIONS)
-        context.on("request", self._asked)
-        context.on("console", self._said)
-        context.on("weberror", lambda error: self.errors.append(str(error.error)))
 
-    def allow(self, pattern: str) -> None:
-        self._allowed.append(pattern)
-
-    def _asked(self, request: Any) -> None:
-        parts = urlsplit(request.url)
-        if parts.scheme not in ("data", "blob") and parts.netloc != self._host:
-            self.strangers.append(request.url)
-
-    def _said(self, message: Any) -> None:
-        if message.type == "error":
-            self.errors.append(f"{message.text} {message.location.get('url', '')}".strip())
-
-    def unexpected(self) -> list[str]:
-        return [error for error in self.errors if not any(re.search(one, error) for one in self._allowed)]
+Start = Callable[..., Server]
 
 
 @pytest.fixture
-def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """`tab(server, "#/workflows", width=1440, theme="light")` opens the console; its `watch` stands beside it.
+def start(tmp_path: Path, backend: FakeBackend) -> Iterator[Start]:
+    """`start(users, *arguments)`: a server on a tree of its own (tests.e2e.conftest.write_tree)."""
+    servers: list[Server] = []
 
-    With `key` (that of `EDIT` unless another is given, "" for none) in the address, as the ready line has it.
-    """
-    opened: list[tuple[Any, Watch]] = []
+    def make(users: Mapping[str, Any] | None = None, *arguments: str) -> Server:
+        users = users or {"mira": {}}
+        public = tmp_path / f"public{len(servers)}"
+        write_tree(public, users, backend.url)
+        servers.append(Server(public, users, arguments))
+        return servers[-1]
 
-    def open_tab(
-        server: Server,
-        address: str = "",
-        *,
-        width: int = 1440,
-        height: int = 900,
-        theme: str = "light",
-        **more: Any,
-    ) -> Any:
-        key = more.pop("key", KEY)
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce", **more
-        )
-        context.set_default_timeout(10_000)
-        watch = Watch(context, urlsplit(server.url).netloc)
-        page = context.new_page()
-        page.watch = watch
-        opened.append((page, watch))
-        page.goto(f"{server.url}/console/" + (f"#key={key}" if key else address))
-        if key:
-            until(page, "!location.hash.startsWith('#key=')")
-            page.evaluate("address => { location.hash = address; }", address)
+    yield make
+    for server in servers:
+        server.stop()
+
+
+class Looking:
+    """Pages that are watched. `expected`: words of messages on the browser's console that a test provokes."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._contexts: list[Any] = []
+        self.troubles: list[str] = []
+        self.expected: list[str] = []
+
+    def open(self, server: Server, address: str = "", *, context: Any = None, **options: Any) -> Any:
+        """A page at an address of the console, as `#/runs`; in a window of its own, unless `context` is given."""
+        page = (context or self.window(server, **options)).new_page()
+        page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
+        page.on("console", self._note)
+        page.goto(f"{server.url}/console/{address}")
         return page
 
-    yield open_tab
-    for page, watch in opened:
-        violations = page.evaluate("window.violations ?? []") if not page.is_closed() else []
-        page.context.close()
-        assert violations == []
-        assert watch.strangers == []
-        assert watch.unexpected() == []
+    def window(self, server: Server, **options: Any) -> Any:
+        """A window with a memory of its own."""
+        context = self._browser.new_context(
+            **{"viewport": WIDE, "reduced_motion": "no-preference", **options}
+        )
+        context.set_default_timeout(10_000)
+        context.add_init_script(TELL)
+        context.route(lambda url: not url.startswith((server.url, "data:", "blob:")), self._foreign)
+        self._contexts.append(context)
+        return context
+
+    def _note(self, message: Any) -> None:
+        if message.type == "error" and not any(word in message.text for word in self.expected):
+            self.troubles.append(f"console: {message.text}")
+
+    def _foreign(self, route: Any) -> None:
+        self.troubles.append(f"asked {route.request.url}")
+        route.abort()
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
 
 
-def write_text(server: Server, path: str, content: Any) -> Path:
-    """A file of the server's config tree, as people lay JSON out; a text stays as it is."""
-    file = server.public / "Configs" / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(content if isinstance(content, str) else json.dumps(content, indent=2), encoding="utf-8")
-    return file
+@pytest.fixture
+def looking(chromium: Any) -> Iterator[Looking]:
+    looking = Looking(chromium)
+    yield looking
+    looking.close()
+    assert looking.troubles == []
 
 
-def until(page: Any, claim: str, timeout_s: float = 10.0) -> None:
-    """Waits for an expression to hold. Playwright's own waiting calls `eval` in the page, which its policy forbids."""
+class Client:
+    """A front end that reads a stream in a thread of its own, to its end or until it hangs up."""
+
+    def __init__(self, server: Server, body: Mapping[str, Any], path: str = "/v1/chat/completions") -> None:
+        self.connection, self.answer = server.open_stream(path, body)
+        self.body = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            while piece := self.answer.read1(65536):
+                self.body += piece
+        except (OSError, ValueError):
+            self.body += b"[broken]"
+
+    def wait(self, timeout_s: float = 20) -> bytes:
+        self._thread.join(timeout_s)
+        assert not self._thread.is_alive(), "the stream goes on"
+        return self.body
+
+    def hang_up(self) -> None:
+        self.connection.sock.shutdown(2)
+
+
+def asking(text: str, **more: Any) -> dict[str, Any]:
+    """A chat request that says this."""
+    return {"model": "mira", "messages": [{"role": "user", "content": text}], **more}
+
+
+def until(page: Any, check: Callable[[], bool], timeout_s: float = 15) -> None:
+    """Waits until this holds. (`page.wait_for_function` compiles texts, which the page's policy forbids.)"""
     end = time.monotonic() + timeout_s
-    while not page.evaluate(claim):
-        assert time.monotonic() < end, f"not within {timeout_s} s: {claim}"
-        page.wait_for_timeout(20)
+    while not check():
+        assert time.monotonic() < end, "it did not come to be"
+        page.wait_for_timeout(50)
 
 
-def sideways(page: Any) -> int:
-    """By how much the page itself is wider than its window."""
-    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+def rows(page: Any, count: int) -> None:
+    """Waits until the list has so many rows."""
+    until(page, lambda: page.locator(".row").count() == count)
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds on the page as it is. (Run in a window with `bypass_csp`: it is not of the page.)"""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed (.ci/run does it)")
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document).then(({ violations }) => violations)")
+    return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]}" for one in found]

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.browser.conftest import EDIT, until, write_text
-from tests.browser.workflow_tree import ADDRESS, PATH, USERS, files
+from tests.browser.workflows.conftest import EDIT, until, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 from tests.e2e.conftest import HOUSE
 
 TEMPLATES = ("chat", "draft-critic-answer", "parallel", "branch", "empty")

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.browser.conftest import EDIT, WIDTHS, sideways, until, write_text
-from tests.browser.workflow_tree import ADDRESS, PATH, USERS, files
+from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, until, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 
 CARD = ".col > .grow .node"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import EDIT, until, write_text
-from tests.browser.workflow_tree import ADDRESS, USERS, files
+from tests.browser.workflows.conftest import EDIT, until, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, USERS, files
 from tests.e2e.fake_backend import Reply
 
 
