@@ -14,7 +14,7 @@ from Middleware.common.request_context import current_request
 
 INSTALL_DIRECTORY = Path(__file__).resolve().parents[2]
 SHIPPED_DIRECTORY = INSTALL_DIRECTORY / "Middleware" / "shipped"
-"""Only a wheel has it: it holds the `Public` folder that stands beside `server.py` in a clone."""
+"""Only a wheel has it: it holds the folders `Public` and `docs` that stand beside `server.py` in a clone."""
 OLD_DATA_DIRECTORY = SHIPPED_DIRECTORY if SHIPPED_DIRECTORY.is_dir() else INSTALL_DIRECTORY
 """Data that old programs left here stays in use. The folder of a wheel is shared: none of it is ours."""
 

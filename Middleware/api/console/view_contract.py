@@ -11,17 +11,19 @@ from __future__ import annotations
 import json
 import math
 import re
-import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from werkzeug.datastructures import EnvironHeaders
 
+from Middleware.api.console.probes import Probes
 from Middleware.api.console.rights import NEEDS
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.typed_fields import typed_fields
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import found
@@ -30,16 +32,10 @@ MOST_BYTES = 1 << 20
 """Of a body."""
 MOST_WORDS = 100
 """Of a query."""
+NO_FILE = "no such file"
+"""The one answer to every path that is none."""
 
 _HALVES = re.compile("[\ud800-\udfff]")
-_KINDS: dict[type, str] = {
-    str: "a text",
-    bool: "true or false",
-    int: "a whole number",
-    list: "a list",
-    dict: "an object",
-    types.NoneType: "null",
-}
 
 
 class Refused(Exception):
@@ -57,25 +53,24 @@ class Refused(Exception):
         return {"error": self.sentence, **self.fields}
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer. `stream`: pieces that are sent as they come, instead of `value`."""
 
     value: Any = None
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     content_type: str = "application/json"
     stream: Iterable[bytes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hub:
     """What views may know of the server.
 
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
-    begun to stop, and streams to readers end. `needs_key`: every client must bring a key.
-    `secrets`: the keys of clients and of the console, which no answer shows.
+    begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
+    `needs_key`: every client must bring a key. `probes`: of endpoints, those that run and the last of each.
     """
 
     recorder: Any
@@ -88,8 +83,9 @@ class Hub:
     snapshot: Callable[[], ConfigSnapshot]
     served_users: Callable[[], list[str]]
     stopping: Callable[[], bool]
-    needs_key: bool = False
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    needs_key: bool = False
+    probes: Probes = field(default_factory=Probes)
 
 
 class Ask:
@@ -129,14 +125,10 @@ class Ask:
     def fields(self, **kinds: Any) -> dict[str, Any]:
         """The fields of the JSON body, each named in `kinds` with its type: `str`, `str | None`, `list`...
 
-        One that may be null may also be absent: it is None then. Raises Refused for unknown fields and other
-        types (400), and for a body of over 1 MiB (413); ClientRequestError for one that is no JSON object.
+        One that may be null may also be absent: it is None then. Raises ClientRequestError for unknown
+        fields, other types and a body that is no JSON object, RequestEntityTooLarge for one of over 1 MiB.
         """
-        body = json_body(read_body(self.environ, MOST_BYTES))
-        for name in body:
-            if name not in kinds:
-                raise Refused(400, f"{found(name)} is no field of this body, allowed: {', '.join(kinds)}")
-        return {name: _fit(name, body, _types(kind)) for name, kind in kinds.items()}
+        return typed_fields(json_body(read_body(self.environ, MOST_BYTES)), kinds)
 
 
 View = Callable[..., object]
@@ -185,22 +177,3 @@ def _query(text: str) -> dict[str, str]:
         return dict(parse_qsl(raw, keep_blank_values=True, errors="replace", max_num_fields=MOST_WORDS))
     except ValueError as error:
         raise Refused(400, f"a query has at most {MOST_WORDS} parts") from error
-
-
-def _types(kind: Any) -> tuple[type, ...]:
-    return kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
-
-
-def _fit(name: str, body: JsonObject, kinds: tuple[type, ...]) -> Any:
-    value = body.get(name)
-    if value is None and types.NoneType in kinds:
-        return None
-    if name not in body:
-        raise Refused(400, f"{name}: found nothing, allowed: {_allowed(kinds)}")
-    if type(value) not in kinds:
-        raise Refused(400, f"{name}: found {found(value)}, allowed: {_allowed(kinds)}")
-    return value
-
-
-def _allowed(kinds: tuple[type, ...]) -> str:
-    return " or ".join(_KINDS[kind] for kind in kinds)

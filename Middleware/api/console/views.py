@@ -12,15 +12,26 @@ from typing import Any
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import call_views, events, run_views, state_views
-from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply
+from Middleware.api.console import (
+    call_views,
+    dry_run_views,
+    endpoint_views,
+    events,
+    file_views,
+    help_views,
+    name_views,
+    run_views,
+    state_views,
+    workflow_views,
+)
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
+from Middleware.api.serving.wsgi_replies import on_one_line
 from Middleware.common.errors import MiddlewareError, let_go
 from Middleware.utilities.text_utils import sentence_of
 
 logger = logging.getLogger(__name__)
 
 BELOW = "/console/api/"
-NO_FILE = "no such file"
 _FILES = ("workflows/", "files/")
 _CODED = ("%2f", "%5c", "%00")
 
@@ -30,6 +41,12 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     run_views.ROUTES,
     call_views.ROUTES,
     events.ROUTES,
+    endpoint_views.ROUTES,
+    help_views.ROUTES,
+    file_views.ROUTES,
+    dry_run_views.ROUTES,
+    name_views.ROUTES,
+    workflow_views.ROUTES,
 )
 
 
@@ -72,7 +89,7 @@ class Views:
             return Reply({"error": sentence_of(str(error))}, error.status_hint)
         except Exception as error:
             let_go(error)
-            logger.exception("the console failed: %s", environ.get("PATH_INFO", ""))
+            logger.exception("the console failed: %s", on_one_line(environ.get("PATH_INFO", "")))
             said = f"internal error ({type(error).__name__}); the server's log says more"
             return Reply({"error": said}, 500)
 

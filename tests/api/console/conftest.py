@@ -56,3 +56,15 @@ def ask():
         return reply.status, json.loads(json_bytes(reply.value))
 
     return ask
+
+
+@pytest.fixture
+def a_page(tmp_path):
+    """A folder with a page, a script and a file that no browser wants."""
+    folder = tmp_path / "static"
+    (folder / "vendor").mkdir(parents=True)
+    (folder / "index.html").write_text("<!doctype html>the page")
+    (folder / "app.js").write_text("let page;")
+    (folder / "vendor" / "plots.css").write_text("p {}")
+    (folder / "vendor" / "README.md").write_text("licences")
+    return folder

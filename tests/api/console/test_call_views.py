@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.api.console.call_views import NO_RUN, NO_TEXTS, ROUTES
+from Middleware.api.console.commands import CUT_BODY
 from tests.api.console.conftest import a_hub
 from tests.api.console.traced import call_of, node_of, run_of
 
@@ -86,6 +87,12 @@ class TestCurl:
     )
     def test_of_what_is_not_kept(self, get, call, facts):
         assert get("runs/r1/nodes/1/calls/0/curl", call, **facts) == (404, {"error": NO_TEXTS})
+
+    def test_of_a_body_that_was_cut(self, get):
+        """The command is no whole one, and says so."""
+        _, value = get("runs/r1/nodes/1/calls/0/curl", sent(body_left_out=1))
+        assert value["text"].startswith(CUT_BODY)
+        assert get("runs/r1/curl", asked_left_out=1)[1]["text"].startswith(CUT_BODY)
 
     def test_of_the_request(self, get):
         """The client's body, to this server."""

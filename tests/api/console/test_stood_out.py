@@ -229,9 +229,13 @@ class TestTimes:
         [
             ({"usage": {"prompt_tokens": 18_400}}, " (18,400 tokens of prompt)"),
             ({"body": b"four words of text " * 1000}, " (about 5,970 tokens of prompt)"),
+            (
+                {"body": b"four words of text " * 1000, "body_left_out": 19_000},
+                " (about 11,900 tokens of prompt)",
+            ),
             ({}, ""),
         ],
-        ids=["counted", "estimated", "unknown"],
+        ids=["counted", "estimated", "estimated-of-its-ends", "unknown"],
     )
     def test_slow_first(self, facts, of):
         call = call_of(sent=0.1, first=12.1, ended=13.0, **facts)
@@ -282,7 +286,7 @@ class TestWhatWasLeftOut:
 
     def test_unfilled(self):
         run = good(answered(call_of()))
-        assert told(run, unfilled=lambda node: [("agent6Output", "is not known yet")]) == [
+        assert told(run, unfilled=lambda user, node: [("agent6Output", "is not known yet")]) == [
             "{agent6Output} in node 4 is not known yet and stayed as text."
         ]
 

@@ -28,13 +28,7 @@ class TestFields:
     @pytest.mark.parametrize(
         ("body", "sentence"),
         [
-            ({}, "path: found nothing, allowed: a text"),
-            ({"path": None}, "path: found null, allowed: a text"),
             ({"path": 5}, "path: found 5, allowed: a text"),
-            ({"path": "a", "user": {}}, "user: found an object, allowed: a text or null"),
-            ({"path": "a", "n": True}, "n: found true, allowed: a whole number or null"),
-            ({"path": "a", "n": 1.5}, "n: found 1.5, allowed: a whole number or null"),
-            ({"path": "a", "colour": 1}, '"colour" is no field of this body, allowed: path, user, messages, deep, n'),
             ([], "the body must be a JSON object"),
             (b"", "the body is empty; a JSON object is expected"),
             (b'{"a"', "the body is not JSON: Expecting ':' delimiter at line 1, column 5"),
