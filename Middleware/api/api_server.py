@@ -88,8 +88,8 @@ class ApiServer:
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
-        self.door.observers.observe(recorder)
-        self.door.observers.observe(hour)
+        for observer in (recorder, hour):
+            self.door.observers.observe(observer)
         hub = Hub(
             recorder=recorder,
             hour=hour,
@@ -111,7 +111,7 @@ class ApiServer:
         level, running = launch_facts().concurrency_level, self.door.traffic.running
         if gate is None:
             return {"level": level, "limit": 0, "running": running, "waiting": 0}
-        return {"level": level, "limit": gate.limit, "running": gate.running, "waiting": gate.waiting}
+        return {"level": level, "limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
 
     def console_lines(self, address: str) -> list[str]:
         """What is said of the console at a start; nothing where it was asked to be off."""
