@@ -11,6 +11,7 @@ COPY deploy/wheel_contents.py deploy/
 COPY Middleware Middleware
 RUN pip install --no-cache-dir -e ".[redis]"
 COPY Public Public
+COPY docs docs
 RUN mkdir -p Public/DiscussionIds Public/SqlLiteDBs Public/logs && chown -R 1000:1000 Public
 USER 1000:1000
 

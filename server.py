@@ -32,6 +32,8 @@ def get_application(*words: str) -> Flask:
     server = startup.prepare(parse(words))
     startup.warm_up()
     importlib.import_module("Middleware.api.serving.foreign_stop").stop_in_order(server.door)
+    for line in server.console_lines(""):
+        print(line, flush=True)
     application: Flask = server.app
     return application
 

@@ -1,4 +1,5 @@
-"""What a wheel carries besides the code: the examples of `Public`, as `Middleware/shipped/Public`.
+"""What a wheel carries besides the code: the examples of `Public`, as `Middleware/shipped/Public`, and the
+pages of `docs` that the console shows, as `Middleware/shipped/docs`.
 
 A step of setuptools, named in setup.cfg. The copy is made in the build folder: git holds the files once. Data
 of a server that ran in this clone (discussions, locks, logs) stays here.
@@ -11,11 +12,17 @@ from pathlib import Path
 
 from setuptools.command.build_py import build_py
 
-PARTS = ("Configs/**/*.json", "workflow_python_scripts/**/*.py")
+PARTS = (
+    ("Public", "Configs/**/*.json"),
+    ("Public", "workflow_python_scripts/**/*.py"),
+    ("docs", "**/*.md"),
+)
+LEFT_OUT = Path("docs", "spec")
+"""For those who work on the code; they have the folder."""
 
 
 class BuildPy(build_py):
-    """The usual step, and the examples. An editable install finds them where they are, beside `server.py`."""
+    """The usual step, examples and pages. An editable install finds them beside `server.py`."""
 
     def run(self) -> None:
         if self.editable_mode:
@@ -40,6 +47,7 @@ class BuildPy(build_py):
 
     def _shipped(self) -> list[tuple[str, str]]:
         """Pairs: place in the build folder, file here."""
-        files = sorted(file for part in PARTS for file in Path("Public").glob(part))
+        found = {file for top, part in PARTS for file in Path(top).glob(part)}
+        files = sorted(file for file in found if LEFT_OUT not in file.parents)
         folder = Path(self.build_lib, "Middleware", "shipped")
         return [(str(folder / file), str(file)) for file in files]

@@ -6,6 +6,8 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 
 from __future__ import annotations
 
+import logging
+
 from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException
 
@@ -13,19 +15,28 @@ from Middleware.api.api_helpers import current_life, current_request_id, json_re
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
+from Middleware.api.console.console_door import ConsoleDoor, NothingKept
+from Middleware.api.console.rights import Rules, settled
+from Middleware.api.console.view_contract import Hub
 from Middleware.api.handlers.metrics_route import METRICS, MetricsRoute
 from Middleware.api.handlers.registry import FRONT_ENDS, all_doors
 from Middleware.api.requests.answering import log_failure
 from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.model_names import served_users
 from Middleware.api.serving.api_rules import ServerRules
 from Middleware.api.serving.doors import PROTOCOL, Doors
 from Middleware.api.serving.front_door import FrontDoor
 from Middleware.api.serving.metrics import Metrics
+from Middleware.api.serving.processes import worker_count
 from Middleware.api.serving.wsgi_replies import log_refusal
 from Middleware.common.errors import ClientRequestError, RequestCancelled, ServerBusy, let_go
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.types import JsonObject
+from Middleware.config.loader import default_snapshot
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
-from Middleware.services.fair_gate import FairGate
+from Middleware.services.fair_gate import FairGate, outgoing_gate
+
+logger = logging.getLogger(__name__)
 
 _DONE = "headrace"
 _DOORS = "headrace.doors"
@@ -34,9 +45,13 @@ _DOORS = "headrace.doors"
 class ApiServer:
     """Finds and registers the front ends on `app_instance` (default: the module's `app`) and wraps it.
 
-    Made again for the same application it replaces the wrapping. Raises RuntimeError when a front end cannot
-    be loaded, or when there is none.
+    Made again for the same application it replaces the wrapping. `console`: None: it is off. Raises
+    RuntimeError when a front end cannot be loaded, or when there is none, and for a console that cannot be
+    had.
     """
+
+    console: ConsoleDoor | None = None
+    _why_no_console = ""
 
     def __init__(self, app_instance: Flask | None = None, rules: ServerRules | None = None) -> None:
         self.app = app_instance if app_instance is not None else the_app
@@ -48,6 +63,7 @@ class ApiServer:
         doors = self.app.extensions[_DOORS] = all_doors()
         facts = launch_facts()
         slots = facts.concurrency if facts.concurrency_level == "wilmer" else 0
+        gate = outgoing_gate()
         if slots > 0:
             gate = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}")
             gated = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
@@ -57,7 +73,44 @@ class ApiServer:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
         metrics = self.app.extensions[METRICS] = Metrics(slots)
         self.door.observers.observe(metrics)
+        console = settled(rules.console, rules.access, worker_count())
+        if isinstance(console, Rules):
+            self._open_console(console, rules.console.memory_mb, gate)
+        else:
+            self._why_no_console = console
+            if worker_count() > 1 and console:
+                logger.info("%s", console)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
+
+    def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None) -> None:
+        hub = Hub(
+            recorder=NothingKept(memory_mb),
+            hour=None,
+            mode=console.mode,
+            gate=lambda: self._gate_facts(gate),
+            started=launch_facts().started_at,
+            processes=worker_count(),
+            memory_mb=memory_mb,
+            snapshot=default_snapshot,
+            served_users=served_users,
+            stopping=lambda: self.door.stopping,
+            secrets=(*filter(None, [console.key]), *console.access.api_keys),
+            needs_key=bool(console.access.api_keys),
+        )
+        self.console = self.door.console = ConsoleDoor(console, hub)
+
+    def _gate_facts(self, gate: FairGate | None) -> JsonObject:
+        """The `gate` of the console's state (6.1)."""
+        level, running = launch_facts().concurrency_level, self.door.traffic.running
+        if gate is None:
+            return {"level": level, "limit": 0, "running": running, "waiting": 0}
+        return {"level": level, "limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
+
+    def console_lines(self, address: str) -> list[str]:
+        """What is said of the console at a start; nothing where it was asked to be off."""
+        if self.console is not None:
+            return [self.console.ready_line(address)]
+        return [self._why_no_console] if self._why_no_console else []
 
     def _prepare(self) -> None:
         self.app.url_map.strict_slashes = False

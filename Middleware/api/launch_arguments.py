@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +18,7 @@ from typing import NoReturn
 import Middleware.utilities.cleaning_fields  # noqa: F401  (user files may hold the keys of cleaning rules)
 from Middleware.api.commands.registry import Command, CommandArguments
 from Middleware.api.requests.access import LOOPBACK_NAMES, AccessRules
-from Middleware.api.serving.api_rules import ServerRules
+from Middleware.api.serving.api_rules import NEEDS_KEY, ConsoleWish, ServerRules
 from Middleware.api.serving.install_layout import data_directory, default_public, layout_notes, program
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import ConfigError
@@ -29,6 +31,10 @@ logger = logging.getLogger(__name__)
 DEFAULT_PORT = 5000
 MULTI_USER_PORT = 5050
 DEFAULT_THREADS = 400
+CONSOLE_KEY = "HEADRACE_CONSOLE_KEY"
+"""Variable of the environment: the key of the console, where the command line gives none."""
+LEAST_KEY = 8
+OPEN = "the console shows every prompt to anyone who can reach this address; --console-key closes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ def parse(words: Sequence[str]) -> Launch:
                 tuple(given.cors_origin), tuple(given.require_api_key), host in LOOPBACK_NAMES - {"0.0.0.0"}
             ),
             given.max_queue,
+            _console(given, warnings),
         ),
         host=host,
         port=_port(given, facts, settings, warnings),
@@ -198,6 +205,36 @@ def _origin(text: str) -> str:
     )
 
 
+def _console_key(text: str) -> str:
+    """A key that nobody guesses, and that a header can carry. Raises ArgumentTypeError."""
+    key = text.strip()
+    if len(key) < LEAST_KEY:
+        raise argparse.ArgumentTypeError(f"must have at least {LEAST_KEY} characters")
+    if any(letter.isspace() or not letter.isprintable() for letter in key):
+        raise argparse.ArgumentTypeError("must be one word of printable characters")
+    return key
+
+
+def _console(given: argparse.Namespace, warnings: list[str]) -> ConsoleWish:
+    """What is wanted of the console. Raises SystemExit (status 2) for what cannot be had."""
+    key = given.console_key or ""
+    try:
+        if not key and os.environ.get(CONSOLE_KEY, "").strip():
+            key = _console_key(os.environ[CONSOLE_KEY])
+    except argparse.ArgumentTypeError as error:
+        raise _usage(f"{CONSOLE_KEY} {error}") from None
+    if given.console == "view" and not key:
+        if given.require_api_key:
+            raise _usage(NEEDS_KEY)
+        warnings.append(OPEN)
+    return ConsoleWish(given.console, key, given.console_memory)
+
+
+def _usage(sentence: str) -> SystemExit:
+    print(f"headrace: error: {sentence}", file=sys.stderr)
+    return SystemExit(2)
+
+
 def _api_key(text: str) -> str:
     """A key as `access.api_key_of` reads it from a client. Raises ArgumentTypeError: an empty one would let
     everybody in who sends none.
@@ -270,6 +307,13 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     add("--max-queue", type=_at_least(0), default=0, metavar="N", help="requests that may wait; 0: no limit")
     add("--cors-origin", action="append", type=_origin, default=[], metavar="ORIGIN")
     add("--require-api-key", action="append", type=_api_key, default=[], metavar="KEY")
+    add("--console", choices=("off", "view", "edit"), help="the page of the runs and workflows")
+    add(
+        "--console-key", type=_console_key, metavar="KEY", help="who has it may use the console from anywhere"
+    )
+    add(
+        "--console-memory", type=_at_least(0), default=16, metavar="MB", help="for the texts of runs; 0: none"
+    )
     add("--log-level", type=str.upper, choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     add("--strict", action="store_true", help="do not start with faulty configuration")
     add("--version", action="version", version=f"headrace {VERSION}")

@@ -36,10 +36,21 @@ class Engine(NamedTuple):
     open_answer_run: Callable[[WorkflowManager, ClientQuestion], Batches]
 
 
+class WorkflowPlace(NamedTuple):
+    """A workflow by its file. `folder`: below `Workflows/`; None: the user's own."""
+
+    name: str
+    folder: str | None
+
+
 def open_answer(
-    request: RequestContext, question: ClientQuestion, headers: Mapping[str, str] | None = None
+    request: RequestContext,
+    question: ClientQuestion,
+    headers: Mapping[str, str] | None = None,
+    place: WorkflowPlace | None = None,
 ) -> Batches:
-    """The run that answers the request. `headers`: those of HTTP, names in lower case.
+    """The run that answers the request. `headers`: those of HTTP, names in lower case. `place`: of the
+    workflow; None: the user's settings and the model field say which.
 
     Raises before it runs anything.
     """
@@ -57,6 +68,8 @@ def open_answer(
     else:
         found = header_discussion_id(messages, user, headers or {})
         question = replace(question, messages=messages, discussion_id=found)
+    if place is not None:
+        return _manager(user, request).open_run(place.name, question, folder=place.folder)
     return _engine().open_answer_run(_manager(user, request), question)
 
 

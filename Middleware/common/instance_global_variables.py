@@ -14,7 +14,7 @@ from Middleware.common.request_context import current_request
 
 INSTALL_DIRECTORY = Path(__file__).resolve().parents[2]
 SHIPPED_DIRECTORY = INSTALL_DIRECTORY / "Middleware" / "shipped"
-"""Only a wheel has it: it holds the `Public` folder that stands beside `server.py` in a clone."""
+"""Only a wheel has it: it holds the folders `Public` and `docs` that stand beside `server.py` in a clone."""
 OLD_DATA_DIRECTORY = SHIPPED_DIRECTORY if SHIPPED_DIRECTORY.is_dir() else INSTALL_DIRECTORY
 """Data that old programs left here stays in use. The folder of a wheel is shared: none of it is ours."""
 
@@ -29,6 +29,11 @@ def is_installed() -> bool:
 def shipped_public() -> Path:
     """The Public folder that came with the program."""
     return (SHIPPED_DIRECTORY if is_installed() else INSTALL_DIRECTORY) / "Public"
+
+
+def shipped_docs() -> Path:
+    """The pages that came with the program."""
+    return (SHIPPED_DIRECTORY if is_installed() else INSTALL_DIRECTORY) / "docs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,8 @@ class RequestContext:
     to wait for a backend; `reach` says whether its first one is there; `usage`: what its calls took.
     `workflow_folder` is the shared workflow folder that the model field picked. `progress`: how the client is
     shown that a node starts, `NO_PROGRESS`: not at all.
-    `trace`: what the run does, for whoever observes it (a `RunTrace`; None: nobody does).
+    `trace`: what the run does, for whoever observes it (a `RunTrace`; None: nobody does). `node`: whose
+    script runs (a `TracedNode`), for the calls to models that it makes; else None.
     """
 
     request_id: str
@@ -104,6 +105,7 @@ class RequestContext:
     arrived: float = field(default_factory=time.monotonic)
     setup_done: Callable[[], None] = field(default=_nothing, repr=False)
     trace: Any = field(default=None, repr=False, compare=False)
+    node: Any = field(default=None, repr=False, compare=False)
     reach: Reach = field(default_factory=Reach, repr=False, compare=False)
     usage: UsageSum = field(default_factory=UsageSum, repr=False, compare=False)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from Middleware.common.errors import ConfigMissing
+from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
@@ -69,9 +69,7 @@ def load_workflow(
     Raises ConfigMissing (all paths that were tried), ConfigError (the file's faults, or a path that leaves
     the tree).
     """
-    folders = folders_to_try(user, folder, calling_folder)
-    tried = [paths.workflow_file(each, name) for each in folders]
-    file = snapshot.first(tried)
+    tried, file = _looked_up(snapshot, user, name, folders_to_try(user, folder, calling_folder))
     if file is None:
         near = nearest_file(
             name.rpartition("/")[2], [n for path in tried for n in snapshot.files(_parent(path))]
@@ -79,6 +77,24 @@ def load_workflow(
         hint = f' (did you mean "{near}"?)' if near else ""
         raise ConfigMissing(f'no workflow "{name}"{hint}; tried {", ".join(tried)}')
     return snapshot.derived(file, name, lambda document: workflow_of(name, file, document))
+
+
+def child_file(
+    snapshot: ConfigSnapshot, user: UserSettings, name: str, *, folder: str | None, calling_folder: str
+) -> str | None:
+    """The file of a workflow that a node names, whatever is in it; None: the name leads nowhere."""
+    try:
+        return _looked_up(snapshot, user, name, folders_to_try(user, folder, calling_folder))[1]
+    except ConfigError:
+        return None
+
+
+def _looked_up(
+    snapshot: ConfigSnapshot, user: UserSettings, name: str, folders: tuple[str, ...]
+) -> tuple[list[str], str | None]:
+    """(the files that were tried, the one that is there). Raises ConfigError."""
+    tried = [paths.workflow_file(each, name) for each in folders]
+    return tried, snapshot.first(tried)
 
 
 def _parent(path: str) -> str:
@@ -162,17 +178,21 @@ def load_settings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Ma
     return MappingProxyType(dict(settings)) if isinstance(settings, Mapping) else MappingProxyType({})
 
 
+def is_workflow(snapshot: ConfigSnapshot, file: str) -> bool:
+    """Claims that a file holds a workflow: a list, or an object with `nodes`."""
+    try:
+        document, error = snapshot.inspect(file)
+    except ConfigMissing:  # a link that leads nowhere, or deleted since its folder was listed
+        return False
+    return error is None and (
+        isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
+    )
+
+
 def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
     """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
     for name in snapshot.files(folder):
-        file = f"{folder}/{name}.json"
-        try:
-            document, error = snapshot.inspect(file)
-        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
-            continue
-        if error is None and (
-            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
-        ):
-            yield file
+        if is_workflow(snapshot, f"{folder}/{name}.json"):
+            yield f"{folder}/{name}.json"
     for name in snapshot.folders(folder):
         yield from workflow_files(snapshot, f"{folder}/{name}")

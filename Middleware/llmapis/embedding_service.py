@@ -12,6 +12,7 @@ from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSetting
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler, Vector
 from Middleware.llmapis.handlers.registry import backend
 from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
+from Middleware.llmapis.script_calls import calling_node
 from Middleware.llmapis.slots import take_slots
 from Middleware.services.run_trace import TracedNode
 
@@ -23,7 +24,7 @@ READ_TIMEOUT_S = 120.0
 
 class EmbeddingService:
     """One embeddings endpoint. `user` and `snapshot` None: as for `LlmApiService`. `trace`: the node that
-    asks, None: nobody observes.
+    asks, None: the one whose script does, if anybody observes.
 
     Raises ConfigError (also ConfigMissing) for an endpoint that is missing or not for embeddings.
     """
@@ -36,7 +37,7 @@ class EmbeddingService:
         snapshot: ConfigSnapshot | None = None,
         trace: TracedNode | None = None,
     ) -> None:
-        self._trace = trace
+        self._trace = trace if trace is not None else calling_node()
         snapshot = snapshot if snapshot is not None else current_snapshot()
         user = user if user is not None else current_user(snapshot)
         endpoint = self.endpoint = load_endpoint(snapshot, user, endpoint_name)

@@ -16,7 +16,7 @@ from Middleware.llmapis.call.chunk_forms import is_visible
 from Middleware.llmapis.call.service_call import Service, ServiceCall
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.joined import joined
-from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.llm_text import LlmText, came
 from Middleware.llmapis.slots import Slots, take_slots
 from Middleware.services.cancellation_service import cancellation_service
 
@@ -116,13 +116,13 @@ def _asked(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
     service = chain.service
     arguments = call.arguments(service, is_backup=chain.on_backup, backup_of=chain.failed)
     handler = service.create_api_handler()
-    if handler.settings.stream:
-        batches = handler.stream_batches(arguments)
-        try:
-            return joined(service.endpoint.name, batches)
-        finally:
-            close_batches(batches)
-    return handler.handle_non_streaming(arguments)
+    if not handler.settings.stream:
+        return came(arguments.trace, handler.handle_non_streaming(arguments))
+    batches = handler.stream_batches(arguments)
+    try:
+        return came(arguments.trace, joined(service.endpoint.name, batches))
+    finally:
+        close_batches(batches)
 
 
 class ServiceStream(Iterator[Batch]):

@@ -23,8 +23,9 @@ from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
 from Middleware.llmapis.handlers.registry import backend
 from Middleware.llmapis.joined import joined
-from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.llm_text import LlmText, came
 from Middleware.llmapis.sampler_translation import deep_merge, translate
+from Middleware.llmapis.script_calls import calling_node, counted, counted_stream
 
 __all__ = ["TICK_S", "LlmApiService", "LlmText"]
 
@@ -112,9 +113,10 @@ class LlmApiService:
             tool_choice=tool_choice,
             schema=structured_output_schema,
             request_id=request_id or current_id(),
+            trace=calling_node(),
         )
         call = ServiceCall(asked, llm_takes_images)
-        return self._one_by_one(call) if self.stream else self.whole(call)
+        return self._one_by_one(call) if self.stream else counted(asked, self.whole(call))
 
     def whole(self, call: ServiceCall) -> LlmText | JsonObject:
         """The whole answer: `LlmText`, or a dict with `content`, `tool_calls`, `finish_reason`; also of a
@@ -123,7 +125,7 @@ class LlmApiService:
         Raises BackendError; SlotTimeout when no slot came free. Cancelled: the text is empty."""
         call = call.of_request(current_id())
         if self.stream:
-            return joined(self.endpoint.name, self._opened(call))
+            return came(call.asked.trace, joined(self.endpoint.name, self._opened(call)))
         self._calls.add(call)
         try:
             return ask_whole(self, call)
@@ -168,12 +170,7 @@ class LlmApiService:
         return stream
 
     def _one_by_one(self, call: ServiceCall) -> Iterator[Chunk]:
-        batches = self._opened(call)
-        try:
-            for batch in batches:
-                yield from batch
-        finally:
-            batches.close()
+        yield from counted_stream(call.asked, self.endpoint.name, self._opened(call))
 
     def _resolved_samplers(self) -> JsonObject:
         samplers = load_samplers(self.snapshot, self.user, self.endpoint, self.presetname)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from Middleware.common.types import JsonObject
+from Middleware.services.run_trace import TracedNode
 
 
 class LlmText(str):
@@ -39,3 +42,16 @@ class LlmText(str):
         made = LlmText(text)
         vars(made).update(vars(self), thinking=thinking)
         return made
+
+
+Answer = TypeVar("Answer", bound="LlmText | JsonObject")
+"""A whole answer; with tool calls it is a dict with `content`."""
+
+
+def came(trace: TracedNode | None, answer: Answer) -> Answer:
+    """The answer, once those who observe the node that asked know it. `trace`: None: nobody does."""
+    if trace is not None:
+        facts = answer if isinstance(answer, dict) else vars(answer) if hasattr(answer, "__dict__") else {}
+        text = answer.get("content") if isinstance(answer, dict) else answer
+        trace.came(text or "", facts.get("thinking") or "")
+    return answer

@@ -33,7 +33,7 @@ def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_proces
     meanwhile."""
     wait_s = launch_facts().concurrency_timeout_s
     taken = Slots([])
-    for gate in (_endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
+    for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
         if gate is None:
             continue
         try:
@@ -49,7 +49,8 @@ def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_proces
     return taken
 
 
-def _endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
+def endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
+    """The endpoint's own gate; None: it gets any number of calls at once."""
     limit = endpoint.max_concurrent_requests
     return _gate(endpoint.file, endpoint.url, limit) if limit else None
 

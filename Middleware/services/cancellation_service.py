@@ -23,6 +23,9 @@ RUNNING = "running"
 CANCEL = "cancel"
 """Word of the message that cancels one."""
 
+ASKED_TO = "DELETE"
+"""Why: another request of the client's asked for it, as each protocol does."""
+
 AbortCallback = Callable[[], object]
 
 

@@ -166,6 +166,11 @@ class FairGate:
         return len(self._waiters)
 
     @property
+    def held(self) -> int:
+        """How many slots this process has taken."""
+        return len(self._held)
+
+    @property
     def busy(self) -> bool:
         return bool(self._held or self._waiters)
 

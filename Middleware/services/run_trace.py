@@ -22,6 +22,17 @@ logger = logging.getLogger(__name__)
 
 NOT_YET = 0.0
 
+HEAD_BYTES = 98_304
+TAIL_BYTES = 32_768
+BODY_LIMIT = HEAD_BYTES + TAIL_BYTES
+"""Of a longer body only so much of its beginning and its end is held."""
+
+
+def kept_body(body: bytes) -> tuple[bytes, int]:
+    """What a trace holds of a body, and how many bytes were left out behind the first HEAD_BYTES."""
+    left_out = max(0, len(body) - BODY_LIMIT)
+    return (body[:HEAD_BYTES] + body[-TAIL_BYTES:], left_out) if left_out else (body, 0)
+
 
 class RunObserver(Protocol):
     """`keeps_text`: it wants prompts and answers too.
@@ -43,9 +54,11 @@ class CallTrace:
 
     `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
     `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
-    the endpoint that failed before. `usage`: as the backend reported it. `body`: the bytes that were posted.
-    `raw`, `cleaned`: the text before and after cleaning; `cleaning`: what it was cleaned by (endpoint, node,
-    user, opening). Bodies, headers and texts only where the run `keeps_text`.
+    the endpoint that failed before. `usage`: as the backend reported it. `truncated`: its stream ended
+    without its end mark. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
+    one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`, `cleaned`: the text before and
+    after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
+    texts only where the run `keeps_text`.
     """
 
     kind: str
@@ -54,6 +67,7 @@ class CallTrace:
     model: str
     url: str = ""
     body: bytes = field(default=b"", repr=False)
+    body_left_out: int = 0
     headers: Mapping[str, str] | None = field(default=None, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     begun: float = field(default_factory=time.monotonic)
@@ -65,6 +79,7 @@ class CallTrace:
     outcome: str = ""
     finish_reason: str | None = None
     usage: Mapping[str, Any] | None = None
+    truncated: bool = False
     backup_of: str = ""
     error: str = ""
     raw: str | None = field(default=None, repr=False)
@@ -79,9 +94,10 @@ class NodeTrace:
 
     `of`: how many nodes the file has. `label`: the key by which its parent chose this workflow. `answers`: it
     gives the client its answer; `after`: it runs when the client has it. `state`: `running`, `answering`,
-    `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `stopped` (a lock is held), `cancelled`.
-    `fields`: the node as it stands in its file. `tokens`: of its output, once the log's summary was written.
-    `dropped`: messages left out, to fit the context window.
+    `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `cancelled`, and beside those of the
+    specification `stopped` (a lock is held) and `refused` (it takes a parameter of the client that cannot
+    be). `fields`: the node as it stands in its file. `output`: what the nodes after it see of it; `tokens`:
+    an estimate of that. `dropped`: messages left out, to fit the context window.
     """
 
     workflow: str
@@ -134,12 +150,13 @@ class RunTrace:
 
     `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`: it
     got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
-    protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `state`:
+    protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `usage`: of the
+    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered. `state`:
     `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on), `done`,
     `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
-    `asked`: the client's body, where `keeps_text`. `nodes`: in the order of their start, nested ones too.
-    `counter()`: pieces of the answer so far, None when it is not going out. `bytes_kept`, `seq`: a
-    recorder's.
+    `asked`: the client's body, where `keeps_text`, cut as those of calls. `nodes`: in the order of their
+    start, nested ones too. `counter()`: pieces of the answer so far, None when it is not going out.
+    `bytes_kept`, `seq`: a recorder's.
     """
 
     id: str
@@ -167,7 +184,9 @@ class RunTrace:
     cancelled_by: str = ""
     finish_reason: str | None = None
     usage: Mapping[str, Any] | None = None
+    all_usage: Mapping[str, int] | None = None
     asked: bytes = field(default=b"", repr=False)
+    asked_left_out: int = 0
     nodes: list[NodeTrace] = field(default_factory=list, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
     bytes_kept: int = 0
@@ -187,7 +206,7 @@ class RunTrace:
         self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:
-            self.asked = asked
+            self.asked, self.asked_left_out = kept_body(asked)
         self.tell("named")
 
     def runs(self, workflow: str, *, answers: bool) -> None:
@@ -236,6 +255,12 @@ class TracedNode(NamedTuple):
         self.node.calls.append(call)
         return TracedCall(self, call)
 
+    def came(self, text: str, thinking: str) -> None:
+        """The whole answer of its last call to a model, as it came; whoever cleans it tells what became of
+        it."""
+        if self.run.keeps_text:
+            self.node.cleaned(text, text, [thinking] if thinking else [], None)
+
 
 class TracedCall(NamedTuple):
     """A call and where it belongs."""
@@ -250,11 +275,13 @@ class TracedCall(NamedTuple):
             self.at.node.warnings.append(f"endpoint '{call.endpoint}' refused a body and got another")
         call.url, call.sent = url, time.monotonic()
         if self.at.run.keeps_text:
-            call.body, call.headers = body, headers
+            call.headers = headers
+            call.body, call.body_left_out = kept_body(body)
         self.at.tell("call")
 
-    def end(self, outcome: str) -> None:
-        self.call.ended, self.call.outcome = time.monotonic(), outcome
+    def end(self, outcome: str, now: float = NOT_YET) -> None:
+        """`now`: when it ended; not given: now."""
+        self.call.ended, self.call.outcome = now or time.monotonic(), outcome
         self.at.tell("call_ended")
 
 

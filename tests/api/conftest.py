@@ -12,7 +12,7 @@ from Middleware.api import workflow_gateway
 from Middleware.api.api_server import ApiServer
 from Middleware.api.app import _App
 from Middleware.api.requests.access import AccessRules
-from Middleware.api.serving.api_rules import ServerRules
+from Middleware.api.serving.api_rules import ConsoleWish, ServerRules
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 
 
@@ -90,12 +90,12 @@ def configs(facts, tmp_path):
 
 @pytest.fixture
 def serve(configs, engine):
-    """`serve(access=..., max_queue=...)` gives the application of an `ApiServer` made with these rules."""
+    """`serve(access=..., max_queue=..., console=...)` gives the application of an `ApiServer` made with these rules."""
 
-    def start(*, access=None, max_queue=0):
+    def start(*, access=None, max_queue=0, console=None):
         app = _App("test", static_folder=None)
-        server = ApiServer(app, ServerRules(access or AccessRules(), max_queue))
-        app.door = server.door
+        server = ApiServer(app, ServerRules(access or AccessRules(), max_queue, console or ConsoleWish()))
+        app.door, app.server = server.door, server
         return app
 
     return start

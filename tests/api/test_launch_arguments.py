@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.launch_arguments import DEFAULT_THREADS, parse
+from Middleware.api.launch_arguments import CONSOLE_KEY, DEFAULT_THREADS, parse
 from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 
@@ -213,3 +213,66 @@ def test_an_empty_value_is_none(flag, capsys):
     with pytest.raises(SystemExit):
         parse([flag, " "])
     assert f"argument {flag}: must not be empty" in capsys.readouterr().err
+
+
+class TestConsole:
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [
+            ((), (None, "", 16)),
+            (("--console", "off"), ("off", "", 16)),
+            (("--console", "edit", "--console-memory", "0"), ("edit", "", 0)),
+            (("--console", "view", "--console-key", " k2345678 "), ("view", "k2345678", 16)),
+            (("--console", "view", "--console-key", "k2345678", "--require-api-key", "a"), ("view", "k2345678", 16)),
+        ],
+    )  # fmt: skip
+    def test_what_was_said(self, launch, words, expected):
+        """Mode, key, memory."""
+        wish = launch(*words).rules.console
+        assert (wish.mode, wish.key, wish.memory_mb) == expected
+
+    @pytest.mark.parametrize(
+        ("words", "variable", "key"),
+        [((), "from-outside", "from-outside"), (("--console-key", "given-here"), "from-outside", "given-here"), ((), " ", "")],
+    )  # fmt: skip
+    def test_a_key_of_the_environment(self, launch, monkeypatch, words, variable, key):
+        """Where the command line gives none; a blank one is none."""
+        monkeypatch.setenv(CONSOLE_KEY, variable)
+        assert launch(*words).rules.console.key == key
+
+    @pytest.mark.parametrize(
+        ("words", "variable", "said"),
+        [
+            (("--console-key", "short"), "", "--console-key: must have at least 8 characters"),
+            (("--console-key", "two words"), "", "must be one word of printable characters"),
+            (("--console-key", "k234567\udc80"), "", "must be one word of printable characters"),
+            ((), "short", "HEADRACE_CONSOLE_KEY must have at least 8 characters"),
+            (("--console", "view", "--require-api-key", "a"), "", "--require-api-key needs --console-key beside it"),
+            (("--console-memory", "-1"), "", "--console-memory: must be at least 0"),
+        ],
+    )  # fmt: skip
+    def test_wrong_usage(self, launch, monkeypatch, capsys, words, variable, said):
+        """Exit status 2, one sentence, and no key in it."""
+        monkeypatch.setenv(CONSOLE_KEY, variable)
+        with pytest.raises(SystemExit) as stopped:
+            launch(*words)
+        assert stopped.value.code == 2
+        told = capsys.readouterr().err
+        assert said in told and "short" not in told
+
+    @pytest.mark.parametrize(
+        ("words", "warned"),
+        [
+            ((), False),
+            (("--console", "view"), True),
+            (("--console", "view", "--console-key", "k2345678"), False),
+        ],
+    )
+    def test_a_console_for_everybody_is_told(self, launch, words, warned):
+        """Once, at the start."""
+        said = "the console shows every prompt to anyone who can reach this address; --console-key closes it"
+        assert (said in launch("--User", "mira", *words).warnings) is warned
+
+    def test_the_key_is_in_no_repr(self, launch):
+        """A traceback of the start may show the value, and not the key."""
+        assert "k2345678" not in repr(launch("--console-key", "k2345678").rules)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from Middleware.common.places import NOWHERE, Position
-from Middleware.config.positions import layout, placed, position_in, repeated_keys
+from Middleware.config.positions import placed, position_in, repeated_keys
 from Middleware.config.validation import ERROR, Finding
 
 FLOW = "Workflows/ana/Main.json"
@@ -75,27 +71,3 @@ def test_a_place_that_is_known_is_kept():
 def test_a_key_that_stands_twice_is_told(text, pointers):
     """The last one counts; of remarks nobody minds."""
     assert [f.pointer for f in repeated_keys(text.encode(), "Users/a.json")] == pointers
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(),
-        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
-        max_leaves=12,
-    )
-)
-def test_every_value_is_found_where_it_stands(value):
-    """At each offset a JSON decoder reads exactly the value that the pointer leads to."""
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-    found = layout(text.encode())
-    assert found is not None
-    assert found.offsets.keys() == set(pointers(json.loads(text)))
-    assert json.JSONDecoder().raw_decode(text, found.offsets[""])[0] == json.loads(text)
-
-
-def pointers(value, pointer=""):
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    yield pointer
-    for key, item in items:
-        yield from pointers(item, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}")

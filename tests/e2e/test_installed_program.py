@@ -19,6 +19,7 @@ import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ METADATA = (
 )
 SOURCES = (*METADATA, "server.py", "deploy/wheel_contents.py", "Middleware")
 EXAMPLES = ("Public/Configs", "Public/workflow_python_scripts")
+PAGES = "docs"
 SCRIPTS, EXE = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
 LIMIT_S = 60
 
@@ -68,7 +70,7 @@ def python_of_tests(*words: str | Path, cwd: Path) -> str:
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a wheel is made of, in a folder of its own; the data of a server that ran there; an old build."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in (*SOURCES, *EXAMPLES):
+    for name in (*SOURCES, *EXAMPLES, PAGES):
         source, target = HOUSE / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
@@ -106,11 +108,12 @@ def carried(wheel: Path) -> set[str]:
 
 
 class TestWheel:
-    def test_it_carries_the_code_and_the_examples(self, clone: Path, built: Path) -> None:
-        """Each file, and nothing of a server that ran in the clone."""
+    def test_it_carries_the_code_the_examples_and_the_pages(self, clone: Path, built: Path) -> None:
+        """Each file (the console's page, scripts and templates are code), and nothing of a server that ran in the clone."""
         code = {f.relative_to(clone).as_posix() for f in (clone / "Middleware").rglob("*") if f.is_file()}
         examples = {f for part in EXAMPLES for f in (clone / part).rglob("*") if f.is_file()}
-        shipped = {f"Middleware/shipped/{f.relative_to(clone).as_posix()}" for f in examples}
+        pages = {f for f in (clone / PAGES).rglob("*.md") if "spec" not in f.parts}
+        shipped = {f"Middleware/shipped/{f.relative_to(clone).as_posix()}" for f in examples | pages}
         assert carried(wheel_of(built)) == code | shipped | {"server.py"}
 
     def test_it_is_the_same_from_the_clone_and_from_the_archive(
@@ -151,6 +154,12 @@ class Program:
 
     def answer(self, *words: str | Path, cwd: Path) -> str:
         """Start it, ask the demo model for a stream, stop it; the text of the answer."""
+        with self.serving(*words, cwd=cwd) as port:
+            return _streamed(port)
+
+    @contextmanager
+    def serving(self, *words: str | Path, cwd: Path) -> Iterator[int]:
+        """Its port, as long as it serves."""
         process = subprocess.Popen(
             list(map(str, (self._script, "--port", "0", *words))),
             cwd=cwd,
@@ -161,7 +170,7 @@ class Program:
             encoding="utf-8",
         )
         try:
-            return _streamed(_port(process))
+            yield _port(process)
         finally:
             process.terminate()
             process.communicate(timeout=LIMIT_S)
@@ -176,6 +185,17 @@ def _port(process: subprocess.Popen[str]) -> int:
         if found := re.match(r"listening on http://127\.0\.0\.1:(\d+) ", line):
             return int(found[1])
     raise AssertionError(f"it ended: {said}")
+
+
+def _asked(port: int, path: str) -> tuple[int, str]:
+    """Status and text of a page, or of what it asks for."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+    try:
+        connection.request("GET", path, headers={"X-Headrace-Console": "1"})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode("utf-8")
+    finally:
+        connection.close()
 
 
 def _streamed(port: int) -> str:
@@ -284,3 +304,19 @@ class TestProgram:
 
     def test_the_examples_have_no_fault(self, program: Program, tmp_path: Path) -> None:
         assert "errors 0, warnings 0" in program("--validate", cwd=tmp_path)
+
+    def test_it_shows_the_console(self, program: Program, tmp_path: Path) -> None:
+        """The page, all that it names, and what it asks first: nothing of it is anywhere else."""
+        with program.serving(cwd=tmp_path) as port:
+            status, page = _asked(port, "/console/")
+            assert status == 200
+            named = re.findall(r'(?:src|href)="([^"#]+)"', page)
+            assert [name for name in named if name.endswith(".js")]
+            assert {_asked(port, f"/console/{name}")[0] for name in named} == {200}
+            status, state = _asked(port, "/console/api/state")
+        assert status == 200 and json.loads(state)["rights"] == ["look", "act"]
+
+    def test_the_pages_of_the_console_are_in_it(self, program: Program) -> None:
+        """What Help shows."""
+        (docs,) = (place for lib in program.places for place in lib.rglob("shipped/docs"))
+        assert (docs / "nodes" / "Standard.md").is_file() and not (docs / "spec").exists()

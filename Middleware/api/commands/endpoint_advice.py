@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from urllib.parse import urlsplit
 
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.endpoint_probe import Probe
 from Middleware.utilities.sensitive_logging_utils import masked
 
@@ -46,6 +47,19 @@ NOT_STREAMED = (
     "streaming does not work, the answer came in one piece: `streamPropertyName` in ApiTypes/{api_type}.json "
     "must be the server's field, mostly `stream`"
 )
+
+
+_OF_CALLS = {
+    "not_found": f"{STEPS['path']}; or {STEPS['model']}",
+    "slot_timeout": "more want it than `maxConcurrentRequests` of {file} or --concurrency lets through",
+}
+"""Kinds of failures that a probe sees more finely, or never."""
+
+
+def step_after(kind: str, endpoint: EndpointConfig) -> str:
+    """What to do when a call of an endpoint has failed in this way (`BackendError.kind`)."""
+    step = _OF_CALLS.get(kind) or STEPS.get(kind) or STEPS["server_error"]
+    return step.format(file=endpoint.file, api_type=endpoint.api_type_name, names="")
 
 
 def line(seen: Probe) -> str:

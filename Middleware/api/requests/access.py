@@ -65,17 +65,19 @@ class AccessRules:
 
         None is no name.
         """
-        if not self.loopback or not host or "*" in self.cors_origins:
-            return True
+        return not self.loopback or not host or "*" in self.cors_origins or self.knows_host(host)
+
+    def knows_host(self, host: str) -> bool:
+        """Claims that no page of another site can be shown under this name: it is near, or an allowed
+        origin's.
+        """
         return _is_local(host) or _name_of(host) in {_name_of(origin) for origin in self.cors_origins}
 
     def allows_key(self, path: str, key: str | None) -> bool:
         """Without required keys everyone may ask. Compared in constant time."""
         if not self.api_keys or path in OPEN_PATHS:
             return True
-        given = (key or "").encode("latin-1", "replace")
-        matches = [hmac.compare_digest(given, wanted.encode()) for wanted in self.api_keys]
-        return any(matches)
+        return any([same_key(key or "", wanted) for wanted in self.api_keys])
 
 
 @lru_cache(maxsize=64)
@@ -97,6 +99,26 @@ def _name_of(place: str) -> str | None:
         return None
 
 
+def is_loopback(address: str) -> bool:
+    """Claims that the address of a peer is this machine's own."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
+def bearer_of(headers: Mapping[str, str]) -> str | None:
+    """The key of `Authorization: Bearer`, which may be empty; None: there is no such header."""
+    scheme, _, key = headers.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None
+
+
+def same_key(given: str, wanted: str) -> bool:
+    """Compared in constant time. `given`: a header's text, as WSGI hands it on."""
+    return hmac.compare_digest(given.encode("latin-1", "replace"), wanted.encode())
+
+
 def _is_near(name: str) -> bool:
     """Claims that the name is a loopback, private or link-local address."""
     try:
@@ -116,11 +138,8 @@ def api_key_of(headers: Mapping[str, str]) -> str | None:
 
     `headers`: names as WSGI spells them.
     """
-    authorization = headers.get("HTTP_AUTHORIZATION")
-    if authorization is not None:
-        scheme, _, key = authorization.strip().partition(" ")
-        if scheme.lower() == "bearer":
-            return key.strip() or None
+    if (key := bearer_of(headers)) is not None:
+        return key or None
     return headers.get("HTTP_X_API_KEY", "").strip() or None
 
 

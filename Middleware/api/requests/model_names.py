@@ -29,6 +29,18 @@ def single_user(snapshot: ConfigSnapshot) -> str:
     return users[0] if users else pointer_user(snapshot)
 
 
+def served_users() -> list[str]:
+    """The configured users, or the pointer's; none when that cannot be read."""
+    users = launch_facts().users
+    if users:
+        return list(users)
+    try:
+        return [pointer_user(default_snapshot())]
+    except ConfigError as error:
+        logger.error("%s", error)
+        return []
+
+
 def parse_model_field(value: Any, snapshot: ConfigSnapshot | None = None) -> tuple[str | None, str | None]:
     """(user, workflow folder) that a model name picks, each None when it picks none."""
     if not isinstance(value, str) or not value:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from flask import current_app
 
 from Middleware.api.requests.request_life import RequestLife
-from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class NamedRequests:
         """Cancel them. False: there was none."""
         found = self.of(name)
         for one in found:
-            cancellation_service.request_cancellation(one.life.request_id)
+            cancellation_service.request_cancellation(one.life.request_id, ASKED_TO)
         return bool(found)
 
     def __len__(self) -> int:

@@ -92,6 +92,7 @@ class RequestLife:
         """The client has its whole answer, or it is about to leave."""
         self.stop_watching()
         if self.trace is not None:
+            self._note_usage(self.trace)
             self.trace.answer()
 
     def tells(self, error: str) -> None:
@@ -104,6 +105,7 @@ class RequestLife:
         trace = self.trace
         if trace is None:
             return
+        self._note_usage(trace)
         status = trace.status = int(self.status) if self.status.isdigit() else None
         if self.end == "cancelled" or status == 499:
             trace.end("cancelled")
@@ -111,6 +113,11 @@ class RequestLife:
             trace.end("failed" if trace.nodes or self.end else "refused")
         else:
             trace.end("done")
+
+    def _note_usage(self, trace: RunTrace) -> None:
+        """What all calls took; from the finish of the answer on nothing is added."""
+        if self.request is not None:
+            trace.all_usage = self.request.usage.numbers()
 
     def stop_watching(self) -> None:
         """The answer is complete: from now on the client may go."""

@@ -6,6 +6,19 @@ from dataclasses import dataclass, field
 
 from Middleware.api.requests.access import AccessRules
 
+NEEDS_KEY = "the console is off: --require-api-key needs --console-key beside it"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleWish:
+    """What was said of the console. `mode`: `off`, `view`, `edit`, None: nothing. `key`: of the command line
+    or the environment, `""`: none. `memory_mb`: for the texts of runs.
+    """
+
+    mode: str | None = None
+    key: str = field(default="", repr=False)
+    memory_mb: int = 16
+
 
 @dataclass(frozen=True, slots=True)
 class ServerRules:
@@ -13,3 +26,4 @@ class ServerRules:
 
     access: AccessRules = field(default_factory=AccessRules)
     max_queue: int = 0
+    console: ConsoleWish = field(default_factory=ConsoleWish)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from flask.views import MethodView
 
+from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import PLAIN, ClientProtocol, is_under
 
@@ -25,7 +26,30 @@ ENTER_GATE = "headrace.enter_gate"
 From then on the request is watched, can be cancelled, and has a life; `known(life)` is called, and then it
 waits for a slot of the gate. Raises ServerBusy, RequestCancelled."""
 
+CONSOLE = "headrace.console"
+"""Key of the WSGI environment under which the AccessRules stand for a request that the console's door let
+through: what generates there belongs to a console that is on, and to a reader who may act."""
+
 _PLACE = re.compile(r"<(?:(path):)?\w+>")
+
+
+CONSOLE_ROOT = "/console"
+
+
+def is_console(path: str) -> bool:
+    return path == CONSOLE_ROOT or path.startswith(f"{CONSOLE_ROOT}/")
+
+
+class Console(Protocol):
+    """What answers at and below `CONSOLE_ROOT`, as the front door sees it. `onward`: the way to the
+    application, for what generates.
+    """
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: StartResponse, onward: WsgiApp
+    ) -> Iterable[bytes]: ...
+
+    def leads_to_page(self, environ: Mapping[str, Any]) -> bool: ...
 
 
 class Generation:

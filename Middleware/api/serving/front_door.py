@@ -16,7 +16,7 @@ from Middleware.api.concurrency_middleware import within
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.requests.request_life import HUNG_UP, LIFE, REQUEST_ID, HeldBody, RequestLife
-from Middleware.api.serving.doors import ENTER_GATE, PROTOCOL, Doors
+from Middleware.api.serving.doors import ENTER_GATE, PROTOCOL, Console, Doors, is_console
 from Middleware.api.serving.traffic import TRAFFIC, Traffic
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
@@ -38,7 +38,8 @@ class FrontDoor:
 
     `lives`: the requests whose work lasts. `observers`: of what they do. `most_posts`: how many of them the
     server's threads may hold, waiting ones among them, so that other requests are still answered; 0: any
-    number. `gate`: what a request waits at that says in its body only that it generates.
+    number. `gate`: what a request waits at that says in its body only that it generates. `console`: None: it
+    is off. `stopping`: the server has begun to stop.
     """
 
     def __init__(
@@ -54,12 +55,36 @@ class FrontDoor:
         self.lives: set[RequestLife] = set()
         self.observers = Observers()
         self.most_posts = 0
+        self.console: Console | None = None
+        self.stopping = False
         self._posts: set[str] = set()
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
+        if self.console is not None and is_console(environ.get("PATH_INFO", "")):
+            return self._at_console(self.console, request_id, environ, start_response)
         environ["PATH_INFO"] = environ.get("PATH_INFO", "").rstrip("/") or "/"
+        return self._entered(request_id, environ, start_response)
+
+    def _at_console(
+        self, console: Console, request_id: str, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """What belongs to the console, before slashes are cut, origins are greeted and keys of clients are
+        wanted: it has rules of its own.
+        """
+        environ[TRAFFIC] = self.traffic
+        environ[PROTOCOL] = self._doors.protocol_of(environ)
+        start = _with_headers(start_response, [("X-Request-Id", request_id)])
+
+        def onward(environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+            return self._free(request_id, None, environ, start)
+
+        return console(environ, start, onward)
+
+    def _entered(
+        self, request_id: str, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
         environ[TRAFFIC] = self.traffic
         protocol = environ[PROTOCOL] = self._doors.protocol_of(environ)
         named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
@@ -71,8 +96,12 @@ class FrontDoor:
         start = _with_headers(start_response, [*named, *_cors(environ)])
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _preflight(environ, start)
+        if self.console is not None and self.console.leads_to_page(environ):
+            start(status_line(303), [("Location", "console/"), ("Content-Length", "0")])
+            return []
         key = api_key_of(environ)
-        if not self._rules.allows_key(environ["PATH_INFO"], key):
+        is_free = is_console(environ["PATH_INFO"])  # of a console that is off: nothing is there
+        if not is_free and not self._rules.allows_key(environ["PATH_INFO"], key):
             refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
             return send_error(refusal, protocol, environ, start)
         if not self._doors.lasts(environ):
@@ -193,7 +222,10 @@ class FrontDoor:
         return [life for life in tuple(self.lives) if not life.answered]
 
     def cancel_unanswered(self) -> None:
-        """The server stops: what has no complete answer ends now."""
+        """The server stops: what has no complete answer ends now, and so do streams to readers of the
+        console.
+        """
+        self.stopping = True
         for life in self.unanswered():
             cancellation_service.request_cancellation(life.request_id, "the server stops")
 

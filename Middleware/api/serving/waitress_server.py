@@ -21,8 +21,9 @@ from waitress.server import BaseWSGIServer, create_server  # type: ignore[import
 
 from Middleware.api.api_server import ApiServer
 from Middleware.api.launch_arguments import Launch
+from Middleware.api.requests.model_names import served_users
 from Middleware.api.serving.demo_hints import demo_hints
-from Middleware.api.serving.startup import served_users, warm_up
+from Middleware.api.serving.startup import warm_up
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import default_snapshot
 from Middleware.workflows.tools.mcp_doors import end_sessions
@@ -57,7 +58,7 @@ def serve(launch: Launch, server: ApiServer) -> int:
     server.door.most_posts = most_posts(launch.threads)
     signals = _Signals()
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
-    _announce(launch, listeners[0].effective_port)
+    _announce(launch, server, listeners[0].effective_port)
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     signals.wait()
     _stop(server, listeners, signals)
@@ -125,7 +126,7 @@ def waitress_for(
         asyncore_use_poll=True,
         url_scheme="http",
         expose_tracebacks=False,
-        clear_untrusted_proxy_headers=True,
+        clear_untrusted_proxy_headers=False,  # the console sees by them that a proxy stands before it
         ident=None,
     )
     listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
@@ -180,7 +181,7 @@ class _Signals:
             continue
 
 
-def _announce(launch: Launch, port: int) -> None:
+def _announce(launch: Launch, server: ApiServer, port: int) -> None:
     facts = launch_facts()
     host = f"[{launch.host}]" if ":" in launch.host else launch.host
     address = f"http://{host}:{port}"
@@ -192,6 +193,9 @@ def _announce(launch: Launch, port: int) -> None:
     )
     if launch.host == "127.0.0.1":
         print("only this machine can reach it; --listen opens it to the network", flush=True)
+    near = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(launch.host, host)
+    for line in server.console_lines(f"http://{near}:{port}"):
+        print(line, flush=True)
     for line in demo_hints(default_snapshot(), users, address):
         print(line, flush=True)
 

@@ -9,15 +9,19 @@ from typing import Any
 
 from Middleware.common.types import Batch
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.handler_face import HandlerFace
 from Middleware.services.answers import FINISH_REASONS
-from Middleware.services.run_trace import TracedCall
+from Middleware.services.run_trace import CallTrace, TracedCall
+from Middleware.utilities.sensitive_logging_utils import told
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class CallLog:
-    """What is measured of one call. Times are of `time.monotonic`. `trace`: None: nobody observes."""
+    """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
+    end mark. `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
     model: str
@@ -28,7 +32,31 @@ class CallLog:
     pieces: int = 0
     outcome: str = ""
     usage: dict[str, Any] | None = None
+    truncated: bool = False
     trace: TracedCall | None = None
+
+    @classmethod
+    def of(cls, handler: HandlerFace, asked: CallArguments) -> CallLog:
+        """A call of this handler begins."""
+        settings = handler.settings
+        log = cls(settings.endpoint, settings.model, settings.stream)
+        if asked.trace is not None:
+            call = CallTrace(
+                "model" if handler.generates else "embedding",
+                settings.endpoint.name,
+                settings.endpoint.type,
+                settings.model,
+                secrets=settings.secrets,
+                backup_of=asked.backup_of,
+                begun=log.started,
+            )
+            log.trace = asked.trace.call(call)
+        return log
+
+    def failed(self, error: Exception) -> None:
+        """What is said of a failure; `write` says of which kind it was."""
+        if self.trace is not None:
+            self.trace.call.error = told(error)
 
     def saw(self, batch: Batch) -> None:
         """A batch that is not empty went by."""
@@ -40,8 +68,8 @@ class CallLog:
 
     def write(self, outcome: str) -> None:
         """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage."""
-        self._tell(outcome)
         now = time.monotonic()
+        self._tell(outcome, now)
         first = "-" if self.first is None else f"{self.first - self.started:.2f} s"
         tokens = (self.usage or {}).get("completion_tokens") or self.pieces
         span = now - (self.first if self.stream and self.first is not None else self.started)
@@ -61,10 +89,10 @@ class CallLog:
             self.usage or "-",
         )
 
-    def _tell(self, outcome: str) -> None:
+    def _tell(self, outcome: str, now: float) -> None:
         if self.trace is None:
             return
         call = self.trace.call
-        call.tries, call.usage = self.tries, self.usage
+        call.tries, call.usage, call.truncated = self.tries, self.usage, self.truncated
         call.finish_reason = outcome if outcome in FINISH_REASONS else None
-        self.trace.end(outcome)
+        self.trace.end(outcome, now)

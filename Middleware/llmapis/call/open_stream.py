@@ -78,7 +78,9 @@ class _Ending:
         if outcome in ("closed", "dropped") and finish is None:
             self.handle.abort()
         self.answer.close(drain_s=drain_s if self.reader.ended else 0.0)
-        self.log.usage = self.reader.state.usage or None
+        self.log.usage, self.log.truncated = self.reader.state.usage or None, self.reader.truncated
+        if self.reader.failure is not None:
+            self.log.failed(self.reader.failure)
         self.log.write(finish or outcome)
         self.closed()
 
@@ -110,6 +112,7 @@ def _pull(
         return
     except BackendError as error:
         outcome = error.kind
+        log.failed(error)
         yield reader.broken(error)
     finally:
         ending.end(outcome, DRAIN_S)

@@ -29,7 +29,7 @@ from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import CallTrace
-from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened, told
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +55,7 @@ class OutgoingCall:
         self.handle = AbortHandle(pinned=settings.pinned, on_abort=partial(_tell_backend, handler))
         if request is not None:
             self.handle.reach = request.reach
-        self.log = CallLog(settings.endpoint, settings.model, settings.stream)
-        if call.trace is not None:
-            self.log.trace = call.trace.call(_traced(handler, call.backup_of))
+        self.log = CallLog.of(handler, call)
         self._abort = self.handle.abort
         cancellation_service.register_abort_callback(self._id, self._abort)
 
@@ -69,6 +67,11 @@ class OutgoingCall:
     def end(self, outcome: str) -> None:
         self.unregister()
         self.log.write(outcome)
+
+    def fail(self, error: Exception) -> None:
+        """It ends by a failure."""
+        self.log.failed(error)
+        self.end(getattr(error, "kind", type(error).__name__))
 
     def post(self, payload: JsonObject | None = None) -> Answer:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
@@ -127,7 +130,9 @@ class OutgoingCall:
             _heard(reader, bytes(data), batches)
         if not reader.readable:
             raise self._no_object(answer, data)
-        return joined(self._handler.settings.endpoint.name, [*batches, reader.finish()])
+        batches.append(reader.finish())
+        self.log.truncated = reader.truncated
+        return joined(self._handler.settings.endpoint.name, batches)
 
     def _read(self, body: JsonObject) -> LlmText | JsonObject:
         settings = self._handler.settings
@@ -177,14 +182,14 @@ class OutgoingCall:
             secrets=settings.secrets,
         )
         self._log_payload(post)
-        trace = self.log.trace
-        if trace is None:
-            answer = default_transport().post(post, self.handle)
-        else:
+        trace, self.handle.tries = self.log.trace, 0
+        try:
+            if trace is None:
+                return default_transport().post(post, self.handle)
             trace.sends(post.url, post.body, post.headers)
-            answer = _watched(trace.call, lambda: default_transport().post(post, self.handle))
-        self.log.tries += answer.tries
-        return answer
+            return _watched(trace.call, lambda: default_transport().post(post, self.handle))
+        finally:
+            self.log.tries += self.handle.tries
 
     def _log_payload(self, post: Post) -> None:
         if not logger.isEnabledFor(logging.DEBUG):
@@ -195,26 +200,14 @@ class OutgoingCall:
         logger.debug("POST %s for endpoint '%s': %s", post.url.partition("?")[0], post.endpoint, text)
 
 
-def _traced(handler: HandlerFace, backup_of: str) -> CallTrace:
-    settings = handler.settings
-    return CallTrace(
-        "model" if handler.generates else "embedding",
-        settings.endpoint.name,
-        settings.endpoint.type,
-        settings.model,
-        secrets=settings.secrets,
-        backup_of=backup_of,
-    )
-
-
 def _watched(call: CallTrace, post: Callable[[], Answer]) -> Answer:
-    """Post; the trace keeps the status, and what is said of a failure."""
+    """Post; the trace keeps the status."""
     try:
         answer = post()
     except BackendError as error:
-        call.status, call.error = error.status, told(error)
+        call.status = error.status
         raise
-    call.status, call.error = answer.status, ""
+    call.status = answer.status
     return answer
 
 

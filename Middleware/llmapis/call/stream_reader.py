@@ -43,15 +43,18 @@ class StreamReader:
     """`feed` what a read brought, then `finish` once. Both give a batch; both raise BackendError while
     nothing visible has come out, and give a dict with `error` afterwards.
 
-    `ended`: nothing more is needed (end mark, or an error dict was given). `finishing`: the finish reason is
-    known, only the usage may still come. `whole`: the server did not stream, its whole answer was read."""
+    `ended`: nothing more is needed (end mark, or an error dict was given). `failure`: what that dict tells.
+    `finishing`: the finish reason is known, only the usage may still come. `whole`: the server did not
+    stream, its whole answer was read. `truncated`: the stream ended without its end mark."""
 
     def __init__(self, handler: HandlerFace, content_type: str = "") -> None:
         self.ended = False
         self.output = False
         self.whole = False
+        self.truncated = False
         self.state = StreamState()
         self.finish_reason: str | None = None
+        self.failure: BackendError | None = None
         self._handler = handler
         self._endpoint = handler.settings.endpoint.name
         self._decoder = NdjsonDecoder() if handler._iterate_by_lines else SseDecoder()
@@ -370,7 +373,7 @@ class StreamReader:
             return
         if not self.output:
             raise self._fault("the stream ended without any output")
-        final["truncated"] = True
+        final["truncated"] = self.truncated = True
         logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
 
     def _failed(self, out: Batch, error: BackendError) -> Batch:
@@ -379,7 +382,7 @@ class StreamReader:
             raise error
         self._told(out)
         self.ended = True
-        self.finish_reason = "error"
+        self.finish_reason, self.failure = "error", error
         out.append({"token": "", "finish_reason": "error", "error": error_chunk(error)})
         return out
 

@@ -19,8 +19,8 @@ class AbortHandle:
     """One outgoing call. `on_abort(handle)` runs once, in the aborting thread, after the socket was shut.
 
     `pinned`: addresses to connect to instead of asking DNS. `connected`, `reused`: what the connection layer
-    notes of the current try; `fresh`: what it is told. `reach`: who wants to know
-    whether the backend is there."""
+    notes of the current try; `fresh`: what it is told; `tries`: how many there were. `reach`: who wants to
+    know whether the backend is there."""
 
     def __init__(
         self, *, pinned: tuple[str, ...] = (), on_abort: Callable[[AbortHandle], None] | None = None
@@ -29,6 +29,7 @@ class AbortHandle:
         self.connected = False
         self.reused = False
         self.fresh = False
+        self.tries = 0
         self.reach = Reach()
         self._on_abort = on_abort
         self._event = threading.Event()

@@ -144,6 +144,7 @@ class Transport:
         attempt, lost = 1, 0
         while True:
             handle.check()
+            handle.tries = attempt
             try:
                 return self._try(post, prepared, handle, attempt, fresh=lost > 0)
             except BackendError as error:

@@ -103,13 +103,17 @@ class UserWalk:
         self._findings: list[Finding] = []
         self.files_read = {self._file}
         """Every file that the user reaches, faulty ones too; complete after `findings`."""
+        self.endpoint_users: dict[str, dict[str, None]] = {}
+        """Endpoint -> the files that name it, in the order of the walk; complete after `findings`."""
 
-    def findings(self) -> list[Finding]:
-        """Names that lead nowhere, variables that nobody sets, cycles."""
+    def findings(self, only: str | None = None) -> list[Finding]:
+        """Names that lead nowhere, variables that nobody sets, cycles. `only`: the file whose own count."""
         reached = self._walked
         found = [*self._findings, *self._unfit_tools()]
         user_variables = frozenset(self._user.user_wide_workflow_variables)
         for file, entry in reached.items():
+            if only not in (None, file):
+                continue
             inputs = None if entry.inputs >= ANY else entry.inputs
             reach = Reach(user_variables, inputs, entry.categorises)
             found += variable_findings(file, self._snapshot.read(file), reach)
@@ -346,6 +350,7 @@ class UserWalk:
                 endpoint = None
                 self.files_read.add(error.file)
             self._findings += endpoint_findings(self._snapshot, self._user, name)
+            self.endpoint_users.setdefault(name, {})[file] = None
         if endpoint is None:
             return None
         self.files_read |= {endpoint.file, paths.api_type_file(endpoint.api_type_name)}

@@ -11,7 +11,6 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby
 from typing import Any
 
 from Middleware.common.errors import ConfigError
@@ -30,6 +29,7 @@ from Middleware.workflows.handlers.registry import (
 from Middleware.workflows.managers.incomplete import incomplete_node
 from Middleware.workflows.managers.unreachable import repeated_locks
 from Middleware.workflows.processors.node_numbers import NUMBERS
+from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.variables.format_text import placeholder_names
 from Middleware.workflows.variables.jinja_text import jinja_names
 from Middleware.workflows.variables.providers import VARIABLES, Layer
@@ -54,8 +54,8 @@ _LITERAL_FIELDS = frozenset(
 )
 _NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS) | NUMBERS.keys()
 """What is not filled as a Jinja text in a node with `jinja2`."""
-_OF_OUTPUT = re.compile(r"agent(\d+)(Output|Thinking)")
-_OF_INPUT = re.compile(r"agent(\d+)Input")
+_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking)")
+_OF_INPUT = re.compile(r"agent(\d{1,18})Input")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _FOR_OWN_TEXT = (
     "removeCustomTextFromResponseStart",
@@ -136,7 +136,7 @@ def own_findings(file: str, document: Any) -> list[Finding]:
 
 def _schema_findings(place: NodePlace) -> Iterator[Finding]:
     node_type = place.config.get("type")
-    if node_type in OLD_NAMES:
+    if isinstance(node_type, str) and node_type in OLD_NAMES:
         yield place.finding("type", NOTE, f"{node_type!r} is an old name of {DEFAULT_TYPE!r}")
     elif isinstance(node_type, str) and node_type not in NODES:
         near = validation.nearest(node_type, NODES)
@@ -194,25 +194,16 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
 
 def _parallel_findings(places: Sequence[NodePlace], answering: NodePlace | None) -> Iterator[Finding]:
     """Groups that run one node after the other all the same, and why. Source: workflows.md 16.14."""
-    for group, members in groupby(places, key=lambda place: place.config.get("parallelGroup")):
-        nodes = list(members)
-        if not group or len(nodes) < 2:
-            continue
-        numbers = {place.number for place in nodes}
-        for place in nodes:
-            used = {number for number, _ in outputs_used(place.config)} & (numbers - {place.number})
-            reason = (
-                f"uses the output of node {min(used)} of its own group"
-                if used
-                else "answers"
-                if place is answering
-                else "is of a type or has a setting that must run alone"
-                if not node_handler(place.config.get("type")).fits_in_parallel_group(place.config)
-                else ""
-            )
-            if reason:
+    by_number = {place.number: place for place in places}
+    nodes = [by_number[n].config if n in by_number else {} for n in range(1, max(by_number, default=0) + 1)]
+    start = 0
+    while start < len(nodes):
+        end = group_end(nodes, start)
+        if end > start + 1 and answering:
+            for index, reason in obstacles(nodes, start, end, answering.number - 1):
                 message = f"this node {reason}, so the group runs one node after the other"
-                yield place.finding("parallelGroup", WARNING, message)
+                yield by_number[index + 1].finding("parallelGroup", WARNING, message)
+        start = end
 
 
 def texts_of(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
@@ -254,6 +245,22 @@ def _jinja_findings(place: NodePlace) -> Iterator[Finding]:
             yield place.finding(pointer[1:], ERROR, error.message)
 
 
+def names_written(config: NodeConfig) -> Iterator[tuple[str, str]]:
+    """(pointer below the node, variable name) in the order of the text: those of Jinja texts too, and those
+    of texts for a child, which may know them alone.
+    """
+    is_jinja = bool(config.get("jinja2"))
+    for pointer, text in _texts_with_braces(config, _LITERAL_FIELDS - set(OVERRIDES)):
+        names = _names_in_text(text, is_jinja=is_jinja and pointer.split("/")[1] not in _NO_TEMPLATES)
+        yield from ((pointer, name) for name in sorted(names, key=lambda name: (text.find(name), name)))
+
+
+def output_named(name: str) -> tuple[int, str] | None:
+    """(node number, `Output` or `Thinking`) of `agentNOutput` and `agentNThinking`; None: another name."""
+    match = _OF_OUTPUT.fullmatch(name)
+    return (int(match.group(1)), match.group(2)) if match else None
+
+
 def outputs_used(config: NodeConfig) -> Iterator[tuple[int, str]]:
     """(node number, pointer) of each `{agentNOutput}` or `{agentNThinking}` in the node."""
     for pointer, name in names_used(config):
@@ -293,7 +300,9 @@ def unguarded_findings(file: str, document: Any, user_variables: Mapping[str, An
     for place in node_places(file, document):
         handler = node_handler(place.config.get("type"))
         for field in handler.unguarded_fields(place.config):
-            names = {name for _, text in texts_of(place.config.get(field)) for name in _names_in(place, text)}
+            is_jinja = bool(place.config.get("jinja2"))
+            texts = [text for _, text in texts_of(place.config.get(field))]
+            names = {name for text in texts for name in _names_in_text(text, is_jinja=is_jinja)}
             if told := sorted(name for name in names if _is_said(name, configured)):
                 message = (
                     f"{{{told[0]}}} holds text of a user or a model, and nothing guards what is fetched: "
@@ -302,8 +311,8 @@ def unguarded_findings(file: str, document: Any, user_variables: Mapping[str, An
                 yield place.finding(field, WARNING, message)
 
 
-def _names_in(place: NodePlace, text: str) -> frozenset[str]:
-    if not place.config.get("jinja2"):
+def _names_in_text(text: str, *, is_jinja: bool) -> frozenset[str]:
+    if not is_jinja:
         return placeholder_names(text)
     try:
         return jinja_names(text)

@@ -71,7 +71,7 @@ def cleaned_result(result: NodeValue, context: ExecutionContext) -> tuple[NodeVa
         return _cleaned_call(result, endpoint, context)
     if endpoint is None or not isinstance(result, str):
         return result, []
-    return _cleaned_text(result, endpoint, context, beside=bool(getattr(result, "thinking", "")))
+    return _cleaned_text(result, endpoint, context, beside=getattr(result, "thinking", ""))
 
 
 def _cleaned_call(
@@ -82,14 +82,15 @@ def _cleaned_call(
     text = result.get("content")
     if endpoint is None or not isinstance(text, str) or not text:
         return _kept(result, text), []
-    text, thoughts = _cleaned_text(text, endpoint, context, beside=False)
+    beside = result.get("thinking") or ""
+    text, thoughts = _cleaned_text(text, endpoint, context, beside=beside)
     return _kept(result, text), thoughts
 
 
 def _cleaned_text(
-    text: str, endpoint: Mapping[str, Any], context: ExecutionContext, *, beside: bool
+    text: str, endpoint: Mapping[str, Any], context: ExecutionContext, *, beside: str
 ) -> tuple[str, list[str]]:
-    """`beside`: thoughts came beside the text."""
+    """`beside`: thoughts that came beside the text."""
     cleaner = ResponseCleaner(
         endpoint,
         {**context.config, "reasoningOutput": "drop"},
@@ -98,9 +99,10 @@ def _cleaned_text(
     )
     raw = text
     text = cleaner.feed(text) + cleaner.finish()
-    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=beside)
+    log_findings(cleaner, endpoint_name(context), text, thoughts_beside=bool(beside))
     thoughts = list(cleaner.completed_thoughts)
-    keep_cleaning(context, Cleaned(raw, text, thoughts), endpoint, opening_of(context))
+    hidden = [beside, *thoughts] if beside else thoughts
+    keep_cleaning(context, Cleaned(raw, text, hidden), endpoint, opening_of(context))
     return text, thoughts
 
 
@@ -163,11 +165,13 @@ class Delivery:
                 whole: Chunk | None = None
             else:
                 whole = as_one_chunk(passing)
+        except BaseException:
+            if context.trace is not None and isinstance(self._result, NodeStream):
+                self._keep_cleaning(self._taken(cleaner), cleaner)
+            raise
         finally:
             close_batches(raw)
-        text = sent.text() if cleaner is None else cleaner.full_response_text
-        if cleaner is not None:
-            self.thoughts = list(cleaner.thoughts)
+        text = self._taken(cleaner)
         self.value = self._output(text)
         self._answered(self, text)
         ending = Ending(text, context.config, sent, self._prompt_tokens)
@@ -178,6 +182,13 @@ class Delivery:
             tell_answer(context.trace, text, finish[-1])
             self._keep_cleaning(text, cleaner)
         yield [merged([whole, *finish])] if whole is not None else finish
+
+    def _taken(self, cleaner: StreamingResponseHandler | None) -> str:
+        """The text so far; `thoughts` as well."""
+        if cleaner is None:
+            return self._sent.text()
+        self.thoughts = list(cleaner.thoughts)
+        return cleaner.full_response_text
 
     def _raw(self) -> Batches:
         result = self._result

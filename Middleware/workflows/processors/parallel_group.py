@@ -12,7 +12,7 @@ import json
 import logging
 import queue
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Semaphore
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_REFERENCE = re.compile(r"agent(\d+)(?:Output|Thinking)")
+_REFERENCE = re.compile(r"agent(\d{1,18})(?:Output|Thinking)")
 
 
 def group_end(nodes: Sequence[Mapping[str, Any]], start: int) -> int:
@@ -40,16 +40,24 @@ def group_end(nodes: Sequence[Mapping[str, Any]], start: int) -> int:
 
 def obstacle(nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int) -> str | None:
     """Why the group cannot run at the same time, one clause; None: it can."""
-    if start <= responder < end:
-        return f"node {responder + 1} answers the user"
+    reasons = (f"node {index + 1} {why}" for index, why in obstacles(nodes, start, end, responder))
+    return next(reasons, None)
+
+
+def obstacles(
+    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int
+) -> Iterator[tuple[int, str]]:
+    """(index, what it does or is) of each member that keeps its group from running at the same time."""
     for index in range(start, end):
         node = nodes[index]
-        if not node_handler(node.get("type")).fits_in_parallel_group(node):
-            return f"node {index + 1} ({node.get('type')}) cannot run beside others"
-        for number in map(int, _REFERENCE.findall(json.dumps(node, default=str))):
-            if start < number <= end and number != index + 1:
-                return f"node {index + 1} uses the output of node {number}"
-    return None
+        written = {int(number) for number in _REFERENCE.findall(json.dumps(node, default=str))}
+        used = [number for number in written if start < number <= end and number != index + 1]
+        if used:
+            yield index, f"uses the output of node {min(used)} of its own group"
+        elif index == responder:
+            yield index, "answers"
+        elif not node_handler(node.get("type")).fits_in_parallel_group(node):
+            yield index, "is of a type or has a setting that must run alone"
 
 
 def run_together(count: int, work: Callable[[int], T], threads: Semaphore) -> list[T | BaseException]:

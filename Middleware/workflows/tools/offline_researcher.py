@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from Middleware.config.users import UserSettings
+from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.sensitive_logging_utils import shown
 from Middleware.workflows.tools.web import WebError, WebRequest, exchange
 
@@ -28,13 +29,15 @@ def research(
     include_sources: bool,
     request_id: str,
     caller: str = "",
+    trace: TracedNode | None = None,
 ) -> str:
-    """The answer to `question["query"]`. `caller`: the node that log lines name.
+    """The answer to `question["query"]`. `caller`: the node that log lines name; `trace`: where the call is
+    told.
 
     Raises RequestCancelled only.
     """
     query = str(question["query"])
-    reply = _reply(user, _posted(user, question, timeout_s, caller), request_id)
+    reply = _reply(user, _posted(user, question, timeout_s, caller), request_id, trace)
     if reply is None:
         return f"I'm sorry, the offline researcher could not be reached for '{query}'."
     if isinstance(reply, str):
@@ -67,12 +70,14 @@ def _posted(user: UserSettings, question: Mapping[str, Any], timeout_s: float, c
     )
 
 
-def _reply(user: UserSettings, request: WebRequest, request_id: str) -> Mapping[str, Any] | str | None:
+def _reply(
+    user: UserSettings, request: WebRequest, request_id: str, trace: TracedNode | None
+) -> Mapping[str, Any] | str | None:
     """The service's object, a reason of ours for a failure, None for an answer that is no object."""
     if not user.use_offline_researcher_api:
         return "offline_researcher_disabled"
     try:
-        answer = exchange(request, request_id)
+        answer = exchange(request, request_id, trace)
     except WebError as error:
         return "timeout" if error.is_timeout else "transport_error"
     if answer.status >= 400:

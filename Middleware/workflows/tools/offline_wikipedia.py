@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from Middleware.config.users import UserSettings
+from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.sensitive_logging_utils import shown
 from Middleware.workflows.tools.web import WebError, WebRequest, exchange
 
@@ -36,8 +37,17 @@ class WikiKind:
     found: Callable[[Any, str], str]
 
 
-def ask(kind: WikiKind, user: UserSettings, question: WikiQuery, request_id: str, caller: str = "") -> str:
-    """The answer to `question["prompt"]`. `caller`: the node that log lines name.
+def ask(
+    kind: WikiKind,
+    user: UserSettings,
+    question: WikiQuery,
+    request_id: str,
+    caller: str = "",
+    *,
+    trace: TracedNode | None = None,
+) -> str:
+    """The answer to `question["prompt"]`. `caller`: the node that log lines name; `trace`: where the call is
+    told.
 
     Raises RequestCancelled only.
     """
@@ -53,6 +63,7 @@ def ask(kind: WikiKind, user: UserSettings, question: WikiQuery, request_id: str
                 caller=caller,
             ),
             request_id,
+            trace,
         )
         if answer.status == 404:
             return kind.missing.format(query)

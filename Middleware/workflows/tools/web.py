@@ -32,6 +32,8 @@ from Middleware.llmapis.wire.abort import AbortHandle, opening
 from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
 from Middleware.llmapis.wire.http import is_loopback
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.outside_call import outside_call
+from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.tools.outside_log import measured
 
@@ -101,18 +103,22 @@ class WebAnswer:
     body: bytes = field(repr=False)
 
 
-def exchange(request: WebRequest, request_id: str = "") -> WebAnswer:
-    """The answer, whatever its status. Cancelling `request_id` ends the call at once.
+def exchange(request: WebRequest, request_id: str = "", trace: TracedNode | None = None) -> WebAnswer:
+    """The answer, whatever its status. Cancelling `request_id` ends the call at once. `trace`: the node that
+    asks, None: nobody observes.
 
     Raises AddressRefused, WebError, TooLarge, RequestCancelled.
     """
     _check_headers(request.headers)
+    host = host_of(request.url)
     with (
+        outside_call(trace, "http", host, place=request.url, body=request.body or b"") as told,
         _ending(request_id, request.total_s) as call,
-        measured(request.method, host_of(request.url), request.caller) as outcome,
+        measured(request.method, host, request.caller) as outcome,
     ):
         answer = _followed(request, call)
         outcome.status, outcome.length = answer.status, len(answer.body)
+        told.came(answer.body, answer.status)
         return answer
 
 

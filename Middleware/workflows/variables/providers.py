@@ -56,8 +56,12 @@ class View:
 
 
 class Provider(NamedTuple):
+    """`about`, `example`: for people; the example is what the text may read."""
+
     value: Callable[[View], Any]
     layer: Layer
+    about: str = ""
+    example: str = ""
 
 
 VARIABLES: dict[str, Provider] = {}
@@ -65,74 +69,83 @@ VARIABLES: dict[str, Provider] = {}
 _Function = Callable[[View], Any]
 
 
-def variable(name: str, layer: Layer = Layer.RUN) -> Callable[[_Function], _Function]:
-    """Decorator: the function makes the value of `{name}`. Raises ValueError for a name that is taken."""
+def variable(
+    name: str, layer: Layer = Layer.RUN, about: str = "", *, example: str = ""
+) -> Callable[[_Function], _Function]:
+    """Decorator: the function makes the value of `{name}`. `about`: one sentence for people.
+
+    Raises ValueError for a name that is taken.
+    """
 
     def add(function: _Function) -> _Function:
         if name in VARIABLES:
             raise ValueError(f"variable {name!r} is defined twice")
-        VARIABLES[name] = Provider(function, layer)
+        VARIABLES[name] = Provider(function, layer, about, example)
         return function
 
     return add
 
 
-@variable("todays_date_pretty", Layer.DATE)
+@variable("todays_date_pretty", Layer.DATE, "Today's date in words.", example="March 05, 2026")
 def todays_date_pretty(view: View) -> str:
     return pretty_date(view.now)
 
 
-@variable("todays_date_iso", Layer.DATE)
+@variable("todays_date_iso", Layer.DATE, "Today's date in digits.", example="2026-03-05")
 def todays_date_iso(view: View) -> str:
     return f"{view.now:%Y-%m-%d}"
 
 
-@variable("YYYY_MM_DD", Layer.DATE)
+@variable("YYYY_MM_DD", Layer.DATE, "Today's date, for names of files.", example="2026_03_05")
 def yyyy_mm_dd(view: View) -> str:
     return f"{view.now:%Y_%m_%d}"
 
 
-@variable("current_time_12h", Layer.DATE)
+@variable("current_time_12h", Layer.DATE, "The time by a twelve-hour clock.", example="7:09 PM")
 def current_time_12h(view: View) -> str:
     return twelve_hour_time(view.now)
 
 
-@variable("current_time_24h", Layer.DATE)
+@variable("current_time_24h", Layer.DATE, "The time by a clock of 24 hours.", example="19:09")
 def current_time_24h(view: View) -> str:
     return f"{view.now:%H:%M}"
 
 
-@variable("current_month_full", Layer.DATE)
+@variable("current_month_full", Layer.DATE, "Name of the month.", example="March")
 def current_month_full(view: View) -> str:
     return month_name(view.now)
 
 
-@variable("current_day_of_week", Layer.DATE)
+@variable("current_day_of_week", Layer.DATE, "Name of the day.", example="Thursday")
 def current_day_of_week(view: View) -> str:
     return weekday_name(view.now)
 
 
-@variable("current_day_of_month", Layer.DATE)
+@variable("current_day_of_month", Layer.DATE, "Number of the day.", example="05")
 def current_day_of_month(view: View) -> str:
     return f"{view.now:%d}"
 
 
-@variable("Discussion_Id")
+@variable("Discussion_Id", about="Id of the discussion, or nothing.", example="novel-7")
 def discussion_id(view: View) -> str:
     return view.source.discussion_id or ""
 
 
-@variable("time_context_summary")
+@variable("time_context_summary", about="When the conversation started and was last continued, or nothing.")
 def time_context_summary(view: View) -> str:
     return view.source.time_context()
 
 
-@variable("chat_system_prompt", Layer.CONVERSATION)
+@variable("chat_system_prompt", Layer.CONVERSATION, "The system text that the client sent.")
 def chat_system_prompt(view: View) -> str:
     return view.conversation.system_prompt(templated=False)
 
 
-@variable("templated_system_prompt", Layer.CONVERSATION)
+@variable(
+    "templated_system_prompt",
+    Layer.CONVERSATION,
+    "The system text that the client sent, in the prompt template of the node's model.",
+)
 def templated_system_prompt(view: View) -> str:
     return view.conversation.system_prompt(templated=True)
 
@@ -140,12 +153,36 @@ def templated_system_prompt(view: View) -> str:
 LAST = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20}
 """`..._last_<word>` -> how many messages."""
 
-WINDOWS: dict[str, Callable[..., str]] = {
-    **{f"last_{word}": partial(Conversation.last, count=count) for word, count in LAST.items()},
-    "n_messages": Conversation.last_n,
-    "estimated_token_limit": Conversation.token_limit,
-    "min_n_max_tokens": Conversation.min_messages_max_tokens,
-    "without_system": Conversation.without_system,
+
+class Window(NamedTuple):
+    """A part of the conversation. `about` follows "The ..."."""
+
+    show: Callable[..., str]
+    about: str
+
+
+WINDOWS = {
+    "last_one": Window(partial(Conversation.last, count=1), "newest message"),
+    **{
+        f"last_{word}": Window(partial(Conversation.last, count=count), f"newest {count} messages")
+        for word, count in LAST.items()
+        if count > 1
+    },
+    "n_messages": Window(
+        Conversation.last_n, "newest messages, as many as `nMessagesToIncludeInVariable` of the node says (5)"
+    ),
+    "estimated_token_limit": Window(
+        Conversation.token_limit,
+        "newest messages within `estimatedTokensToIncludeInVariable` (2048) estimated tokens",
+    ),
+    "min_n_max_tokens": Window(
+        Conversation.min_messages_max_tokens,
+        "newest messages, at least `minMessagesInVariable` (5), more while within "
+        "`maxEstimatedTokensInVariable` (2048) estimated tokens",
+    ),
+    "without_system": Window(
+        Conversation.without_system, "whole conversation without any separator, for prompt templates"
+    ),
 }
 """`chat_user_prompt_<key>` and `templated_user_prompt_<key>` -> the part of the conversation that they show.
 """
@@ -156,43 +193,70 @@ def _window(view: View, *, window: Callable[..., str], templated: bool) -> str:
 
 
 for _key, _part in WINDOWS.items():
-    variable(f"chat_user_prompt_{_key}", Layer.CONVERSATION)(partial(_window, window=_part, templated=False))
-    variable(f"templated_user_prompt_{_key}", Layer.CONVERSATION)(
-        partial(_window, window=_part, templated=True)
-    )
+    for _kind, _how in (("chat", ""), ("templated", ", in the prompt template of the node's model")):
+        variable(f"{_kind}_user_prompt_{_key}", Layer.CONVERSATION, f"The {_part.about}{_how}.")(
+            partial(_window, window=_part.show, templated=bool(_how))
+        )
 
 
-@variable("messages", Layer.MESSAGES)
+@variable(
+    "messages",
+    Layer.MESSAGES,
+    "The list of messages itself, for indexes and for loops in Jinja.",
+    example="{messages[0][content]}",
+)
 def messages(view: View) -> Messages:
     return view.source.messages
 
 
-@variable("category_list", Layer.CATEGORY)
+@variable("category_list", Layer.CATEGORY, "Names of the categories, a list.", example="RECIPES, BUG_HUNT")
 def category_list(view: View) -> list[str]:
     return list(view.source.categories)
 
 
-@variable("category_descriptions", Layer.CATEGORY)
+@variable(
+    "category_descriptions",
+    Layer.CATEGORY,
+    "Descriptions of the categories, a list.",
+    example="Cooking, Finding faults",
+)
 def category_descriptions(view: View) -> list[str]:
     return list(view.source.categories.values())
 
 
-@variable("categoriesSeparatedByOr", Layer.CATEGORY)
+@variable(
+    "categoriesSeparatedByOr",
+    Layer.CATEGORY,
+    "Names of the categories in a row.",
+    example="RECIPES or BUG_HUNT",
+)
 def categories_separated_by_or(view: View) -> str:
     return " or ".join(view.source.categories)
 
 
-@variable("category_colon_descriptions", Layer.CATEGORY)
+@variable(
+    "category_colon_descriptions",
+    Layer.CATEGORY,
+    "Categories with their descriptions in a row.",
+    example="RECIPES: Cooking; BUG_HUNT: Finding faults",
+)
 def category_colon_descriptions(view: View) -> str:
     return "; ".join(_described(view))
 
 
-@variable("category_colon_descriptions_newline_bulletpoint", Layer.CATEGORY)
+@variable(
+    "category_colon_descriptions_newline_bulletpoint",
+    Layer.CATEGORY,
+    "Categories with their descriptions, one line each.",
+    example="- RECIPES: Cooking",
+)
 def category_colon_descriptions_newline_bulletpoint(view: View) -> str:
     return _bullet_points(_described(view))
 
 
-@variable("categoryNameBulletpoints", Layer.CATEGORY)
+@variable(
+    "categoryNameBulletpoints", Layer.CATEGORY, "Names of the categories, one line each.", example="- RECIPES"
+)
 def category_name_bulletpoints(view: View) -> str:
     return _bullet_points(view.source.categories)
 

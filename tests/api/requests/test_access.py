@@ -7,7 +7,13 @@ import socket
 import pytest
 
 from Middleware.api.requests import access
-from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
+from Middleware.api.requests.access import (
+    AccessRules,
+    api_key_of,
+    bearer_of,
+    idempotency_key_of,
+    is_loopback,
+)
 
 ORIGINS = [
     ("http://localhost:3000", True), ("http://127.0.0.1", True), ("http://[::1]:8080", True), ("http://0.0.0.0:1", True),
@@ -125,3 +131,28 @@ def test_api_key(headers, expected):
 def test_idempotency_key(headers, expected):
     """1 to 128 characters."""
     assert idempotency_key_of(headers) == expected
+
+
+@pytest.mark.parametrize(("host", "known"), [("localhost:5000", True), ("llm.example.com", True), ("evil.example", False)])  # fmt: skip
+def test_hosts_that_no_other_site_can_have(host, known):
+    """On any bind address, whatever else is allowed."""
+    rules = AccessRules(cors_origins=("*", "https://llm.example.com"), loopback=False)
+    assert rules.knows_host(host) is known
+
+
+@pytest.mark.parametrize(
+    ("address", "own"),
+    [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.1", False), ("", False)],
+)  # fmt: skip
+def test_addresses_of_this_machine(address, own):
+    """IPv4 in the form of IPv6 too."""
+    assert is_loopback(address) is own
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [("Bearer k", "k"), ("bearer  k ", "k"), ("Bearer", ""), ("Basic k", None), (None, None)],
+)
+def test_bearer_keys(value, key):
+    """None: there is none; empty: it was forgotten."""
+    assert bearer_of({} if value is None else {"HTTP_AUTHORIZATION": value}) == key

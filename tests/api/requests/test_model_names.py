@@ -6,7 +6,13 @@ import logging
 
 import pytest
 
-from Middleware.api.requests.model_names import advertised_ids, choose, parse_model_field, single_user
+from Middleware.api.requests.model_names import (
+    advertised_ids,
+    choose,
+    parse_model_field,
+    served_users,
+    single_user,
+)
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.config.loader import default_snapshot
 
@@ -109,3 +115,16 @@ def test_a_shared_folder_that_differs_in_case(configs):
     snapshot = default_snapshot()
     assert advertised_ids(snapshot) == ["mira:notes"]
     assert parse_model_field("mira:notes", snapshot) == (None, "notes")
+
+
+class TestServedUsers:
+    def test_the_pointers(self, configs, facts):
+        """Without `--User`."""
+        facts(users=())
+        configs("Users/_current-user.json", {"currentUser": "mira"})
+        assert served_users() == ["mira"]
+
+    def test_a_pointer_that_cannot_be_read(self, configs, facts, caplog):
+        """Nobody, and an error in the log."""
+        facts(users=())
+        assert served_users() == [] and "_current-user.json" in caplog.text

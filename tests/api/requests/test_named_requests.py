@@ -46,6 +46,7 @@ def test_cancel(running, lives):
     running.add("j", lives[1])
     assert running.cancel("k") and not running.cancel("nobody")
     assert [cancellation_service.is_cancelled(life.request_id) for life in lives] == [True, False]
+    assert cancellation_service.reason(lives[0].request_id) == "DELETE"
 
 
 def test_an_answer_that_is_complete_is_not_cancelled(running, lives):

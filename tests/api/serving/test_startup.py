@@ -22,6 +22,7 @@ PUBLIC = Path(__file__).resolve().parents[3] / "Public"
 def _quiet(monkeypatch):
     monkeypatch.setattr(startup, "configure_logging", lambda *given: None)
     monkeypatch.setattr(startup.gc, "freeze", lambda: None)
+    monkeypatch.setattr(startup.gc, "set_threshold", lambda *numbers: None)
 
 
 @pytest.fixture
@@ -104,19 +105,6 @@ class TestNobodyToServe:
         assert "no user 'jo'" in capsys.readouterr().err
 
 
-class TestServedUsers:
-    def test_the_pointers(self, configs, facts):
-        """Without `--User`."""
-        facts(users=())
-        configs("Users/_current-user.json", {"currentUser": "mira"})
-        assert startup.served_users() == ["mira"]
-
-    def test_a_pointer_that_cannot_be_read(self, configs, facts, caplog):
-        """Nobody, and an error in the log."""
-        facts(users=())
-        assert startup.served_users() == [] and "_current-user.json" in caplog.text
-
-
 class TestTidyingUp:
     """What is gone before the port is bound: what former servers left."""
 
@@ -164,6 +152,15 @@ def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, facts, caplog)
     facts(users=())
     startup.warm_up()
     assert "the check of the configuration failed" in caplog.text
+
+
+def test_the_collector_looks_less_often_once_all_is_loaded(monkeypatch, facts):
+    """Its older generations keep their own pace."""
+    told = []
+    monkeypatch.setattr(startup.gc, "set_threshold", lambda *numbers: told.append(numbers))
+    facts(users=())
+    startup.warm_up()
+    assert told == [(10_000, *startup.gc.get_threshold()[1:])]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.workflow_check import (
     Reach,
+    names_written,
+    output_named,
+    outputs_used,
     own_errors,
     own_findings,
     unguarded_findings,
@@ -31,6 +34,7 @@ OWN = [
      ["/0/type: warning: unknown node type 'Standrad', run as 'Standard' (did you mean 'Standard'?)"]),
     ("old-name-of-the-default-type", [LLM | {"type": "Conversational"}],
      ["/0/type: note: 'Conversational' is an old name of 'Standard'"]),
+    ("type-that-is-no-text", [LLM | {"type": ["Standard"]}], ['/0/type: error: found a list, allowed: a text']),
     ("missing-field", [{"type": "Standard"}], ["/0: error: 'endpointName' is missing"]),
     ("wrong-type", [LLM | {"prompt": 5}], ["/0/prompt: error: found 5, allowed: a text"]),
     ("client-parameters", [LLM | {"clientParameters": ["max_tokens", "stop"]}], []),
@@ -118,6 +122,10 @@ OWN = [
      ["/1/parallelGroup: warning: this node answers, so the group runs one node after the other"]),
     ("group-that-needs-itself",
      [LLM | {"parallelGroup": "g"}, LLM | {"parallelGroup": "g", "prompt": "{agent1Output}"}, LLM],
+     ["/1/parallelGroup: warning: this node uses the output of node 1 of its own group, "
+      "so the group runs one node after the other"]),
+    ("group-that-needs-itself-in-a-template",
+     [LLM | {"parallelGroup": "g"}, LLM | {"parallelGroup": "g", "prompt": "{{ agent1Thinking }}", "jinja2": True}, LLM],
      ["/1/parallelGroup: warning: this node uses the output of node 1 of its own group, "
       "so the group runs one node after the other"]),
     ("group-with-a-lock",
@@ -262,3 +270,27 @@ class TestUnguardedFetches:
         checked.change("Users/ana.json", outboundPolicy=policy)
         lines = [line for line in checked.lines() if "nothing guards what is fetched" in line]
         assert bool(lines) is told
+
+
+def test_a_number_of_thousands_of_digits_names_no_output():
+    """Python reads no such number; the name is one that nobody knows."""
+    name = "agent" + "9" * 5000 + "Output"
+    assert list(outputs_used(LLM | {"prompt": f"{{{name}}}"})) == []
+    assert output_named(name) is None
+    assert own_findings("Workflows/a/A.json", [LLM | {"parallelGroup": "g", "title": name}] * 2 + [LLM]) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        ({"prompt": "{b} {a} {b}", "endpointName": "{e}"}, ["b", "a", "e"]),
+        ({"prompt": "{{ a }} {c}", "jinja2": True, "endpointName": "{e}"}, ["a", "e"]),
+        ({"prompt": "{% if b %}{{ a }}", "jinja2": True}, []),
+        ({"type": "CustomWorkflow", "promptOverride": "{agent1Output}", "workflowName": "{no}"}, ["agent1Output"]),
+        ({"note": "{x}", "title": "{x}"}, []),
+    ],
+    ids=["text", "template", "template-that-is-none", "for-a-child", "not-filled"],
+)  # fmt: skip
+def test_the_names_that_a_node_writes(config, names):
+    """In the order of its fields and of their texts."""
+    assert [name for _, name in names_written(config)] == names

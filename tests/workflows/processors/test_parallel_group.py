@@ -33,8 +33,8 @@ OBSTACLES = [
         [member("{agent2Thinking}"), member("b"), say("x")],
         "uses the output",
     ),
-    ("the-last-node-answers", [member("a"), member("b")], "answers the user"),
-    ("a-lock", [member("a"), LOCK, say("x")], "cannot run beside"),
+    ("the-last-node-answers", [member("a"), member("b")], "node 2 answers"),
+    ("a-lock", [member("a"), LOCK, say("x")], "node 2 is of a type or has a setting that must run alone"),
 ]
 
 

@@ -15,6 +15,16 @@ from Middleware.common.instance_global_variables import launch_facts, set_launch
 from Middleware.services.cancellation_service import cancellation_service
 from tests.workflows.served.conftest import Recorder, Served, observe
 
+SCRIPT = """
+from Middleware.llmapis.llm_api import LlmApiService
+
+def Invoke(text):
+    asked = [{"role": "user", "content": text}]
+    whole = LlmApiService("big", None, 50).get_response_from_llm(asked)
+    pieces = LlmApiService("big", None, 50, stream=True).get_response_from_llm(asked)
+    return f"{whole} {''.join(piece['token'] for piece in pieces)}"
+"""
+
 
 def say(content, title, **fields):
     return {"type": "StaticResponse", "content": content, "title": title, **fields}
@@ -181,6 +191,19 @@ class TestFacts:
         assert (second.endpoint, second.outcome, second.backup_of) == ("big", "stop", "dead")
         assert "dead" in first.error
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_of_a_stream_without_its_end_mark(self, house, served, big, recorder, site, stream):
+        """The call says so: what the client got may not be all. One that ends as it should does not."""
+        event = json.dumps({"choices": [{"delta": {"content": "Hel"}}]})
+        head = {"Content-Type": "text/event-stream"}
+        house.workflow("Main", say("notes", "First"), ask("Answer"))
+        served.save_user()
+        served.text(stream=stream)
+        site.pages["/v1/chat/completions"] = (200, head, f"data: {event}\n\n".encode())
+        assert served.text(stream=stream) == "Hel"
+        ends = [call.truncated for run in recorder.runs for node in run.nodes for call in node.calls]
+        assert ends == [False, True]
+
     def test_of_calls_to_the_world(self, house, served, site, recorder):
         """Kind, address, status, and what came; a program and a script as well."""
         site.pages["/news"] = (200, {"Content-Type": "text/plain"}, b"sunny")
@@ -202,6 +225,57 @@ class TestFacts:
         assert (curl.kind, curl.url, curl.status, curl.raw) == ("command", f"curl -s {asked}", 0, "sunny")
         assert (count.kind, count.url, count.raw) == ("script", str(script), "two")
         assert {call.outcome for call in recorder.calls} == {"done"}
+
+    def test_of_a_script_s_calls_to_a_model(self, house, served, big, recorder, site, tmp_path):
+        """They belong to its node, stand in the numbers, and count in the usage of the workflow."""
+        script = tmp_path / "ask.py"
+        script.write_text(SCRIPT, "utf-8")
+        node = {"type": "PythonModule", "title": "Ask", "module_path": str(script), "args": ["tea"]}
+        house.workflow("Main", node, say("{agent1Output}", "Answer"))
+        served.save_user()
+        assert served.text() == "Hello Hello"
+        made, whole, streamed = recorder.calls
+        assert (made.kind, json.loads(made.body), made.raw) == (
+            "script",
+            {"args": ["tea"], "kwargs": {}},
+            "Hello Hello",
+        )
+        assert [(call.kind, call.endpoint, call.raw) for call in (whole, streamed)] == [
+            ("model", "big", "Hello")
+        ] * 2
+        assert json.loads(whole.body)["messages"][-1]["content"] == "tea"
+        assert recorder.run.all_usage == {"prompt_tokens": 10, "completion_tokens": 4, "calls": 2}
+
+    @pytest.mark.parametrize(
+        ("node", "path", "answer"),
+        [
+            ("OfflineWikiApiFullArticle", "/articles", b'[{"text": "sunny"}]'),
+            ("OfflineResearcherApiQuickSearch", "/search", b'{"answer": "sunny"}'),
+        ],
+    )
+    def test_of_a_question_to_a_service_beside_us(self, house, served, site, recorder, node, path, answer):
+        """Its whole address, its status, and what it said itself."""
+        site.pages[path] = (200, {}, answer)
+        house.user |= {"useOfflineWikiApi": True, "useOfflineResearcherApi": True}
+        house.user |= {"offlineWikiApiPort": site.port, "offlineResearcherApiPort": site.port}
+        house.user |= {"offlineWikiApiHost": "127.0.0.1", "offlineResearcherApiHost": "127.0.0.1"}
+        house.workflow("Main", {"type": node, "title": "Look", "promptToSearch": "tea"}, say("a", "Answer"))
+        served.save_user()
+        served.text()
+        [call] = recorder.calls
+        assert (call.kind, call.backend, call.status, call.raw) == ("http", "127.0.0.1", 200, answer.decode())
+        assert call.url.startswith(site.url(path)) and b"tea" in call.url.encode() + call.body
+
+    def test_of_a_value_that_is_no_text(self, house, served, recorder):
+        """As JSON."""
+        script = house.root / "pair.py"
+        script.write_text("def Invoke(*args, **kwargs):\n    return {'a': [1, None]}\n", "utf-8")
+        node = {"type": "PythonModule", "title": "Pair", "module_path": str(script)}
+        house.workflow("Main", node, say("a", "Answer"))
+        served.save_user()
+        served.text()
+        [call] = recorder.calls
+        assert (call.raw, recorder.run.nodes[0].output) == ('{"a":[1,null]}', {"a": [1, None]})
 
     def test_of_a_call_to_the_world_that_fails(self, house, served, recorder):
         """What was said of it."""
@@ -259,6 +333,32 @@ class TestEnds:
         assert (status, run.state, run.status, run.nodes[0].state) == (502, "failed", 502, "failed")
         assert json.loads(body)["error"]["message"] == run.error
         assert run.answered == 0
+
+    def test_a_call_that_was_tried_in_vain(self, house, served, big, recorder, site):
+        """How often, with which status, and what the backend said."""
+        page = (503, {"Retry-After": "0"}, b'{"error": {"message": "too busy today"}}')
+        site.pages["/v1/chat/completions"] = page
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        served.ask()
+        [call] = recorder.calls
+        assert (call.tries, call.status, call.outcome) == (len(site.seen), 503, "overloaded")
+        assert call.tries > 1 and "too busy today" in call.error
+
+    def test_a_stream_that_breaks_off(self, house, served, big, recorder, site):
+        """What came is there, and why no more did."""
+        big(thinkTagNames=["think"], removeThinking=True, trimBeginningAndEndLineBreaks=True)
+        events = [
+            b'data: {"choices":[{"delta":{"content":"One "},"finish_reason":null}]}\n\n',
+            b'data: {"error":{"message":"out of memory"}}\n\n',
+        ]
+        site.pages["/v1/chat/completions"] = (200, {"Content-Type": "text/event-stream"}, events)
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        served.ask(stream=True)
+        run, [call] = recorder.run, recorder.calls
+        assert (run.state, call.outcome, call.raw) == ("failed", "error", "One ")
+        assert "out of memory" in call.error and "out of memory" in run.error
 
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
     def test_an_answer_without_a_text(self, house, served, big, recorder, site, stream):

@@ -24,7 +24,7 @@ from Middleware.api.requests.request_fields import json_body
 from Middleware.api.serving.doors import Route
 from Middleware.common.errors import ClientRequestError
 from Middleware.protocols.base import PROTOCOLS, ClientProtocol
-from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
 
 
 class BaseApiHandler(ABC):
@@ -57,7 +57,7 @@ def cancel(request_id: str | None = None) -> Any:
         raise ClientRequestError("'request_id' is required", param="request_id")
     answer: dict[str, Any] = {"status": "cancelled", "request_id": given}
     if cancellation_service.is_running(given):
-        cancellation_service.request_cancellation(given, "DELETE")
+        cancellation_service.request_cancellation(given, ASKED_TO)
     else:
         answer["active"] = False
     return json_response(answer)

@@ -31,11 +31,11 @@ from Middleware.api.requests.wishes import WishFields, read_wishes
 from Middleware.api.serving.doors import Generation
 from Middleware.api.serving.heap import LARGE_BYTES, heap
 from Middleware.api.serving.setup_phase import SetupPhase
-from Middleware.api.workflow_gateway import open_answer
+from Middleware.api.workflow_gateway import WorkflowPlace, open_answer
 from Middleware.common.client_question import ClientQuestion, Wish
 from Middleware.common.request_context import NO_PROGRESS, RequestContext, entered
 from Middleware.common.types import Batches, JsonObject
-from Middleware.config.loader import default_snapshot
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 from Middleware.services.answers import compact_json
@@ -99,6 +99,18 @@ class GenerationView(MethodView, Generation):
         Raises ClientRequestError.
         """
 
+    def chosen(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
+        """(user, shared workflow folder) of a body. Raises NotFound, ClientRequestError."""
+        return choose(body.get("model"), snapshot)
+
+    def key(self, body: JsonObject) -> str | None:
+        """The API key of the client."""
+        return extract_api_key()
+
+    def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
+        """The workflow that a body names by its file; None: the user's settings say which one answers."""
+        return None
+
     def check(self, body: JsonObject) -> None:
         """Raise ClientRequestError for what is wrong before the user is known."""
 
@@ -147,8 +159,8 @@ class GenerationView(MethodView, Generation):
     ) -> tuple[RequestContext, UserSettings]:
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
         snapshot = default_snapshot()
-        name, workflow = choose(body.get("model"), snapshot)
-        user, key = load_user(snapshot, name), extract_api_key()
+        name, workflow = self.chosen(body, snapshot)
+        user, key = load_user(snapshot, name), self.key(body)
         g.privacy = is_private(user, key)
         task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
         context = g.request_context = current_life().request = RequestContext(
@@ -195,8 +207,10 @@ class GenerationView(MethodView, Generation):
             task,
         )
 
+        place = self.place(body, user)
+
         def run() -> Batches:
-            return open_answer(context, question, headers)
+            return open_answer(context, question, headers, place)
 
         return Job(context, facts, wire, life, run)
 

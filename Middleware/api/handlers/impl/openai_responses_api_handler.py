@@ -36,7 +36,7 @@ from Middleware.config.users import UserSettings
 from Middleware.protocols.base import AnswerFacts
 from Middleware.protocols.response_object import echo_of
 from Middleware.protocols.responses import PROTOCOL
-from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
 from Middleware.services.response_store import ResponseStore, StoredResponse, UnknownResponse
 
 _STORE = "headrace.responses"
@@ -138,7 +138,7 @@ class ResponseAPI(MethodView):
         """Forget a response. One that still runs is cancelled, and not kept when it ends."""
         store, owner, name = _store(), extract_api_key(), _named(response_id)
         if store.end(owner, name):
-            cancellation_service.request_cancellation(bare_id(name))
+            cancellation_service.request_cancellation(bare_id(name), ASKED_TO)
         elif not store.delete(owner, name):
             raise _unknown(response_id)
         return json_response({"id": name, "object": "response", "deleted": True})
@@ -152,7 +152,7 @@ class CancelResponseAPI(MethodView):
         name = _named(response_id)
         if not _store().is_running(extract_api_key(), name):
             return json_response(_found(response_id).response)
-        cancellation_service.request_cancellation(bare_id(name))
+        cancellation_service.request_cancellation(bare_id(name), ASKED_TO)
         return json_response({"id": name, "object": "response", "status": "cancelled"})
 
 

@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.closing import close_batches
 from Middleware.common.constants import USER_AGENT
-from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.common.errors import RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
 from Middleware.llmapis.backend_errors import error_chunk, told_failure, unrecognised
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -209,8 +209,11 @@ class LlmApiHandler(ABC):
         except RequestCancelled:
             outgoing.end("cancelled")
             return iter(())
-        except BaseException as error:
-            outgoing.end(getattr(error, "kind", type(error).__name__))
+        except Exception as error:
+            outgoing.fail(error)
+            raise
+        except BaseException:
+            outgoing.end("closed")
             raise
         return OpenStream(
             answer, self.new_stream(answer.content_type), outgoing.handle, outgoing.log, outgoing.unregister
@@ -228,18 +231,19 @@ class LlmApiHandler(ABC):
     def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
         """The whole answer. Raises BackendError; a cancelled call gives the empty text."""
         outgoing = OutgoingCall(self, call)
-        outcome = "cancelled"
         try:
             answer = outgoing.whole()
-            outcome = _finish_of(answer)
-            return answer
         except RequestCancelled:
+            outgoing.end("cancelled")
             return LlmText("")
-        except BackendError as error:
-            outcome = error.kind
+        except Exception as error:
+            outgoing.fail(error)
             raise
-        finally:
-            outgoing.end(outcome)
+        except BaseException:
+            outgoing.end("closed")
+            raise
+        outgoing.end(_finish_of(answer))
+        return answer
 
     def request_headers(self) -> dict[str, str]:
         """All headers of a call; `extraHeaders` replace others without regard to case."""

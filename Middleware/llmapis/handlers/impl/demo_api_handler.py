@@ -10,11 +10,14 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.call_log import CallLog
+from Middleware.llmapis.call.outgoing_call import encoded
 from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAiApiHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
@@ -72,20 +75,38 @@ class DemoApiHandler(OpenAiApiHandler):
 
     def stream_batches(self, call: CallArguments) -> Batches:
         """The scripted answer; ends without a finish dict when the request is cancelled."""
-        words, usage = self._script(call)
-        return self._spoken(words, usage, call.request_id or "")
+        payload, words, usage = self._script(call)
+        return self._spoken(call, payload, words, usage)
 
     def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
         """The same answer, in one piece and as late; the empty text when the request is cancelled."""
-        words, usage = self._script(call)
-        told = list(self._paced(words, call.request_id or ""))
-        if len(told) < len(words):
-            return LlmText("")
+        payload, words, usage = self._script(call)
+        with self._told(call, payload) as log:
+            told = list(self._paced(words, call.request_id or ""))
+            if len(told) < len(words):
+                return LlmText("")
+            log.usage, log.outcome = usage, "stop"
         message = {"role": "assistant", "content": "".join(told)}
         choice = {"message": message, "finish_reason": "stop"}
         return self.read_whole({"choices": [choice], "usage": usage, "model": MODEL_NAME})
 
-    def _script(self, call: CallArguments) -> tuple[list[str], JsonObject]:
+    @contextmanager
+    def _told(self, call: CallArguments, payload: JsonObject) -> Iterator[CallLog]:
+        """The call in the log and for those who observe, as one to a backend is."""
+        log = CallLog.of(self, call)
+        log.tries, log.outcome = 1, "cancelled"
+        if log.trace is not None:
+            log.trace.sends("", encoded(payload), {})
+        try:
+            yield log
+        except GeneratorExit:
+            log.outcome = log.outcome if log.outcome == "stop" else "closed"
+            raise
+        finally:
+            log.write(log.outcome)
+
+    def _script(self, call: CallArguments) -> tuple[JsonObject, list[str], JsonObject]:
+        """What a backend would be sent, the words of the answer, their number."""
         payload = self._payload(CallArguments(call.conversation, call.system_prompt, call.prompt))
         request = current_request()
         if request is not None:
@@ -93,7 +114,7 @@ class DemoApiHandler(OpenAiApiHandler):
         messages = payload["messages"]
         words = demo_words(messages)
         heard = sum(len(_text_of(message["content"]).split()) for message in messages)
-        return words, {"prompt_tokens": heard, "completion_tokens": len(words)}
+        return payload, words, {"prompt_tokens": heard, "completion_tokens": len(words)}
 
     def _paced(self, words: list[str], request_id: str) -> Iterator[str]:
         """The words, one after a moment each, until the request is cancelled."""
@@ -103,15 +124,22 @@ class DemoApiHandler(OpenAiApiHandler):
                 return
             yield word
 
-    def _spoken(self, words: list[str], usage: JsonObject, request_id: str) -> Batches:
+    def _spoken(
+        self, call: CallArguments, payload: JsonObject, words: list[str], usage: JsonObject
+    ) -> Batches:
         reader = self.new_stream()
         told = 0
-        for word in self._paced(words, request_id):
-            told += 1
-            choice = {"index": 0, "delta": {"content": word}, "finish_reason": None}
-            yield reader.feed(_event({"model": MODEL_NAME, "choices": [choice]}))
-        if told == len(words):
+        with self._told(call, payload) as log:
+            for word in self._paced(words, call.request_id or ""):
+                told += 1
+                choice = {"index": 0, "delta": {"content": word}, "finish_reason": None}
+                batch = reader.feed(_event({"model": MODEL_NAME, "choices": [choice]}))
+                log.saw(batch)
+                yield batch
+            if told < len(words):
+                return
             choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            log.usage, log.outcome = usage, "stop"
             yield reader.feed(_event({"choices": [choice], "usage": usage})) + reader.finish()
 
 

@@ -38,19 +38,20 @@ class EmbeddingApiHandler(LlmApiHandler):
         Raises BackendError, ValueError for an answer that does not hold one vector of one length for each
         text."""
         outgoing = OutgoingCall(self, CallArguments(request_id=request_id, trace=trace))
-        outcome = "cancelled"
         try:
             body = outgoing.body(self.payload(texts))
-            outcome = f"{len(texts)} texts"
         except RequestCancelled:
+            outgoing.end("cancelled")
             return None
         except BackendError as error:
-            outcome = error.kind
+            outgoing.fail(error)
             if error.kind == "protocol_error":
                 raise ValueError(str(error)) from error
             raise
-        finally:
-            outgoing.end(outcome)
+        except BaseException:
+            outgoing.end("closed")
+            raise
+        outgoing.end(f"{len(texts)} texts")
         return self.vectors(body, len(texts))
 
     def payload(self, texts: list[str]) -> JsonObject:

@@ -100,6 +100,10 @@ class WorkflowNodeHandler(ABC):
         """The workflows that this node may run, for validation."""
         return []
 
+    def may_give_own_text(self, config: NodeConfig) -> bool:
+        """Claims that a branch of the node gives a text of its own where others run a workflow."""
+        return False
+
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         """The keys of the user file without which the node cannot do its work, for validation."""
         return ()

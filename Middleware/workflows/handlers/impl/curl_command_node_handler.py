@@ -12,12 +12,12 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
+from Middleware.services.outside_call import outside_call
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, parse_target
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools import curl_guard as guard
 from Middleware.workflows.tools.curl_arguments import Part, UnknownOption, config_line, read_arguments
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
@@ -79,7 +79,7 @@ class CurlCommandNode(WorkflowNodeHandler):
             whole = " ".join(["curl", *args])
             with (
                 measured("curl", _host(args), fields.place(context)) as outcome,
-                outside_call(context, "command", "curl", place=whole) as call,
+                outside_call(context.trace, "command", "curl", place=whole) as call,
             ):
                 run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
                 outcome.status, outcome.length = run.returncode, len(run.stdout)

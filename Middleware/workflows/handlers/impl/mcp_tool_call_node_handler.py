@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
+from Middleware.services.outside_call import json_text, outside_call
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.base.outside_fields import place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
-from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -53,8 +52,8 @@ class MCPToolCallNode(WorkflowNodeHandler):
         arguments = filled(config.get("arguments") or {}, context.fill)
         server, tool = context.fill(config["server"]), context.fill(config["tool"])
         try:
-            whole, body = f"{server}: {tool}", _shown(arguments)
-            with outside_call(context, "mcp", config["server"], place=whole, body=body) as call:
+            whole, body = f"{server}: {tool}", json_text(arguments).encode("utf-8", "replace")
+            with outside_call(context.trace, "mcp", config["server"], place=whole, body=body) as call:
                 text = MCPClient(place(context)).call_tool(server, tool, arguments, timeout_s)
                 call.came(text)
                 return text
@@ -66,10 +65,6 @@ class MCPToolCallNode(WorkflowNodeHandler):
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         server, tool = context.fill(context.config["server"]), context.fill(context.config["tool"])
         return [f"would call the tool {tool!r} of the MCP server {server!r}"]
-
-
-def _shown(arguments: Any) -> bytes:
-    return json.dumps(arguments, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
 def _seconds(value: Any) -> float:

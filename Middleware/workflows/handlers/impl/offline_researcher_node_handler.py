@@ -13,7 +13,6 @@ from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import FLAG, Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools.offline_researcher import research
 
 
@@ -46,17 +45,15 @@ class _ResearcherNode(WorkflowNodeHandler):
         question: dict[str, Any] = {"query": context.fill(str(prompt)), "mode": self.MODE}
         if rounds is not None:
             question["max_iterations"] = rounds
-        with outside_call(context, "http", "offline researcher") as call:
-            text = research(
-                context.user,
-                question,
-                timeout_s=fields.seconds(config, "timeoutSeconds", self.TIMEOUT_S) or self.TIMEOUT_S,
-                include_sources=bool(config.get("includeSources")),
-                request_id=context.request_id,
-                caller=fields.place(context),
-            )
-            call.came(text)
-        return text
+        return research(
+            context.user,
+            question,
+            timeout_s=fields.seconds(config, "timeoutSeconds", self.TIMEOUT_S) or self.TIMEOUT_S,
+            include_sources=bool(config.get("includeSources")),
+            request_id=context.request_id,
+            caller=fields.place(context),
+            trace=context.trace,
+        )
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would ask the offline researcher"] if context.user.use_offline_researcher_api else []

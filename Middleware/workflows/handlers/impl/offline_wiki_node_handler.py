@@ -19,7 +19,6 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 from Middleware.workflows.handlers.base.outside_fields import place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, WikiKind, WikiQuery, ask
 
 _QUERY: Schema = {"type": ["string", "number", "boolean", "array", "object"]}
@@ -40,10 +39,7 @@ class _WikiNode(WorkflowNodeHandler):
         if prompt is None:
             raise ConfigError(f"a {context.config.get('type')} needs a 'promptToSearch'")
         question = {"prompt": context.fill(str(prompt)), **self.numbers(context.config)}
-        with outside_call(context, "http", f"offline wiki {self.KIND.path}") as call:
-            text = ask(self.KIND, context.user, question, context.request_id, place(context))
-            call.came(text)
-        return text
+        return ask(self.KIND, context.user, question, context.request_id, place(context), trace=context.trace)
 
     def numbers(self, config: NodeConfig) -> WikiQuery:
         """What is asked for beside the prompt."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.request_context import entered
+from Middleware.services.outside_call import json_text, outside_call
 from Middleware.utilities.file_utils import confined
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeValue
-from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate
 
 
@@ -43,11 +46,17 @@ class PythonModuleNode(WorkflowNodeHandler):
         config = context.config
         path = _script(context)
         as_argument = _native if config.get("argTypes") == "native" else _as_text
-        with outside_call(context, "script", str(config.get("module_path")), place=str(path)) as call:
+        args = [as_argument(value, context.fill) for value in config.get("args") or ()]
+        kwargs = {n: as_argument(value, context.fill) for n, value in (config.get("kwargs") or {}).items()}
+        name, body = str(config.get("module_path")), _told(context, args, kwargs)
+        with (
+            outside_call(context.trace, "script", name, place=str(path), body=body) as call,
+            _as_caller(context),
+        ):
             given: NodeValue = call_script(  # or any other value of Python, which is shown as its text
                 path,
-                [as_argument(value, context.fill) for value in config.get("args") or ()],
-                {n: as_argument(value, context.fill) for n, value in (config.get("kwargs") or {}).items()},
+                args,
+                kwargs,
                 timeout_s=config.get("timeoutSeconds"),
                 caller=context.snapshot.where(
                     context.workflow_file.file, f"/nodes/{context.node_number - 1}"
@@ -58,6 +67,20 @@ class PythonModuleNode(WorkflowNodeHandler):
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run {_script(context)}"]
+
+
+def _told(context: ExecutionContext, args: list[Any], kwargs: dict[str, Any]) -> bytes:
+    """The arguments, for those who observe the run and keep texts."""
+    if context.trace is None or not context.trace.run.keeps_text:
+        return b""
+    return json_text({"args": args, "kwargs": kwargs}).encode("utf-8", "replace")
+
+
+def _as_caller(context: ExecutionContext) -> AbstractContextManager[object]:
+    """Inside the block calls to models that the script makes belong to its node."""
+    if context.trace is None:
+        return nullcontext()
+    return entered(replace(context.request, node=context.trace))
 
 
 def _script(context: ExecutionContext) -> Path:

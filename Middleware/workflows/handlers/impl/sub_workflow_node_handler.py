@@ -153,6 +153,9 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
             if isinstance(name, str) and name
         ]
 
+    def may_give_own_text(self, config: NodeConfig) -> bool:
+        return config.get("UseDefaultContentInsteadOfWorkflow") is not None
+
 
 def _by_lower_name(branches: Mapping[str, Any] | None) -> dict[str, Any]:
     """Branches by lower-case name; of two that differ only in case the later wins."""

@@ -19,7 +19,6 @@ from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.outside_call import outside_call
 from Middleware.workflows.tools.web import WebAnswer, WebError, WebRequest, exchange, host_of
 
 FORMATS = ("text", "json", "full", "html-stripped")
@@ -99,10 +98,7 @@ class WebFetchNode(WorkflowNodeHandler):
 
 def _called(request: WebRequest, context: ExecutionContext, output: str) -> WebAnswer | _Failure:
     try:
-        host = host_of(request.url)
-        with outside_call(context, "http", host, place=request.url, body=request.body or b"") as call:
-            answer = exchange(request, context.request_id)
-            call.came(answer.body, answer.status)
+        answer = exchange(request, context.request_id, context.trace)
     except (WebError, AddressRefused) as error:
         return _Failure(f"WebFetch: {error}")
     if answer.status >= 400:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +13,7 @@ from Middleware.common.request_context import RequestContext, entered
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers.impl.demo_api_handler import QUOTED_CHARACTERS, DemoApiHandler
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import NodeTrace, Observers
 
 TYPE = "builtInDemo"
 
@@ -130,3 +134,41 @@ class TestCancelled:
 def test_nothing_is_sent(handler):
     """The endpoint's URL has no meaning here."""
     assert handler._get_api_endpoint_url() == ""
+
+
+class TestTold:
+    """It is told as a call to a backend is."""
+
+    @pytest.fixture
+    def node(self):
+        observers = Observers()
+        observers.observe(SimpleNamespace(keeps_text=True, changed=lambda *_: None))
+        run = observers.begin("r1", "/api/chat")
+        run.name(RequestContext("r1", "mira", ""), front="", stream=False, asked=b"")
+        return run.node(NodeTrace("w", 1, "Standard"))
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_one_that_is_answered(self, handler, node, stream, caplog):
+        """Sent text, finish reason and numbers; a line in the log with the same."""
+        caplog.set_level("INFO")
+        asked = replace(call("Hi"), trace=node)
+        (list(handler.handle_streaming(asked)) if stream else handler.handle_non_streaming(asked))
+        [told] = node.node.calls
+        assert (told.kind, told.backend, told.outcome, told.finish_reason) == ("model", TYPE, "stop", "stop")
+        assert (told.tries, bool(told.first), told.usage["prompt_tokens"]) == (1, stream, 1)
+        assert json.loads(told.body)["messages"] == [{"role": "user", "content": "Hi"}]
+        assert f"ended stop, usage {told.usage}" in caplog.text
+
+    @pytest.mark.parametrize(("cancels", "outcome"), [(True, "cancelled"), (False, "closed")])
+    def test_one_that_is_left(self, handler, node, cancels, outcome):
+        """By a cancellation, or because nobody pulls any more."""
+        asked = replace(call("Hi", request_id="demo-left"), trace=node)
+        pieces = handler.handle_streaming(asked)
+        next(pieces)
+        if cancels:
+            cancellation_service.request_cancellation("demo-left")
+            list(pieces)
+            cancellation_service.acknowledge_cancellation("demo-left")
+        else:
+            pieces.close()
+        assert [told.outcome for told in node.node.calls] == [outcome]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from Middleware.common.errors import RequestCancelled
-from Middleware.services.run_trace import CallTrace, TracedCall
+from Middleware.services.run_trace import CallTrace, TracedCall, TracedNode
 from Middleware.utilities.sensitive_logging_utils import told
-from Middleware.workflows.models.execution_context import ExecutionContext
 
 
 class OutsideCall:
@@ -18,13 +18,27 @@ class OutsideCall:
         self._trace = trace
 
     def came(self, answer: object, status: int | None = None) -> None:
-        """What it brought: a text, bytes, or what cannot be shown. `status`: of HTTP, or of a program."""
+        """What it brought: a text, bytes, or a value that is shown as its text. `status`: of HTTP, or of a
+        program."""
         if self._trace is None:
             return
         self._trace.call.status = status
         if self._trace.at.run.keeps_text:
-            text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
-            self._trace.call.raw = text if isinstance(text, str) else None
+            self._trace.call.raw = _text_of(answer)
+
+
+def _text_of(answer: object) -> str:
+    if isinstance(answer, str):
+        return answer
+    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else json_text(answer)
+
+
+def json_text(value: object) -> str:
+    """A value as compact JSON; what JSON has no form for as its own text."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (TypeError, ValueError, RecursionError):  # odd keys, a circle, too deep
+        return str(value)
 
 
 _UNSEEN = OutsideCall()
@@ -32,18 +46,18 @@ _UNSEEN = OutsideCall()
 
 @contextmanager
 def outside_call(
-    context: ExecutionContext, kind: str, name: str, *, place: str = "", body: bytes = b""
+    trace: TracedNode | None, kind: str, name: str, *, place: str = "", body: bytes = b""
 ) -> Iterator[OutsideCall]:
-    """Inside the block the node makes a call of this kind (`http`, `command`, `mcp`, `script`).
+    """Inside the block a node makes a call of this kind (`http`, `command`, `mcp`, `script`). `trace`: None:
+    nobody observes, or nobody knows the node.
 
     `name`: whom it calls; `place`: the whole address, which may hold what people wrote: as `body`, it is kept
     only where texts are.
     """
-    trace = context.trace
     if trace is None:
         yield _UNSEEN
         return
-    call = trace.call(CallTrace(kind, "", name, ""))
+    call = trace.call(CallTrace(kind, "", name, "", tries=1))
     call.sends(place if trace.run.keeps_text and place else name, body, {})
     outcome = "done"
     try:

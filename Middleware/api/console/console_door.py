@@ -1,0 +1,209 @@
+"""All that is at and below `/console`: who may come in, the page and its files, then the JSON routes.
+
+A WSGI callable that the front door hands such requests to. Light at a start: the views and what they need are
+loaded by the first look. Never reads a body before the request was let in. Source: spec console.md 2.4, 2.5
+and 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from Middleware.api.console.page_files import FOLDER, PageFile, PageFiles, knows
+from Middleware.api.console.rights import ACT, NEEDS, Place, Refusal, Rules, check
+from Middleware.api.console.view_contract import Hub, Reply, json_bytes
+from Middleware.api.console.wrong_keys import WITHIN_S, WrongKeys
+from Middleware.api.serving.doors import CONSOLE, CONSOLE_ROOT
+from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, log_refusal, status_line
+from Middleware.common.types import JsonObject
+from Middleware.protocols.base import ErrorReply
+
+if TYPE_CHECKING:
+    from Middleware.api.console.views import Views
+
+TRY = f"{CONSOLE_ROOT}/api/try"
+"""The one route that generates: it goes on to the front door, as a request that wants to pass the gate."""
+_PAGE = f"{CONSOLE_ROOT}/"
+_API = f"{CONSOLE_ROOT}/api/"
+_STATIC = f"{CONSOLE_ROOT}/static/"
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'"
+    " data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_RIGHTS = "headrace.console_rights"
+"""Key of the WSGI environment under which the rights of a request stand that was let in."""
+_NO_STORE = {"Cache-Control": "no-store"}
+_READS = ("GET", "HEAD")
+_BODILESS = (204, 304)
+
+
+class NothingKept:
+    """What a server tells of its runs that keeps none of them."""
+
+    seq = 0
+
+    def __init__(self, memory_mb: int) -> None:
+        self._limit = memory_mb << 20
+
+    def kept(self) -> JsonObject:
+        return {"runs": 0, "bytes": 0, "limit": self._limit}
+
+
+class ConsoleDoor:
+    """The console of one application. `folder`: of the page's files."""
+
+    def __init__(self, rules: Rules, hub: Hub, folder: Path = FOLDER) -> None:
+        self.rules, self.hub, self.folder = rules, hub, folder
+        self._wrong_keys = WrongKeys()
+
+    @cached_property
+    def _views(self) -> Views:
+        from Middleware.api.console.views import Views
+
+        return Views(self.hub)
+
+    @cached_property
+    def _files(self) -> PageFiles:
+        return PageFiles(self.folder)
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: StartResponse, onward: WsgiApp
+    ) -> Iterable[bytes]:
+        """`onward`: answers what generates."""
+        reply = self._refused(environ) or self._reply(environ)
+        if reply is not None:
+            return _send(reply, environ, start_response)
+        environ[CONSOLE] = self.rules.access
+        return onward(environ, _told(start_response))
+
+    def ready_line(self, address: str) -> str:
+        """Where it is; with the key, if nobody else knows it."""
+        return f"console: {address}{_PAGE}" + (f"#key={self.rules.key}" if self.rules.made else "")
+
+    def leads_to_page(self, environ: Mapping[str, Any]) -> bool:
+        """Claims that a browser opens the server's own address: its user wants to look, no client asks."""
+        return (
+            environ.get("PATH_INFO") == "/"
+            and environ.get("REQUEST_METHOD") in _READS
+            and environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
+            and "text/html" in environ.get("HTTP_ACCEPT", "")
+        )
+
+    def _refused(self, environ: dict[str, Any]) -> Reply | None:
+        """The answer to a request that is not let in; None, and its rights stand in `environ`: it is."""
+        if environ.get("REQUEST_METHOD") == "OPTIONS":
+            return _error(405, "method not allowed: OPTIONS", {"Allow": "GET, HEAD"})
+        place, peer = _place(environ), str(environ.get("REMOTE_ADDR", ""))
+        if place == "api" and self._wrong_keys.shuts_out(peer):
+            checked = check(self.rules, environ, "file")
+            if not isinstance(checked, Refusal):
+                return _logged(429, "too many wrong keys: wait a minute", environ, _retry())
+        else:
+            checked = check(self.rules, environ, place)
+        if not isinstance(checked, Refusal):
+            environ[_RIGHTS] = checked
+            return None
+        if checked.wrong_key:
+            self._wrong_keys.add(peer)
+        if checked.status == 401 and not checked.wrong_key:
+            return _error(401, checked.sentence)
+        return _logged(checked.status, checked.sentence, environ)
+
+    def _reply(self, environ: dict[str, Any]) -> Reply | None:
+        """The answer to a request that was let in; None: it generates."""
+        path, rights = environ.get("PATH_INFO", ""), environ[_RIGHTS]
+        if path == TRY:
+            if environ.get("REQUEST_METHOD") != "POST":
+                return _error(405, "a question is a POST", {"Allow": "POST"})
+            return None if ACT in rights else _error(403, NEEDS[ACT], need=ACT)
+        if path.startswith(_API):
+            return self._views.answer(environ, rights)
+        if environ.get("REQUEST_METHOD") not in _READS:
+            said = f"method not allowed: {environ.get('REQUEST_METHOD')}"
+            return _error(405, said, {"Allow": ", ".join(_READS)})
+        if path == CONSOLE_ROOT:
+            return Reply(b"", 308, {"Location": "console/", **_NO_STORE}, "text/plain")
+        if path == _PAGE:
+            return _page(self._files.page())
+        if path.startswith(_STATIC):
+            name = path.removeprefix(_STATIC)
+            return _static(self._files.get(name), environ.get("HTTP_IF_NONE_MATCH", ""))
+        return _error(404, "no such page")
+
+
+def _place(environ: Mapping[str, Any]) -> Place:
+    path = environ.get("PATH_INFO", "")
+    if path.startswith(_API):
+        return "api"
+    return "page" if path in (CONSOLE_ROOT, _PAGE) else "file"
+
+
+def _retry() -> dict[str, str]:
+    return {"Retry-After": str(int(WITHIN_S))}
+
+
+def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None, **fields: Any) -> Reply:
+    return Reply({"error": sentence, **fields}, status, headers or {})
+
+
+def _logged(
+    status: int, sentence: str, environ: dict[str, Any], headers: Mapping[str, str] | None = None
+) -> Reply:
+    log_refusal(ErrorReply(status, sentence), environ)
+    return _error(status, sentence, headers)
+
+
+def _page(file: PageFile | None) -> Reply:
+    if file is None:
+        return _error(404, "no such page")
+    return Reply(file.body, content_type=file.content_type)
+
+
+def _static(file: PageFile | None, if_none_match: str) -> Reply:
+    if file is None:
+        return _error(404, "no such file")
+    headers = {"Cache-Control": "no-cache", "ETag": file.etag}
+    if knows(file.etag, if_none_match):
+        return Reply(b"", 304, headers)
+    return Reply(file.body, 200, headers, file.content_type)
+
+
+def _send(reply: Reply, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    headers = {**_HEADERS, **_NO_STORE, "Content-Type": reply.content_type, **reply.headers}
+    is_head = environ.get("REQUEST_METHOD") == "HEAD"
+    if reply.stream is not None:
+        start_response(status_line(reply.status), list(headers.items()))
+        if not is_head:
+            return reply.stream
+        close = getattr(reply.stream, "close", None)
+        if close is not None:
+            close()
+        return []
+    if reply.status in _BODILESS:
+        del headers["Content-Type"]
+        start_response(status_line(reply.status), list(headers.items()))
+        return []
+    body = reply.value if isinstance(reply.value, bytes) else json_bytes(reply.value)
+    headers["Content-Length"] = str(len(body))
+    start_response(status_line(reply.status), list(headers.items()))
+    return [] if is_head else [body]
+
+
+def _told(start_response: StartResponse) -> StartResponse:
+    """An answer that others give has the console's headers, too."""
+
+    def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        given = {name.lower() for name, _ in headers}
+        added = {**_HEADERS, **_NO_STORE}
+        return start_response(
+            status, headers + [one for one in added.items() if one[0].lower() not in given], *more
+        )
+
+    return start

@@ -1,0 +1,182 @@
+"""The endpoints that the served users' workflows reach: how they are, and a call to see it.
+
+Source: spec console.md 10.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from Middleware.api.commands.doctor import with_backups
+from Middleware.api.commands.endpoint_advice import is_well, line, step_after
+from Middleware.api.console.endpoint_health import Call, Health, calls_of, health_of
+from Middleware.api.console.probes import NotNow
+from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import JsonObject
+from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
+from Middleware.config.environment import secrets_in_use
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import endpoint_file
+from Middleware.config.users import UserSettings, load_user
+from Middleware.llmapis.endpoint_probe import probe
+from Middleware.llmapis.slots import endpoint_gate
+from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, masked, secrets_of_url
+from Middleware.workflows.managers.user_walk import UserWalk
+
+MOST_MODELS = 200
+
+
+class Reached(NamedTuple):
+    """An endpoint that a user's workflows reach. `users`: those that name it, or the one that it backs."""
+
+    user: UserSettings
+    name: str
+    users: list[str]
+
+
+def endpoints(ask: Ask) -> JsonObject:
+    """GET `endpoints` (10)."""
+    ask.words()
+    snapshot = ask.hub.snapshot()
+    found = [one for name in ask.hub.served_users() for one in reached(snapshot, name)]
+    return {
+        "endpoints": [
+            _shown(ask, snapshot, one) for one in sorted(found, key=lambda one: (one.user.name, one.name))
+        ]
+    }
+
+
+def reached(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
+    """What one user's workflows reach, backups too; nothing for a user whose file cannot be read."""
+    try:
+        user = load_user(snapshot, user_name)
+    except ConfigError:
+        return  # the page of the workflows says what is wrong with it
+    walk = UserWalk(snapshot, user)
+    given: set[str] = set()
+    for first in walk.endpoints():
+        files = list(walk.endpoint_users.get(first, ()))
+        for name in with_backups(snapshot, user, [first]):
+            if name not in given:
+                given.add(name)
+                yield Reached(user, name, list(walk.endpoint_users.get(name, files)))
+
+
+def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
+    calls = calls_of(ask.hub.hour.calls(one.user.name, one.name))
+    health = health_of(calls)
+    try:
+        endpoint: EndpointConfig | None = load_endpoint(snapshot, one.user, one.name)
+        wrong = ""
+    except ConfigError as error:
+        endpoint, wrong = None, str(error)
+    return {
+        "user": one.user.name,
+        "name": one.name,
+        **_facts(endpoint, endpoint_file(one.user, one.name)),
+        "state": health.state,
+        "since": health.since,
+        "last_error": _last_error(health, endpoint, wrong),
+        "calls": [[call.at, call.first_s, call.rate, call.ok if call.tells else None] for call in calls],
+        "median": {"first_s": health.first_s, "rate": health.rate},
+        "used_by": one.users,
+        "probe": ask.hub.probes.last((one.user.name, one.name)),
+    }
+
+
+def _facts(endpoint: EndpointConfig | None, file: str) -> JsonObject:
+    """What its file says; empty for one that cannot be read."""
+    return {
+        "file": endpoint.file if endpoint else file,
+        "type": endpoint.api_type_name if endpoint else "",
+        "backend": endpoint.type if endpoint else "",
+        "url": hidden(endpoint.url, endpoint) if endpoint else "",
+        "model": endpoint.model if endpoint else "",
+        "embeddings": endpoint is not None and endpoint.type in EMBEDDING_TYPES,
+        "gate": _gate(endpoint) if endpoint else None,
+    }
+
+
+def _gate(endpoint: EndpointConfig) -> JsonObject | None:
+    gate = endpoint_gate(endpoint)
+    if gate is None:
+        return None
+    return {"limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
+
+
+def _last_error(health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
+    """The newest failure; before any call that of the file."""
+    if wrong:
+        text = masked(wrong, *secrets_in_use())
+        return {"at": None, "kind": "config_error", "text": text, "advice": "correct the file"}
+    failure: Call | None = health.failure
+    if failure is None or endpoint is None:
+        return None
+    return {
+        "at": failure.at,
+        "kind": failure.kind,
+        "text": hidden(failure.text, endpoint),
+        "advice": step_after(failure.kind, endpoint),
+    }
+
+
+def hidden(text: str, endpoint: EndpointConfig) -> str:
+    """A text without the secrets of an endpoint."""
+    try:
+        known = [endpoint.api_key, *_in_headers(endpoint)]
+    except ConfigError:  # a variable is not set: it holds nothing to hide
+        known = []
+    return masked(text, *known, *secrets_of_url(endpoint.url), *secrets_in_use())
+
+
+def _in_headers(endpoint: EndpointConfig) -> Iterator[str]:
+    """The values of headers that may hold a key, whole and without their scheme."""
+    for name, value in endpoint.extra_headers.items():
+        if SECRET_NAME.search(name) or "${" in str(endpoint.written_headers[name]):
+            yield from (value, value.split()[-1] if value.strip() else "")
+
+
+def probed(ask: Ask, user: str, name: str) -> JsonObject:
+    """POST `endpoints/<user>/<name>/probe`: the doctor's look at one endpoint (10)."""
+    ask.words()
+    snapshot = ask.hub.snapshot()
+    users = ask.hub.served_users()
+    one = next((one for one in reached(snapshot, user) if one.name == name), None) if user in users else None
+    if one is None:
+        raise Refused(404, "no such endpoint: no workflow of a served user names it")
+    settings = one.user
+    try:
+        return ask.hub.probes.run((user, name), lambda: _seen(snapshot, settings, name))
+    except NotNow as wait:
+        raise Refused(429, str(wait), {"Retry-After": str(math.ceil(wait.wait_s))}) from wait
+
+
+def _seen(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> JsonObject:
+    """What the endpoint shows, in the doctor's words."""
+    result: dict[str, Any] = {"at": round(time.time(), 3)}
+    try:
+        seen = probe(snapshot, user, name)
+    except (ConfigError, ValueError) as error:
+        said = f"endpoint {name}: error: {masked(str(error), *secrets_in_use())}"
+        symptom = "config_error"
+        facts: JsonObject = {"seconds": None, "model_is_listed": None, "models": []}
+        return {"well": False, "line": said, "symptom": symptom, **facts, **result}
+    return {
+        "well": is_well(seen),
+        "line": hidden(line(seen), seen.endpoint),
+        "symptom": seen.symptom,
+        "seconds": round(seen.seconds, 3) if seen.error is None else None,
+        "model_is_listed": seen.model_is_listed,
+        "models": list(seen.models or ())[:MOST_MODELS],
+        **result,
+    }
+
+
+ROUTES = (
+    ApiRoute("GET", "endpoints", "look", endpoints),
+    ApiRoute("POST", "endpoints/<user>/<name>/probe", "act", probed),
+)

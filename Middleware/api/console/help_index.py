@@ -1,0 +1,234 @@
+"""Everything that can be written into a config file, and the pages that tell of it: the index of Help.
+
+Made of what the program itself is checked by: the schemas for editors, the tables of node types, rules and
+variables, and the docs. Source: spec console.md 12.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from Middleware.cleaning.stage import RULES, StatedRule
+from Middleware.common.constants import VERSION
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, SHIPPED_DIRECTORY, is_installed
+from Middleware.common.types import JsonObject
+from Middleware.utilities.sensitive_logging_utils import SECRET_KEYS
+from Middleware.workflows.handlers.base.common_fields import every_node, model_nodes
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.managers.editor_schemas import FILE_KINDS, editor_schemas
+from Middleware.workflows.variables.providers import VARIABLES
+
+NUMBERED = (
+    ("agent1Output", "Result of node number 1 of this run, once it ran; 2, 3, ... likewise."),
+    ("agent1Input", "What the parent workflow handed over first (`scoped_variables`); 2, 3, ... likewise."),
+    ("agent1Thinking", "The thoughts of the model of node number 1, empty without any; 2, 3, ... likewise."),
+)
+"""Variables that exist in any number."""
+
+_NORMATIVE = "spec"
+"""The folder of the docs that tells how the program is made; nobody looks for help there."""
+_OWN = "1"
+"""With this begins what an editor sorts a type's own fields by."""
+_DEFAULT = re.compile(r"Default: (\S+)\.$")
+_ORDER = re.compile(r"^Order \d+: ")
+_HEADING = re.compile(r"^# +(.+?) *$", re.MULTILINE)
+_CODE = re.compile(r"[`*]")
+
+
+def docs_folder() -> Path:
+    """The docs that came with the program: a wheel carries them as it carries the examples."""
+    return (SHIPPED_DIRECTORY if is_installed() else INSTALL_DIRECTORY) / "docs"
+
+
+@cache
+def help_index() -> JsonObject:
+    """The whole index, made once. Shared: not to be changed."""
+    return index_of(docs_folder())
+
+
+@cache
+def help_pages() -> Mapping[str, Path]:
+    """Name of a page -> its file, found once."""
+    return pages_of(docs_folder())
+
+
+def index_of(docs: Path) -> JsonObject:
+    """The index with the pages of this folder."""
+    pages = pages_of(docs)
+    schemas = editor_schemas()
+    return {
+        "version": VERSION,
+        "types": [_type(name, schemas[f"node/{name}.json"], pages) for name in sorted(NODES)],
+        "common": list(_common(schemas["node/Standard.json"])),
+        "variables": list(_variables()),
+        "rules": [_rule(order, RULES[order], pages) for order in sorted(RULES)],
+        "files": [_file(kind, schemas[f"{kind}.json"]) for kind in FILE_KINDS],
+        "pages": [{"name": name, "title": title_of(file)} for name, file in pages.items()],
+    }
+
+
+def pages_of(docs: Path) -> dict[str, Path]:
+    """Name (`nodes/Standard`) -> file, sorted by name."""
+    found = ((file.relative_to(docs).with_suffix("").as_posix(), file) for file in docs.rglob("*.md"))
+    return {name: file for name, file in sorted(found) if not name.startswith(f"{_NORMATIVE}/")}
+
+
+def title_of(file: Path) -> str:
+    """The first heading, without its marks; else the file's name."""
+    heading = _HEADING.search(file.read_text("utf-8"))
+    return _CODE.sub("", heading[1]) if heading else file.stem
+
+
+# --- node types ---
+
+
+def _type(name: str, schema: JsonObject, pages: Mapping[str, Path]) -> JsonObject:
+    """A node type with the fields that it reads itself; what every node may have stands once, beside it."""
+    required = _required(schema)
+    shared = {*every_node(), *model_nodes()}
+    own = {
+        field: shape
+        for field, shape in schema["properties"].items()
+        if field != "type" and (str(shape.get("suggestSortText", "")).startswith(_OWN) or field in required)
+    }
+    return {
+        "name": name,
+        "summary": schema["description"],
+        "page": _page(f"nodes/{name}", pages),
+        "calls_model": NODES[name].CALLS_MODEL,
+        "fields": [
+            _field(field, shape, required=field in required, common=field in shared)
+            for field, shape in own.items()
+        ],
+    }
+
+
+def _common(schema: JsonObject) -> Iterator[JsonObject]:
+    """The fields that every node may have. `of_models`: where a model is called only."""
+    for names, of_models in ((every_node(), False), (model_nodes(), True)):
+        for name in names:
+            made = _field(name, schema["properties"][name], required=False, common=True)
+            yield {**made, "of_models": of_models}
+
+
+def _required(schema: Mapping[str, Any]) -> set[str]:
+    """Without which fields an object cannot do."""
+    parts = (schema, *schema.get("allOf", ()))
+    return {name for part in parts for name in part.get("required", ())}
+
+
+def _page(name: str, pages: Mapping[str, Path]) -> str | None:
+    return name if name in pages else None
+
+
+# --- fields ---
+
+
+def _field(name: str, shape: Mapping[str, Any], *, required: bool, common: bool = False) -> JsonObject:
+    words = _words(shape)
+    return {
+        "name": name,
+        "required": required,
+        "kinds": _kinds(shape),
+        "enum": words or None,
+        "default": _default(shape, words),
+        "description": shape.get("description", ""),
+        "common": common,
+    }
+
+
+def _kinds(shape: Mapping[str, Any]) -> list[str]:
+    """JSON's names of what the value may be; none where anything may stand. That null means "not there" is
+    true of every field and said of none.
+    """
+    given = shape.get("type", [])
+    kinds = [given] if isinstance(given, str) else list(given)
+    for choice in (*shape.get("anyOf", ()), *shape.get("oneOf", ())):
+        kinds += [kind for kind in _kinds(choice) if kind not in kinds]
+    if not kinds and "enum" in shape:
+        kinds = sorted({_kind_of(word) for word in shape["enum"] if word is not None})
+    return [kind for kind in kinds if kind != "null"]
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "string" if isinstance(value, str) else "number"
+
+
+def _words(shape: Mapping[str, Any]) -> list[Any]:
+    """The values of an enum."""
+    return [word for word in shape.get("enum", ()) if word is not None]
+
+
+def _default(shape: Mapping[str, Any], words: list[Any]) -> Any:
+    """What holds without the field: stated in the schema, else told by its sentence."""
+    if "default" in shape:
+        return shape["default"]
+    told = _DEFAULT.search(shape.get("description", ""))
+    if told is None:
+        return None
+    if told[1] in words:
+        return told[1]
+    try:
+        return json.loads(told[1])
+    except ValueError:
+        return None  # words that say where it comes from
+
+
+# --- the rest ---
+
+
+def _file(kind: str, schema: Mapping[str, Any]) -> JsonObject:
+    """A kind of config file. Of one that holds entries by name: the fields of an entry."""
+    holder: Mapping[str, Any] = schema
+    if not schema.get("properties") and isinstance(schema.get("additionalProperties"), Mapping):
+        holder = schema["additionalProperties"]
+    required = _required(holder)
+    return {
+        "kind": kind,
+        "title": schema.get("title", kind),
+        "summary": schema.get("description", ""),
+        "fields": [
+            {**_field(name, shape, required=name in required), "secret": name.lower() in SECRET_KEYS}
+            for name, shape in holder.get("properties", {}).items()
+        ],
+    }
+
+
+def _rule(order: int, rule: StatedRule, pages: Mapping[str, Path]) -> JsonObject:
+    return {
+        "name": rule.name,
+        "order": order,
+        "summary": _summary(rule),
+        "page": _page(f"rules/{rule.name}", pages),
+        "keys": [
+            {
+                "place": place,
+                **_field(name, {**key.shape, "description": key.description}, required=False),
+                "default": key.default,
+            }
+            for place, keys in rule.keys.items()
+            for name, key in keys.items()
+        ],
+    }
+
+
+def _summary(rule: StatedRule) -> str:
+    """The first paragraph of its file's docstring, which says what it does to a text."""
+    about = sys.modules[rule.function.__module__].__doc__ or rule.function.__doc__ or ""
+    said = _ORDER.sub("", " ".join(about.strip().partition("\n\n")[0].split()))
+    return said[:1].upper() + said[1:]
+
+
+def _variables() -> Iterator[JsonObject]:
+    for name, about in NUMBERED:
+        yield {"name": name, "description": about, "example": ""}
+    for name, provider in VARIABLES.items():
+        yield {"name": name, "description": provider.about, "example": provider.example}

@@ -1,0 +1,63 @@
+"""The files of the console's page: a list made once, so that no path is ever joined with what a client asks.
+
+Source: spec console.md 2.5 and 5.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent / "static"
+PAGE = "index.html"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+class PageFile(NamedTuple):
+    """What is sent. `etag`: as the header says it."""
+
+    content_type: str
+    body: bytes
+
+    @property
+    def etag(self) -> str:
+        return f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
+
+
+class PageFiles:
+    """The files of `folder` that a browser can use."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._files = {
+            file.relative_to(folder).as_posix(): file
+            for file in sorted(folder.rglob("*"))
+            if file.suffix in _TYPES and file.is_file()
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """All but the page itself."""
+        return [name for name in self._files if name != PAGE]
+
+    def page(self) -> PageFile | None:
+        return self._read(PAGE)
+
+    def get(self, name: str) -> PageFile | None:
+        """The file of a name of the list; None for any other."""
+        return self._read(name) if name != PAGE else None
+
+    def _read(self, name: str) -> PageFile | None:
+        file = self._files.get(name)
+        return None if file is None else PageFile(_TYPES[file.suffix], file.read_bytes())
+
+
+def knows(etag: str, if_none_match: str) -> bool:
+    """Claims that a browser has this version. Source: RFC 9110, 13.1.2."""
+    held = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
+    return etag in held or held == ["*"]

@@ -1,0 +1,388 @@
+"""What stood out in a run: sentences for people who wonder why it was slow, odd or empty. Pure.
+
+A rule is one function: it is given what is known of the run and gives its sentences. `RULES` holds them in
+the order in which they are told. Source: spec console.md 8.4.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from Middleware.api.console.answer_times import AnswerTimes
+from Middleware.api.console.cleaning_steps import LAST_OF_THOUGHTS, taken
+from Middleware.api.console.words import about, counted, number, seconds
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.text_utils import estimate_tokens
+
+MOST = 8
+SLOT_S = 0.5
+BEFORE_S = 0.5
+BEFORE_SHARE = 0.3
+SLOW_FIRST_S = 3.0
+THINKING_S = 1.0
+SLOW_SHARE = 0.5
+EARLIER_CALLS = 20
+WARNINGS = 3
+NODES_NAMED = 3
+FEWEST_TOKENS = 5
+SHORTEST_S = 0.2
+_ROUNDING = 2
+"""Backends count a limit a token or two differently."""
+
+
+class Sentence(NamedTuple):
+    """`level`: `bad` or `note`. `node`: whom it is about, None: the run."""
+
+    level: str
+    text: str
+    node: NodeTrace | None = None
+
+
+def no_calls(user: str, endpoint: str) -> Sequence[Sequence[Any]]:
+    return ()
+
+
+def no_names(node: NodeTrace) -> Iterable[tuple[str, str]]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known besides the run.
+
+    `slots`: how many requests may run at once, 0 = any number. `calls(user, endpoint)`: earlier calls of an
+    endpoint, each `(unix, first_s, rate, ok, ...)`. `unfilled(node)`: the names in its fields that look like
+    variables and are none, each with why (`is not known yet`).
+    """
+
+    slots: int = 0
+    calls: Callable[[str, str], Sequence[Sequence[Any]]] = no_calls
+    unfilled: Callable[[NodeTrace], Iterable[tuple[str, str]]] = no_names
+
+
+class Seen:
+    """A run as the rules look at it. `now`: of `time.monotonic()`, for what has not ended."""
+
+    def __init__(self, run: RunTrace, now: float, around: Around) -> None:
+        self.run, self.now, self.around = run, now, around
+        self.nodes = list(run.nodes)
+        self.times = AnswerTimes(run, now)
+        self.answer = self.times.answering
+
+    @cached_property
+    def call(self) -> CallTrace | None:
+        """The last call of a model by the node that answers."""
+        calls = self.answer.calls if self.answer is not None else []
+        return next((call for call in reversed(calls) if call.kind == "model"), None)
+
+    @cached_property
+    def calls(self) -> list[tuple[NodeTrace, CallTrace]]:
+        return [(node, call) for node in self.nodes for call in list(node.calls)]
+
+
+Rule = Callable[[Seen], Iterator[Sentence]]
+
+
+def stood_out(run: RunTrace, now: float, around: Around | None = None) -> list[dict[str, Any]]:
+    """`[{"rule", "level", "text", "i"}]`, `i`: index in `run.nodes` or None.
+
+    At most 8; when there are more, a ninth of the rule `more` says how many.
+    """
+    told = all_that_stood_out(run, now, around)
+    if len(told) <= MOST:
+        return told
+    rest = {"rule": "more", "level": "note", "text": f"and {len(told) - MOST} more", "i": None}
+    return [*told[:MOST], rest]
+
+
+def all_that_stood_out(run: RunTrace, now: float, around: Around | None = None) -> list[dict[str, Any]]:
+    seen = Seen(run, now, around or Around())
+    place = {id(node): i for i, node in enumerate(seen.nodes)}
+    secrets = {secret for _, call in seen.calls for secret in call.secrets}
+    return [
+        {
+            "rule": name,
+            "level": sentence.level,
+            "text": masked(sentence.text, *secrets),
+            "i": place.get(id(sentence.node)),
+        }
+        for name, rule in RULES.items()
+        for sentence in rule(seen)
+    ]
+
+
+def name_of(node: NodeTrace) -> str:
+    return node.title or node.type
+
+
+# --- how it ended ---
+
+
+def failed(seen: Seen) -> Iterator[Sentence]:
+    """The sentence that the client got."""
+    run = seen.run
+    if run.state in ("failed", "refused"):
+        with_status = f" with status {run.status}" if run.status else ""
+        node = next((node for node in reversed(seen.nodes) if node.state == "failed"), None)
+        did = "was refused" if run.state == "refused" else "failed"
+        yield Sentence("bad", run.error or f"The request {did}{with_status}.", node)
+
+
+def cancelled(seen: Seen) -> Iterator[Sentence]:
+    run = seen.run
+    if run.state == "cancelled":
+        by = f": {run.cancelled_by}" if run.cancelled_by else ""
+        yield Sentence("note", f"Cancelled after {seconds(seen.times.took_s)}{by}.")
+
+
+def empty(seen: Seen) -> Iterator[Sentence]:
+    """Answered, and no text and no tool call reached the client."""
+    run, answer = seen.run, seen.answer
+    if not run.answered or run.first_text or run.finish_reason == "tool_calls" or answer is None:
+        return
+    if answer.state in ("done", "went_on"):
+        why = _why_empty(seen)
+        yield Sentence("bad", f"The client got an empty answer{why and ': ' + why}.", answer)
+
+
+def _why_empty(seen: Seen) -> str:
+    """What is known of it; "" where no texts were kept."""
+    call, answer = seen.call, seen.answer
+    if call is None:
+        return f"node {answer.number} gave no text" if answer is not None else ""
+    raw = call.raw
+    if not isinstance(raw, str):
+        return ""
+    beside = sum(map(len, call.thoughts or seen.times.thoughts)) if not raw else 0
+    if not raw and not beside:
+        reason = call.finish_reason or seen.run.finish_reason
+        return "the model said nothing" + (f" (finish reason {reason})" if reason else "")
+    said = f"the model said {counted(len(raw) or beside, 'character')}"
+    return f"{said}, {'all of them thoughts' if not raw else _who_took(call)}"
+
+
+def _who_took(call: CallTrace) -> str:
+    steps = taken(call.raw, call.cleaned, call.cleaning)
+    if not steps:
+        return "and none of them was left"
+    before, takers = str(call.raw), []
+    for step in steps:
+        if before.strip():  # white space that goes last is no answer that was lost
+            takers.append(step)
+        before = step.text
+    if all(step.order <= LAST_OF_THOUGHTS for step in takers):
+        return "all of them thoughts"
+    return f"all of them taken away by {' and '.join(step.rule for step in takers)}"
+
+
+def cut(seen: Seen) -> Iterator[Sentence]:
+    """The model ran into a limit: the node's own, if it got as far as that."""
+    if seen.run.finish_reason != "length":
+        return
+    answer, limit = seen.answer, None
+    if answer is not None:
+        limit = _whole(answer.fields.get("maxResponseSizeInTokens"))
+    wrote = _tokens(seen.call.usage if seen.call else None, "completion_tokens")
+    if answer is None or limit is None or (wrote is not None and wrote < limit - _ROUNDING):
+        yield Sentence("bad", "The answer was cut at the token limit.", answer)
+        return
+    where = f"maxResponseSizeInTokens of node {answer.number}"
+    yield Sentence("bad", f"The answer was cut at {counted(limit, 'token')} ({where}).", answer)
+
+
+def broken(seen: Seen) -> Iterator[Sentence]:
+    for node, call in seen.calls:
+        if call.truncated:
+            loss = "the answer may be incomplete" if node.answers else "its output may be incomplete"
+            yield Sentence("bad", f"{call.endpoint} ended its stream without an end mark: {loss}.", node)
+
+
+# --- what went wrong on the way ---
+
+
+def backup(seen: Seen) -> Iterator[Sentence]:
+    """One for each hop."""
+    for node, call in seen.calls:
+        if not call.backup_of:
+            continue
+        failed_call = next(
+            (c for c in list(node.calls) if c.endpoint == call.backup_of and c is not call), None
+        )
+        kind = f" ({failed_call.outcome})" if failed_call is not None and failed_call.outcome else ""
+        did = "answered" if not call.ended or call.finish_reason else "was asked"
+        yield Sentence("note", f"{call.backup_of} failed{kind}; {call.endpoint} {did} instead.", node)
+
+
+def tries(seen: Seen) -> Iterator[Sentence]:
+    for node, call in seen.calls:
+        if call.tries > 1:
+            yield Sentence(
+                "note", f"{call.endpoint or call.backend} was asked {number(call.tries)} times.", node
+            )
+
+
+def went_on(seen: Seen) -> Iterator[Sentence]:
+    for node in seen.nodes:
+        if node.state == "went_on":
+            told = f": {node.error}" if node.error else "."
+            yield Sentence("bad", f"{name_of(node)} failed and the run went on{told}", node)
+
+
+def locked(seen: Seen) -> Iterator[Sentence]:
+    """Parents of the node that found the lock are stopped too; it is the last of them."""
+    node = next((node for node in reversed(seen.nodes) if node.state == "stopped"), None)
+    if node is not None:
+        yield Sentence("note", f"Ended by a lock that is held (node {node.number}).", node)
+
+
+# --- where the time went ---
+
+
+def slot(seen: Seen) -> Iterator[Sentence]:
+    if seen.times.queue_s >= SLOT_S:
+        slots = seen.around.slots
+        limit = f": {counted(slots, 'request')} at a time (--concurrency)" if slots else ""
+        yield Sentence("note", f"Waited {seconds(seen.times.queue_s)} for a free slot{limit}.")
+
+
+def before(seen: Seen) -> Iterator[Sentence]:
+    """Time of other nodes, where it is a good part of the wait for the first word."""
+    other, first_s = seen.times.other_s, seen.times.first_s
+    if first_s is None and seen.run.ended:
+        first_s = seen.times.took_s
+    if seen.answer is None or first_s is None or other < BEFORE_S or other < BEFORE_SHARE * first_s:
+        return
+    who = ", then ".join(f"{name} {seconds(took)}" for name, took in _longest(seen, seen.answer))
+    text = f"{seconds(other)} passed before the answering node began{who and ': ' + who}."
+    yield Sentence("note", text, seen.answer)
+
+
+def _longest(seen: Seen, answer: NodeTrace) -> list[tuple[str, float]]:
+    """The three that took most of that time, of the outermost level, in order of start."""
+    spans: list[list[Any]] = []
+    last = ""
+    for node in seen.nodes:
+        if node.depth or node is answer or node.begun >= answer.begun:
+            continue
+        ended = min(node.ended or seen.now, answer.begun)
+        if node.group and node.group == last:
+            spans[-1] = [f"the group {node.group}", spans[-1][1], max(spans[-1][2], ended)]
+        else:
+            spans.append([name_of(node), node.begun, ended])
+        last = node.group or ""
+    took = [(name, ended - begun) for name, begun, ended in spans]
+    longest = sorted(range(len(took)), key=lambda i: -took[i][1])[:NODES_NAMED]
+    return [took[i] for i in sorted(longest)]
+
+
+def slow_first(seen: Seen) -> Iterator[Sentence]:
+    for call in seen.answer.calls if seen.answer is not None else ():
+        if call.sent and call.first and call.first - call.sent >= SLOW_FIRST_S:
+            tokens = _prompt_tokens(call)
+            of = f" ({tokens} of prompt)" if tokens else ""
+            text = f"{call.endpoint} took {seconds(call.first - call.sent)} to its first word{of}."
+            yield Sentence("note", text, seen.answer)
+
+
+def _prompt_tokens(call: CallTrace) -> str:
+    counted_tokens = _tokens(call.usage, "prompt_tokens")
+    if counted_tokens:
+        return counted(counted_tokens, "token")
+    if not call.body:
+        return ""
+    estimated = estimate_tokens(call.body.decode("utf-8", "replace"))
+    whole = 1 + call.body_left_out / len(call.body)
+    return f"about {about(round(estimated * whole))} tokens"
+
+
+def thinking(seen: Seen) -> Iterator[Sentence]:
+    if seen.times.think_s >= THINKING_S and seen.call is not None:
+        length = sum(map(len, seen.times.thoughts))
+        size = f" ({counted(length, 'character')})" if length else ""
+        text = f"{seen.call.endpoint} thought for {seconds(seen.times.think_s)} before it answered{size}."
+        yield Sentence("note", text, seen.answer)
+
+
+def slow_tokens(seen: Seen) -> Iterator[Sentence]:
+    """Much slower than its endpoint mostly is."""
+    call, run = seen.call, seen.run
+    rate = rate_of(call) if call is not None else None
+    if call is None or rate is None:
+        return
+    began = run.wall + call.begun - run.arrived
+    earlier = [row[2] for row in seen.around.calls(run.user, call.endpoint) if row[0] < began]
+    rates = [other for other in earlier if other is not None]
+    usual = statistics.median(rates) if rates else 0.0
+    if len(earlier) >= EARLIER_CALLS and rate < SLOW_SHARE * usual:
+        text = f"{call.endpoint} wrote {number(rate)} tokens a second; {number(usual)} is usual."
+        yield Sentence("note", text, seen.answer)
+
+
+def rate_of(call: CallTrace) -> float | None:
+    """Tokens a second from the first to the last of a call; None for what is too short to tell."""
+    tokens = _tokens(call.usage, "completion_tokens")
+    if tokens is None or not call.first or not call.ended:
+        return None
+    span = call.ended - call.first
+    return tokens / span if tokens >= FEWEST_TOKENS and span >= SHORTEST_S else None
+
+
+# --- what was left out, and the rest ---
+
+
+def dropped(seen: Seen) -> Iterator[Sentence]:
+    for node in seen.nodes:
+        if node.dropped:
+            left = counted(node.dropped, "older message")
+            where = f" of {node.endpoint}" if node.endpoint else ""
+            yield Sentence("note", f"{name_of(node)} left {left} out, to fit the context{where}.", node)
+
+
+def unfilled(seen: Seen) -> Iterator[Sentence]:
+    for node in seen.nodes:
+        for name, why in seen.around.unfilled(node):
+            yield Sentence("note", f"{{{name}}} in node {node.number} {why} and stayed as text.", node)
+
+
+def warned(seen: Seen) -> Iterator[Sentence]:
+    told = [(node, warning) for node in seen.nodes for warning in list(node.warnings)]
+    for node, warning in told[:WARNINGS]:
+        yield Sentence("note", warning, node)
+
+
+def task(seen: Seen) -> Iterator[Sentence]:
+    if seen.run.task:
+        yield Sentence("note", f"A background request of Open WebUI ({seen.run.task}).")
+
+
+def _tokens(usage: object, key: str) -> int | None:
+    """A number that a backend reported; None for anything else."""
+    count = usage.get(key) if isinstance(usage, Mapping) else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+
+
+def _whole(value: object) -> int | None:
+    """A limit as a node states it; None for one that only a run knows."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        made = int(value)
+    except (ValueError, OverflowError):
+        return None
+    return made if made > 0 else None
+
+
+RULES: Mapping[str, Rule] = {
+    rule.__name__: rule
+    for rule in (
+        *(failed, cancelled, empty, cut, broken, backup, tries, went_on, locked),
+        *(slot, before, slow_first, thinking, slow_tokens),
+        *(dropped, unfilled, warned, task),
+    )
+}
+"""Name -> rule, in the order of telling."""

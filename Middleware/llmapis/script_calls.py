@@ -1,0 +1,51 @@
+"""Calls that a user's script makes through `LlmApiService`: the node that it belongs to is told of them, and
+its request counts them. Source: spec console.md 3.3, more-fronts.md 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from Middleware.common.closing import close_batches
+from Middleware.common.request_context import current_request
+from Middleware.common.types import Batches, Chunk, JsonObject
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call_count import count_call
+from Middleware.llmapis.joined import joined
+from Middleware.llmapis.llm_text import LlmText, came
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import TracedNode
+from Middleware.utilities.text_utils import estimate_tokens
+
+
+def calling_node() -> TracedNode | None:
+    """The node whose script runs here; None: no script does, or nobody observes."""
+    request = current_request()
+    node: TracedNode | None = request.node if request is not None else None
+    return node
+
+
+def counted(asked: CallArguments, result: LlmText | JsonObject) -> LlmText | JsonObject:
+    """The whole answer of such a call, counted. A call that was cancelled gave none."""
+    request = current_request()
+    if request is not None and not cancellation_service.is_cancelled(request.request_id):
+        count_call(request, result, lambda: _estimate(asked))
+    return result
+
+
+def counted_stream(asked: CallArguments, endpoint: str, batches: Batches) -> Iterator[Chunk]:
+    """The chunks of such a call; counted when its finishing dict has come."""
+    chunks: list[Chunk] = []
+    try:
+        for batch in batches:
+            chunks += batch
+            if batch and batch[-1]["finish_reason"] is not None and "error" not in batch[-1]:
+                counted(asked, came(asked.trace, joined(endpoint, [chunks])))
+            yield from batch
+    finally:
+        close_batches(batches)
+
+
+def _estimate(asked: CallArguments) -> int:
+    texts = [asked.system_prompt, asked.prompt, *(m["content"] for m in asked.conversation or ())]
+    return sum(estimate_tokens(text) for text in texts if isinstance(text, str))

@@ -1,0 +1,194 @@
+"""What a workflow does, as a graph: its nodes in rows, who uses whose output, where branches lead. Pure.
+
+Made from the document and the handlers of its nodes; knows no node type by name and reads no file: where
+names lead is asked of `Lookups`. Never raises, however wrong the document is. Source: spec console.md 9.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from Middleware.common.types import JsonObject, NodeConfig
+from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
+from Middleware.workflows.handlers.registry import DEFAULT_TYPE, OLD_NAMES, known_type, node_handler
+from Middleware.workflows.managers.user_walk import known_text
+from Middleware.workflows.managers.workflow_check import (
+    OVERRIDES,
+    NodePlace,
+    names_written,
+    node_places,
+    output_named,
+    responder,
+)
+from Middleware.workflows.processors.parallel_group import group_end, obstacles
+
+IN_ORDER = "its group runs one node after the other"
+
+
+class EndpointFacts(NamedTuple):
+    """What is known of an endpoint by its name. None: it leads nowhere, or its file has faults."""
+
+    file: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """Where the names of one file lead.
+
+    `child`: the file of a workflow that a node names, None for none. `lines(pointer)`: first and last line.
+    """
+
+    endpoint: Callable[[str], EndpointFacts]
+    child: Callable[[ChildName], str | None]
+    lines: Callable[[str], tuple[int, int]]
+
+
+def workflow_graph(
+    file: str, document: Any, lookups: Lookups, problems: Sequence[int | None] = ()
+) -> JsonObject | None:
+    """`{"responder", "rows", "nodes"}`; None for what has no nodes.
+
+    `problems`: of each finding of the file the number of the node that it is about; nodes refer to them by
+    index. What stands in the list of nodes and is no object is left out, but counts.
+    """
+    places = node_places(file, document)
+    answering = responder(places)
+    if answering is None:
+        return None
+    variables = document if isinstance(document, Mapping) else {}
+    rows, alone = _rows(places, answering)
+    numbers = {place.number for place in places}
+    nodes = []
+    for place in places:
+        node = _node(place, answering.number, _Names(variables, lookups))
+        node["alone"] = alone.get(place.number)
+        node["uses"] = _uses(place, numbers)
+        node["lines"] = list(lookups.lines(place.pointer))
+        node["problems"] = [index for index, number in enumerate(problems) if number == place.number]
+        nodes.append(node)
+    return {"responder": answering.number, "rows": rows, "nodes": nodes}
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What fills the names in a node: the file's own variables, then the lookups."""
+
+    variables: Mapping[str, Any]
+    lookups: Lookups
+
+    def known(self, value: object) -> str | None:
+        return known_text(value, self.variables)
+
+
+def _node(place: NodePlace, answering: int, names: _Names) -> JsonObject:
+    """The facts of one node that need no other node."""
+    config = place.config
+    written = config.get("type")
+    group = config.get("parallelGroup")
+    return {
+        "n": place.number,
+        "title": str(config.get("title") or config.get("agentName") or _type(written)),
+        "type": _type(written),
+        "known": written in (None, known_type(written), *OLD_NAMES),
+        "endpoint": _endpoint(config.get("endpointName"), names),
+        "preset": _preset(config, names),
+        "answers": place.number == answering,
+        "after": place.number > answering,
+        "group": group if isinstance(group, str) and group else None,
+        "alone": None,
+        "children": _children(config, names.lookups),
+        "uses": [],
+        "variables": _variables(config, names.variables),
+    }
+
+
+def _type(written: object) -> str:
+    return written if isinstance(written, str) and written else DEFAULT_TYPE
+
+
+def _endpoint(written: object, names: _Names) -> JsonObject | None:
+    if not isinstance(written, str) or not written:
+        return None
+    name = names.known(written)
+    facts = names.lookups.endpoint(name) if name else EndpointFacts()
+    return {"name": name, "written": written, "file": facts.file, "model": facts.model}
+
+
+def _preset(config: NodeConfig, names: _Names) -> str | None:
+    """The preset's name, as written where only a run knows it."""
+    written = config.get("preset") or config.get("presetName")
+    return (names.known(written) or written) if isinstance(written, str) else None
+
+
+def _children(config: NodeConfig, lookups: Lookups) -> list[JsonObject]:
+    """The workflows that the node may run, by branch, and the branch that gives a text instead."""
+    handler = node_handler(config.get("type"))
+    children: list[JsonObject] = [
+        {
+            "label": _label(child.pointer),
+            "workflow": child.name,
+            "path": None if "{" in child.name else lookups.child(child),
+            "text": False,
+        }
+        for child in handler.children(config)
+    ]
+    if handler.may_give_own_text(config):
+        children.append({"label": "else", "workflow": None, "path": None, "text": True})
+    return children
+
+
+def _label(pointer: str) -> str:
+    """The key by which a node chooses a child; empty for an only child."""
+    _, _, key = pointer[1:].partition("/")
+    return key.replace("~1", "/").replace("~0", "~")
+
+
+def _uses(place: NodePlace, numbers: set[int]) -> list[JsonObject]:
+    """The outputs of nodes that this one uses, once a pair of node and field. In a text for a child the
+    number of a node that comes later is one of the child's.
+    """
+    used: dict[tuple[int, str], str] = {}
+    for field, name in _written(place.config):
+        output = output_named(name)
+        if output and output[0] in numbers and (field not in OVERRIDES or output[0] < place.number):
+            used.setdefault((output[0], field), output[1].lower())
+    return [{"n": number, "what": what, "field": field} for (number, field), what in used.items()]
+
+
+def _variables(config: NodeConfig, own: Mapping[str, Any]) -> list[str]:
+    """The other names, without repeats; not what only looks like one, as the braces of JSON in a text. Those
+    of a text for a child may be known there alone.
+    """
+    names = (name for field, name in _written(config) if field not in OVERRIDES and not output_named(name))
+    return [name for name in dict.fromkeys(names) if name.isidentifier() or name in own]
+
+
+def _written(config: NodeConfig) -> Iterator[tuple[str, str]]:
+    """(field of the node, name) in the order of the text."""
+    for pointer, name in names_written(config):
+        yield pointer.split("/")[1].replace("~1", "/").replace("~0", "~"), name
+
+
+def _rows(places: Sequence[NodePlace], answering: NodePlace) -> tuple[list[list[int]], dict[int, str]]:
+    """The numbers of the nodes in rows, in order: one a row, or a whole group that runs together; and of each
+    member of a group that does not why.
+    """
+    by_number = {place.number: place.config for place in places}
+    nodes = [by_number.get(number, {}) for number in range(1, max(by_number) + 1)]
+    rows: list[list[int]] = []
+    alone: dict[int, str] = {}
+    start = 0
+    while start < len(nodes):
+        end = group_end(nodes, start)
+        members = list(range(start + 1, end + 1))
+        reasons = dict(obstacles(nodes, start, end, answering.number - 1)) if end > start + 1 else {}
+        if reasons:
+            alone |= {number: reasons.get(number - 1, IN_ORDER) for number in members}
+            rows += [[number] for number in members]
+        else:
+            rows.append(members)
+        start = end
+    return [row for row in rows if row[0] in by_number], alone

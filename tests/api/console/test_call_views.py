@@ -1,0 +1,133 @@
+"""The routes of one call: cleaning, curl, explain."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from Middleware.api.console.call_views import NO_RUN, NO_TEXTS, ROUTES
+from Middleware.api.console.commands import CUT_BODY
+from tests.api.console.conftest import a_hub
+from tests.api.console.traced import call_of, node_of, run_of
+
+SECRET = "hunter2-hunter2"
+BY = ({"removeThinking": True, "thinkTagNames": ["think"]}, {}, {}, None)
+
+
+def sent(**facts):
+    return call_of(
+        **{
+            "url": "http://h:1/v1",
+            "headers": {"Content-Type": "application/json", "Authorization": f"Bearer {SECRET}"},
+            "body": b'{"a":1}',
+            "secrets": (SECRET,),
+            **facts,
+        }
+    )
+
+
+@pytest.fixture
+def get(ask):
+    """`get("runs/r1/curl", call, ...)`: of a run with these calls in its second node."""
+
+    def get(path, *calls, query="", needs_key=False, **facts):
+        run = run_of(
+            node_of(1), node_of(4, "Answer", *calls), **{"keeps_text": True, "asked": b'{"b":2}', **facts}
+        )
+        recorder = SimpleNamespace(run={"r1": run}.get, kept=dict, seq=0)
+        return ask("GET", path, query=query, hub=a_hub(recorder=recorder, needs_key=needs_key), routes=ROUTES)
+
+    return get
+
+
+class TestCleaning:
+    def test_the_steps_of_a_call(self, get):
+        call = call_of(raw="<think>hm</think>Hello", cleaned="Hello", cleaning=BY)
+        assert get("runs/r1/nodes/1/calls/0/cleaning", call) == (
+            200,
+            {"agrees": True, "steps": [{"rule": "thinking_names", "order": 110, "text": "Hello"}]},
+        )
+
+    def test_a_text_that_is_not_kept(self, get):
+        assert get("runs/r1/nodes/1/calls/0/cleaning", call_of()) == (200, {"agrees": False, "steps": []})
+
+    def test_a_secret_in_a_text(self, get):
+        """A model may repeat what it was sent."""
+        call = call_of(raw=f"\n{SECRET}", cleaned=SECRET, cleaning=({}, {}, {}, None), secrets=(SECRET,))
+        _, value = get("runs/r1/nodes/1/calls/0/cleaning", call)
+        assert [step["text"] for step in value["steps"]] == ["***"]
+
+
+class TestCurl:
+    @pytest.mark.parametrize(
+        ("query", "curl"), [("", "curl"), ("shell=sh", "curl"), ("shell=powershell", "curl.exe")]
+    )
+    def test_of_a_call(self, get, query, curl):
+        status, value = get("runs/r1/nodes/1/calls/0/curl", sent(), query=query)
+        assert (status, value["text"].split(" ")[:2]) == (200, [curl, "http://h:1/v1"])
+        assert SECRET not in value["text"]
+
+    def test_another_shell(self, get):
+        assert get("runs/r1/nodes/1/calls/0/curl", sent(), query="shell=fish") == (
+            400,
+            {"error": 'shell: found "fish", allowed: sh, powershell'},
+        )
+
+    def test_of_what_is_no_request(self, get):
+        assert get("runs/r1/nodes/1/calls/0/curl", call_of(kind="script")) == (
+            404,
+            {"error": "this call is no HTTP request: script"},
+        )
+
+    @pytest.mark.parametrize(
+        ("call", "facts"),
+        [(sent(headers=None), {}), (sent(), {"keeps_text": False})],
+        ids=["gone", "private"],
+    )
+    def test_of_what_is_not_kept(self, get, call, facts):
+        assert get("runs/r1/nodes/1/calls/0/curl", call, **facts) == (404, {"error": NO_TEXTS})
+
+    def test_of_a_body_that_was_cut(self, get):
+        """The command is no whole one, and says so."""
+        _, value = get("runs/r1/nodes/1/calls/0/curl", sent(body_left_out=1))
+        assert value["text"].startswith(CUT_BODY)
+        assert get("runs/r1/curl", asked_left_out=1)[1]["text"].startswith(CUT_BODY)
+
+    def test_of_the_request(self, get):
+        """The client's body, to this server."""
+        assert get("runs/r1/curl") == (
+            200,
+            {
+                "text": "curl http://localhost/v1/chat/completions -H 'Content-Type: application/json' -d '{\"b\":2}'"
+            },
+        )
+
+    def test_of_a_request_that_needs_a_key(self, get):
+        assert '"Authorization: Bearer $API_KEY"' in get("runs/r1/curl", needs_key=True)[1]["text"]
+
+    def test_of_a_request_that_is_not_kept(self, get):
+        assert get("runs/r1/curl", asked=b"") == (404, {"error": NO_TEXTS})
+
+
+class TestExplain:
+    def test_of_a_node(self, get):
+        assert get("runs/r1/nodes/1/explain")[1]["text"].endswith(
+            "--explain 'Reviewers#4' --messages messages.json"
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("runs/r2/curl", NO_RUN),
+        ("runs/r2/nodes/0/calls/0/curl", NO_RUN),
+        ("runs/r1/nodes/2/explain", "no such node: this run has 2"),
+        ("runs/r1/nodes/2/calls/0/cleaning", "no such node: this run has 2"),
+        ("runs/r1/nodes/1/calls/1/cleaning", "no such call: this node has 1"),
+        ("runs/r1/nodes/-1/calls/0/curl", "no such route"),
+        ("runs/r1/nodes/x/calls/0/curl", "no such route"),
+    ],
+)
+def test_what_is_not_there(get, path, sentence):
+    assert get(path, sent()) == (404, {"error": sentence})

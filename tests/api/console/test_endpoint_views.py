@@ -1,0 +1,274 @@
+"""The page of the endpoints: its list, and the probe over a real socket. Source: console.md 10."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+
+from Middleware.api.console.endpoint_views import ROUTES
+from Middleware.config.endpoints import load_endpoint
+from Middleware.config.loader import ConfigTree
+from Middleware.config.users import load_user
+from Middleware.llmapis.slots import take_slots
+from tests.api.console.conftest import a_hub
+
+TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
+KEY = "sk-abcdefghijklmnop"
+
+
+class Model(BaseHTTPRequestHandler):
+    """An OpenAI server with one model."""
+
+    def do_GET(self):
+        self._answer(b'{"data": [{"id": "tiny"}]}', "application/json")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.calls.append(self.path)
+        self._answer(TOKEN, "text/event-stream")
+
+    def _answer(self, body, content_type):
+        self.send_response(200)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        """Says nothing."""
+
+
+@pytest.fixture
+def model():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    server.calls = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+class House:
+    """A config tree, the calls that were made, and the routes over both."""
+
+    def __init__(self, root, ask, url):
+        self.root, self._ask, self.url = root, ask, url
+        self.calls = {}
+        self.users = ["mira"]
+        self.write("ApiTypes/Api", {"type": "openAIChatCompletion", "streamPropertyName": "stream"})
+        self.write("Users/mira", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+        self.nodes({"endpointName": "Big"})
+        self.endpoint("Big")
+        hour = SimpleNamespace(calls=lambda user, name: self.calls.get((user, name), []))
+        self.hub = a_hub(
+            hour=hour, snapshot=lambda: ConfigTree(root).snapshot(), served_users=lambda: self.users
+        )
+
+    def write(self, file, document):
+        path = self.root / f"{file}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+
+    def nodes(self, *nodes, file="Workflows/mira/Main"):
+        self.write(file, [{"type": "Standard", "prompt": "x", **node} for node in nodes])
+
+    def endpoint(self, name, **fields):
+        known = {"endpoint": self.url, "apiTypeConfigFileName": "Api", "modelNameToSendToAPI": "tiny"}
+        self.write(f"Endpoints/{name}", {**known, **fields})
+
+    def get(self):
+        status, value = self._ask("GET", "endpoints", hub=self.hub, routes=ROUTES)
+        assert status == 200
+        return value["endpoints"]
+
+    def probe(self, path="mira/Big", **request):
+        return self._ask("POST", f"endpoints/{path}/probe", hub=self.hub, routes=ROUTES, **request)
+
+
+@pytest.fixture
+def house(tmp_path, ask, model):
+    return House(tmp_path / "Configs", ask, f"http://127.0.0.1:{model.server_port}")
+
+
+class TestList:
+    def test_an_endpoint_that_nobody_called(self, house):
+        """The whole shape."""
+        assert house.get() == [
+            {
+                "user": "mira",
+                "name": "Big",
+                "file": "Endpoints/Big.json",
+                "type": "Api",
+                "backend": "openAIChatCompletion",
+                "url": house.url,
+                "model": "tiny",
+                "embeddings": False,
+                "gate": None,
+                "state": "quiet",
+                "since": None,
+                "last_error": None,
+                "calls": [],
+                "median": {"first_s": None, "rate": None},
+                "used_by": ["Workflows/mira/Main.json"],
+                "probe": None,
+            }
+        ]
+
+    def test_its_calls(self, house):
+        """A cancelled one is neither well nor failed."""
+        house.calls["mira", "Big"] = [
+            (12.0, None, None, False, "timeout", "no answer"),
+            (10.0, 0.5, 31.0, True, "", ""),
+            (11.0, 0.7, None, False, "cancelled", ""),
+        ]
+        [one] = house.get()
+        assert (one["state"], one["since"], one["median"]) == (
+            "failing",
+            12.0,
+            {"first_s": 0.5, "rate": 31.0},
+        )
+        assert one["calls"] == [[10.0, 0.5, 31.0, True], [11.0, 0.7, None, None], [12.0, None, None, False]]
+        assert one["last_error"] == {
+            "at": 12.0,
+            "kind": "timeout",
+            "text": "no answer",
+            "advice": "it may be busy, or still loading its model: wait, look at its log, try again",
+        }
+
+    @pytest.mark.parametrize(
+        ("kind", "advice"),
+        [
+            (
+                "auth",
+                "it does not take this key: correct `apiKey`, or the variable of `apiKeyEnv`, of Endpoints/Big.json",
+            ),
+            (
+                "slot_timeout",
+                "more want it than `maxConcurrentRequests` of Endpoints/Big.json or --concurrency lets through",
+            ),
+            ("something new", "look at the server's log"),
+        ],
+    )
+    def test_advice_for_a_failure(self, house, kind, advice):
+        house.calls["mira", "Big"] = [(12.0, None, None, False, kind, "")]
+        assert house.get()[0]["last_error"]["advice"] == advice
+
+    def test_the_gate(self, house):
+        """Those that hold a slot now."""
+        house.endpoint("Big", maxConcurrentRequests=2)
+        endpoint = loaded(house, "Big")
+        slots = take_slots(endpoint, None, whole_process=False)
+        try:
+            assert house.get()[0]["gate"] == {"limit": 2, "running": 1, "waiting": 0}
+        finally:
+            slots.release()
+
+    def test_whom_it_serves(self, house):
+        """By name, by a variable of the file, and as a backup; what nobody reaches is not there."""
+        house.write(
+            "Workflows/mira/Main",
+            {
+                "writer": "Small",
+                "nodes": [
+                    {"endpointName": "{writer}", "prompt": "x"},
+                    {"endpointName": "Big", "prompt": "x"},
+                ],
+            },
+        )
+        house.endpoint("Big", backupEndpointName="Spare")
+        for name in ("Small", "Spare", "Idle"):
+            house.endpoint(name)
+        assert [(one["name"], one["used_by"]) for one in house.get()] == [
+            (name, ["Workflows/mira/Main.json"]) for name in ("Big", "Small", "Spare")
+        ]
+
+    def test_of_each_user(self, house):
+        """Sorted by user and name. A user whose file is broken has none."""
+        house.write("Users/jo", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+        house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
+        house.write("Users/ann", "{")
+        house.users = ["mira", "jo", "ann"]
+        assert [(one["user"], one["name"]) for one in house.get()] == [("jo", "Big"), ("mira", "Big")]
+
+    def test_one_whose_file_is_broken(self, house):
+        house.write("Endpoints/Big", '{"endpoint": ')
+        [one] = house.get()
+        assert (one["file"], one["url"], one["state"]) == ("Endpoints/Big.json", "", "quiet")
+        assert one["last_error"]["kind"] == "config_error"
+        assert "Endpoints/Big.json" in one["last_error"]["text"]
+
+    def test_one_for_vectors(self, house):
+        house.write("ApiTypes/Api", {"type": "openAIEmbeddings"})
+        assert house.get()[0]["embeddings"] is True
+
+    def test_no_secret(self, house, monkeypatch):
+        """Neither in the address nor in what an error quotes."""
+        monkeypatch.setenv("TEAM", "value-of-the-team")
+        house.endpoint(
+            "Big",
+            endpoint="http://u:pw123456@h:1",
+            apiKey=KEY,
+            extraHeaders={"X-Team": "${ENV:TEAM}", "X-Api-Token": "Bearer zzzzzzzz", "X-Plain": "plainplain"},
+        )
+        text = f"{KEY} pw123456 value-of-the-team zzzzzzzz plainplain"
+        house.calls["mira", "Big"] = [(12.0, None, None, False, "auth", text)]
+        [one] = house.get()
+        assert one["url"] == "http://u:***@h:1"
+        assert one["last_error"]["text"] == "*** *** *** *** plainplain"
+
+
+def loaded(house, name):
+    snapshot = house.hub.snapshot()
+    return load_endpoint(snapshot, load_user(snapshot, "mira"), name)
+
+
+class TestProbe:
+    def test_one_that_is_well(self, house, model):
+        """In the doctor's words, and kept for the list."""
+        status, value = house.probe()
+        assert status == 200
+        assert value["line"].startswith(
+            f'Endpoints/Big.json: ok: {house.url}: reachable, model "tiny" known, '
+        )
+        assert (value["well"], value["symptom"], value["models"]) == (True, "", ["tiny"])
+        assert value["model_is_listed"] is True
+        assert model.calls == ["/v1/chat/completions"]
+        assert house.get()[0]["probe"] == value
+
+    def test_one_that_is_not(self, house):
+        house.endpoint("Big", endpoint="http://127.0.0.1:9")
+        status, value = house.probe()
+        assert (status, value["well"], value["symptom"], value["seconds"]) == (200, False, "refused", None)
+        assert value["line"].endswith("start the server, or correct `endpoint` in Endpoints/Big.json")
+
+    def test_one_whose_file_is_broken(self, house):
+        house.write("Endpoints/Big", '{"endpoint": ')
+        _, value = house.probe()
+        assert (value["well"], value["symptom"], value["models"]) == (False, "config_error", [])
+        assert value["line"].startswith("endpoint Big: error: Endpoints/Big.json")
+
+    def test_again_at_once(self, house, model):
+        """The model is not asked a second time."""
+        house.probe()
+        assert house.probe() == (429, {"error": "this endpoint was probed within the last 10 seconds"})
+        assert len(model.calls) == 1
+
+    @pytest.mark.parametrize("path", ["mira/Idle", "mira/Nobody", "jo/Big", "mira/..", "mira/Big.json"])
+    def test_what_no_served_user_reaches(self, house, path):
+        house.endpoint("Idle")
+        house.write("Users/jo", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+        house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
+        assert house.probe(path) == (
+            404,
+            {"error": "no such endpoint: no workflow of a served user names it"},
+        )
+
+    def test_it_needs_a_right(self, house):
+        """Looking is not calling."""
+        assert house.probe(rights=("look",))[0] == 403

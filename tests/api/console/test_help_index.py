@@ -1,0 +1,182 @@
+"""The index of Help: everything that can be written has its words. Source: console.md 12."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import ClassVar
+
+import pytest
+
+from Middleware.api.console import help_index as made
+from Middleware.api.console.help_index import docs_folder, help_index, index_of, pages_of
+from Middleware.cleaning.stage import RULES
+from Middleware.common import instance_global_variables
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.managers.editor_schemas import FILE_KINDS
+from Middleware.workflows.variables.providers import VARIABLES
+
+INDEX = help_index()
+FIELD = ["name", "required", "kinds", "enum", "default", "description", "common"]
+TYPES = {one["name"]: one for one in INDEX["types"]}
+
+
+def fields_of(name):
+    return {field["name"]: field for field in TYPES[name]["fields"]}
+
+
+def all_fields():
+    for one in INDEX["types"]:
+        yield from ((f"{one['name']}.{field['name']}", field) for field in one["fields"])
+    yield from ((f"common.{field['name']}", field) for field in INDEX["common"])
+    for one in INDEX["files"]:
+        yield from ((f"{one['kind']}.{field['name']}", field) for field in one["fields"])
+    for one in INDEX["rules"]:
+        yield from ((f"{one['name']}.{key['name']}", key) for key in one["keys"])
+
+
+class TestNothingIsMissing:
+    @pytest.mark.parametrize("name", sorted(NODES))
+    def test_each_type_says_what_it_does_and_where_more_stands(self, name):
+        assert TYPES[name]["summary"].endswith((".", ":"))
+        assert TYPES[name]["page"] == f"nodes/{name}"
+
+    def test_each_field_says_what_it_means(self):
+        assert [place for place, field in all_fields() if not field["description"].strip()] == []
+
+    def test_each_rule_says_what_it_does(self):
+        assert [one["order"] for one in INDEX["rules"]] == sorted(RULES)
+        assert [one["name"] for one in INDEX["rules"] if not one["summary"].endswith(".")] == []
+        assert [one["name"] for one in INDEX["rules"] if one["page"] != f"rules/{one['name']}"] == []
+
+    def test_each_variable_says_what_it_is(self):
+        told = {one["name"]: one["description"] for one in INDEX["variables"]}
+        assert told.keys() > VARIABLES.keys()
+        assert [name for name, about in told.items() if not about.endswith(".")] == []
+
+    def test_each_kind_of_file(self):
+        assert [one["kind"] for one in INDEX["files"]] == list(FILE_KINDS)
+        assert [one["kind"] for one in INDEX["files"] if not one["fields"] or not one["summary"]] == []
+
+    def test_each_page_has_a_title(self):
+        assert len(INDEX["pages"]) > 100
+        assert [one["name"] for one in INDEX["pages"] if not one["title"].strip()] == []
+
+    def test_a_type_without_words_would_be_seen(self, monkeypatch):
+        """These tests look at the table, not at a list."""
+
+        class Mute(WorkflowNodeHandler):
+            FIELDS: ClassVar = {"loud": ""}
+            SCHEMA: ClassVar = {"properties": {"loud": {"type": "string"}}}
+
+            def handle(self, context):
+                return ""
+
+        monkeypatch.setitem(NODES._table, "Mute", Mute)
+        [mute] = [one for one in index_of(docs_folder())["types"] if one["name"] == "Mute"]
+        assert (mute["summary"], mute["page"], mute["fields"][0]["description"]) == ("", None, "")
+
+
+class TestShape:
+    def test_its_keys(self):
+        assert list(INDEX) == ["version", "types", "common", "variables", "rules", "files", "pages"]
+        assert list(INDEX["types"][0]) == ["name", "summary", "page", "calls_model", "fields"]
+        assert list(INDEX["variables"][0]) == ["name", "description", "example"]
+        assert list(INDEX["rules"][0]) == ["name", "order", "summary", "page", "keys"]
+
+    def test_each_field_has_the_same_keys(self):
+        assert {tuple(key for key in field if key in FIELD) for _, field in all_fields()} == {tuple(FIELD)}
+
+    def test_it_is_small(self):
+        """A page loads it whole."""
+        assert len(gzip.compress(json.dumps(INDEX).encode())) < 40_000
+
+
+class TestFields:
+    def test_a_field_of_its_own(self):
+        assert fields_of("ArithmeticProcessor")["expression"] == {
+            "name": "expression",
+            "required": True,
+            "kinds": ["string"],
+            "enum": None,
+            "default": None,
+            "description": "A number, one of + - * /, a number. Takes variables.",
+            "common": False,
+        }
+
+    def test_what_a_type_demands_of_what_all_may_have(self):
+        """It stands in the type, too, where it is required."""
+        field = fields_of("Standard")["endpointName"]
+        assert (field["required"], field["common"]) == (True, True)
+
+    def test_what_only_models_need_is_marked(self):
+        of_models = {one["name"]: one["of_models"] for one in INDEX["common"]}
+        assert (of_models["prompt"], of_models["title"]) == (True, False)
+        assert (TYPES["Standard"]["calls_model"], TYPES["StaticResponse"]["calls_model"]) == (True, False)
+
+    @pytest.mark.parametrize(
+        ("name", "default"),
+        [("maxResponseSizeInTokens", 400), ("jinja2", False), ("onNodeError", "raise"), ("title", None)],
+    )
+    def test_a_default_is_a_value(self, name, default):
+        """Also where only its sentence tells it."""
+        [field] = [one for one in INDEX["common"] if one["name"] == name]
+        assert field["default"] == default
+
+    @pytest.mark.parametrize(
+        ("kind", "name", "kinds", "enum"),
+        [
+            ("endpoint", "apiKey", ["string"], None),
+            (
+                "endpoint",
+                "reasoningParser",
+                ["string"],
+                ["none", "think", "minimax", "mistral", "harmony", "auto"],
+            ),
+            ("endpoint", "stripInlineXmlTags", ["boolean", "object"], None),
+            ("routing", "workflow", ["string"], None),
+        ],
+    )
+    def test_a_field_of_a_file(self, kind, name, kinds, enum):
+        """Of a file of named entries: the field of an entry. Null is "not there" everywhere and said nowhere."""
+        [file] = [one for one in INDEX["files"] if one["kind"] == kind]
+        [field] = [one for one in file["fields"] if one["name"] == name]
+        assert (field["kinds"], field["enum"]) == (kinds, enum)
+
+    def test_which_fields_hold_secrets(self):
+        """The page shows no value of these."""
+        [file] = [one for one in INDEX["files"] if one["kind"] == "endpoint"]
+        assert [one["name"] for one in file["fields"] if one["secret"]] == ["apiKey"]
+
+
+class TestDocs:
+    def test_of_a_clone(self):
+        assert docs_folder() == instance_global_variables.INSTALL_DIRECTORY / "docs"
+
+    def test_of_a_wheel(self, tmp_path, monkeypatch):
+        """They lie where the examples lie."""
+        monkeypatch.setattr(made, "is_installed", lambda: True)
+        monkeypatch.setattr(made, "SHIPPED_DIRECTORY", tmp_path)
+        assert docs_folder() == tmp_path / "docs"
+
+    def test_names_titles_and_what_is_no_page(self, tmp_path):
+        for name, text in {
+            "b.md": "no heading",
+            "nodes/A.md": "text\n\n#  `A`, *the* first \n\n# B",
+            "spec/a.md": "# normative",
+            "c.json": "{}",
+        }.items():
+            file = tmp_path / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+        assert list(pages_of(tmp_path)) == ["b", "nodes/A"]
+        assert index_of(tmp_path)["pages"] == [
+            {"name": "b", "title": "b"},
+            {"name": "nodes/A", "title": "A, the first"},
+        ]
+
+    def test_without_docs(self, tmp_path):
+        """Whoever took them away still has the words."""
+        index = index_of(tmp_path / "none")
+        assert (index["pages"], index["types"][0]["page"]) == ([], None)
