@@ -19,7 +19,7 @@ export function useAsked(path, every = 0, query) {
       if (busy.current === mine) tell({ of, data, error: null });
     } catch (error) {
       if (busy.current !== mine || mine.signal.aborted) return;
-      tell((was) => ({ of, data: was.of === of ? was.data : null, error: /** @type {Error} */ (error) }));
+      tell((/** @type {{ of: string, data: T | null, error: Error | null }} */ was) => ({ of, data: was.of === of ? was.data : null, error: /** @type {Error} */ (error) }));
     }
   }, [of]);
   useEffect(() => {

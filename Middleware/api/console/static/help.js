@@ -82,7 +82,7 @@ function Hits({ hits, open }) {
 function Contents({ pages, open }) {
   const grouped = GROUPS.map(([title, start]) => ({ title, pages: pages.filter((page) => page.name.startsWith(start)) }));
   const others = pages.filter((page) => !GROUPS.some(([, start]) => page.name.startsWith(start)));
-  return html`<nav class="tree" aria-label="Pages of Help">${[{ title: "Guides", pages: others }, ...grouped].map((group) =>
+  return html`<nav class="contents" aria-label="Pages of Help">${[{ title: "Guides", pages: others }, ...grouped].map((group) =>
     group.pages.length
       ? html`<h2>${group.title}</h2><ul>${group.pages.map((page) => html`<li><a href=${helpAddress(page.name)} aria-current=${page.name === open ? "page" : null}>${page.title}</a></li>`)}</ul>`
       : null,

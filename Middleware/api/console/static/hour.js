@@ -63,6 +63,9 @@ export const PLOTS = [
 /** @param {number | null} value */
 const told = (value) => (value === null ? "unknown" : seconds(value));
 
+/** @param {number | null} value */
+const spoken = (value) => (value === null ? null : seconds(value));
+
 /** The slots in which something happened, newest first. @param {Hour} hour @returns {Record<string, any>[]} */
 export function rows(hour) {
   const at = xs(hour);
@@ -73,7 +76,7 @@ export function rows(hour) {
     const of = (/** @type {string} */ name) => hour.series[name][slot];
     made.push({
       from: clock(at[slot]), requests: of("requests"), failed: of("failed"), cancelled: of("cancelled"), tokens: of("tokens"),
-      "first token s": of("first_p50"), "95 % s": of("first_p95"), running: of("running"), waiting: of("waiting"), "memory MB": of("memory_mb"),
+      "first token": spoken(of("first_p50")), "95 %": spoken(of("first_p95")), running: of("running"), waiting: of("waiting"), "memory MB": of("memory_mb"),
     });
   }
   return made;

@@ -53,6 +53,6 @@ function Numbers({ data }) {
   const heads = Object.keys(made[0]);
   return html`<div class="wide" tabindex="0" role="region" aria-label="Numbers of the last hour"><table class="numbers">
     <thead><tr>${heads.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-    <tbody>${made.map((row) => html`<tr>${heads.map((name, at) => html`<td class=${at ? "num" : null}>${row[name] === null ? "–" : at ? number(row[name]) : row[name]}</td>`)}</tr>`)}</tbody>
+    <tbody>${made.map((row) => html`<tr>${heads.map((name, at) => html`<td class=${at ? "num" : null}>${row[name] === null ? "–" : typeof row[name] === "number" ? number(row[name]) : row[name]}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
