@@ -8,7 +8,7 @@
 export function entries(index) {
   /** @type {Entry[]} */
   const made = [];
-  const add = (/** @type {string} */ name, /** @type {string} */ where, /** @type {string} */ text, /** @type {string} */ page, at = "") => made.push({ name, where, text: text ?? "", page: page ?? "", at });
+  const add = (/** @type {string} */ name, /** @type {string} */ where, /** @type {string} */ text, /** @type {string} */ page, at = "") => made.push({ name, where, text: unmarked(text ?? ""), page: page ?? "", at });
   for (const type of index.types) {
     add(type.name, "node type", type.summary, type.page);
     for (const field of type.fields) if (!field.common) add(field.name, `field of ${type.name}`, field.description, type.page, field.name);
@@ -19,13 +19,19 @@ export function entries(index) {
     add(rule.name, "cleaning rule", rule.summary, rule.page);
     for (const key of rule.keys) add(keyName(key), `key of the rule ${rule.name}`, rule.summary, rule.page, keyName(key));
   }
-  for (const file of index.files) for (const field of file.fields) add(field.name, `field of ${article(file.kind)} file`, field.description, "configuration", field.name);
+  for (const file of index.files) for (const field of file.fields) add(field.name, `field of ${article(KINDS[file.kind] ?? file.kind)} file`, field.description, "configuration", field.name);
   for (const page of index.pages) add(page.title, "page", "", page.name);
   return made;
 }
 
+/** @type {Record<string, string>} */
+const KINDS = { apitype: "API type", prompttemplate: "prompt template", mcpserver: "MCP server", memorysettings: "memory settings", compactorsettings: "compactor settings" };
+
+/** Without marks of Markdown. @param {string} text */
+const unmarked = (text) => text.replace(/[`*]/g, "");
+
 /** @param {string} kind */
-const article = (kind) => `${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`;
+const article = (kind) => `${/^[aeiou]/i.test(kind) ? "an" : "a"} ${kind}`;
 /** @param {any} key a name, or a value that has one @returns {string} */
 const keyName = (key) => (typeof key === "string" ? key : key.name);
 
@@ -43,7 +49,7 @@ export function found(all, words, texts, most = 60) {
   const best = ranked.slice(0, most).map((one) => one.entry);
   for (const entry of all) {
     if (best.length >= most) break;
-    if (entry.where === "page" && !best.includes(entry) && fold(texts.get(entry.page) ?? "").includes(wanted)) best.push({ ...entry, text: around(texts.get(entry.page) ?? "", wanted) });
+    if (entry.where === "page" && !best.includes(entry) && fold(texts.get(entry.page) ?? "").includes(wanted)) best.push({ ...entry, text: around(unmarked(texts.get(entry.page) ?? ""), wanted) });
   }
   return best;
 }
@@ -65,6 +71,7 @@ const fold = (text) => text.toLowerCase();
 /** The words around the first place of a text. @param {string} text @param {string} wanted */
 function around(text, wanted) {
   const at = fold(text).indexOf(wanted);
+  if (at < 0) return "";
   const from = Math.max(0, text.lastIndexOf(" ", Math.max(0, at - 40)));
   return `${from ? "... " : ""}${text.slice(from, at + wanted.length + 60).replace(/\s+/g, " ").trim()} ...`;
 }
