@@ -7,9 +7,9 @@ from Middleware.api.console.config_paths import OTHER_FOLDERS, config_file
 from Middleware.api.console.config_saving import save
 from Middleware.api.console.problems import problems
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused
+from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import WORKFLOWS
-from Middleware.workflows.managers.config_check import check_tree
 
 EDITABLE = ("Endpoints", "Presets", "Routing", "PromptTemplates", "StructuredOutputs")
 """Folders besides Workflows/ whose files may be saved."""
@@ -55,10 +55,10 @@ def _read(ask: Ask, path: str, folders: tuple[str, ...]) -> ConfigText:
 def _told(ask: Ask, held: ConfigText) -> JsonObject:
     """Version and problems: those that `--validate` has with this file."""
     path = held.place.file
-    return {
-        "version": held.version,
-        "problems": problems(check_tree(ask.hub.snapshot()), path, held.text),
-    }
+    files = workflow_files(ask.hub.snapshot().root)
+    if path.startswith(f"{WORKFLOWS}/"):
+        return {"version": held.version, "problems": files.read(path, held.text, held.raw, None).problems}
+    return {"version": held.version, "problems": problems(files.findings(path), path, held.text)}
 
 
 ROUTES = (

@@ -50,7 +50,11 @@ def _span(told: Positions, finding: Finding) -> dict[str, int]:
     pointer = finding.pointer
     if told.find(pointer) is None and told.find("/nodes") is None:
         pointer = pointer.removeprefix("/nodes")  # some findings name the nodes of a bare list so
-    (line, column), (end_line, end_column) = map(told.line_column, told.value(pointer))
+    start, end = told.value(pointer)
+    place = told.find(pointer)
+    if place is not None and place.members is not None:
+        end = start + 1  # as for a field that an object lacks: its bracket, not all that it holds
+    (line, column), (end_line, end_column) = told.line_column(start), told.line_column(end)
     return {"line": line, "column": column, "end_line": end_line, "end_column": end_column}
 
 

@@ -20,6 +20,7 @@ from Middleware.api.console import (
     file_views,
     help_views,
     name_views,
+    workflow_views,
 )
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
 from Middleware.api.serving.wsgi_replies import on_one_line
@@ -42,6 +43,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     file_views.ROUTES,
     dry_run_views.ROUTES,
     name_views.ROUTES,
+    workflow_views.ROUTES,
 )
 
 

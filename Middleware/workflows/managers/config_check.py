@@ -48,13 +48,13 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     """Every finding of the whole tree, errors first, each once."""
     snapshot.spelling.notes = []
     settings = named_settings(snapshot)
-    findings = [f for file in _all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
+    findings = [f for file in all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
     users = _users(snapshot)
     walks = [UserWalk(snapshot, user) for user in users]
     for walk in walks:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
-    findings += environment_findings(snapshot, _all_files(snapshot), NOTE)
+    findings += environment_findings(snapshot, all_files(snapshot), NOTE)
     findings += _pointer_findings(snapshot)
     findings += snapshot.spelling.notes
     findings += _unnamed(snapshot, {file for walk in walks for file in walk.files_read} | settings.keys())
@@ -153,7 +153,7 @@ def _slips(file: str, document: Any) -> Iterator[Finding]:
             yield Finding(file, f"/{field}", ERROR, why)
 
 
-def _all_files(snapshot: ConfigSnapshot) -> list[str]:
+def all_files(snapshot: ConfigSnapshot) -> list[str]:
     """The files that mean something: an archive of old users, below `Users/`, does not."""
     files = (file for folder in FOLDERS for file in _files_below(snapshot, folder))
     return sorted(file for file in files if not is_archived_user(file))

@@ -33,16 +33,17 @@ class TestProblems:
         ("text", "pointer", "place"),
         [
             ('{"nodes": [\n {"a": 1}]}', "/nodes/0/prompt", (2, 2, 2, 3, 1)),
-            ('[{"a": 1},\n {"b": [2,\n3]}]', "/1/b", (2, 8, 3, 3, 2)),
+            ('[{"a": 1},\n {"b": [2,\n3]}]', "/1/b", (2, 8, 2, 9, 2)),
             ('[{"a": 1},\n {"b": 2}]', "/nodes/1/b", (2, 8, 2, 9, 2)),
-            ('{"a": 1}', "", (1, 1, 1, 9, None)),
+            ('{"a": 1}', "", (1, 1, 1, 2, None)),
             ('{"a": 1,\n "b" 2}', "", (2, 6, 2, 7, None)),
             ("", "", (1, 1, 1, 2, None)),
         ],
         ids=["missing", "list", "list-as-nodes", "whole", "no-json", "empty"],
     )
     def test_where_a_finding_stands(self, text, pointer, place):
-        """At the value; of a missing field at the brace of its object; of a broken text at the sign."""
+        """At the value, of an object or a list at its bracket; of a missing field at the brace of its object; of a
+        broken text at the sign."""
         assert told(text, pointer)[:5] == place
 
     def test_places_are_those_of_the_masked_text(self):
