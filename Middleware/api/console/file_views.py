@@ -1,12 +1,15 @@
-"""Config files that the page reads as text and writes over. Source: spec console.md 5.2, 9.6."""
+"""Config files that the page reads as text and writes: over, or new. Source: spec console.md
+5.2, 9.6, 9.7."""
 
 from __future__ import annotations
 
+from Middleware.api.console import workflow_views
 from Middleware.api.console.config_files import ConfigText, read
 from Middleware.api.console.config_paths import OTHER_FOLDERS, config_file
-from Middleware.api.console.config_saving import save
+from Middleware.api.console.config_saving import make, save
+from Middleware.api.console.new_files import begun, owner_of
 from Middleware.api.console.problems import problems
-from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused, Reply
 from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import WORKFLOWS
@@ -34,6 +37,15 @@ def save_file(ask: Ask, path: str) -> JsonObject:
 def save_workflow(ask: Ask, path: str) -> JsonObject:
     """PUT `workflows/<path>`: `{"version", "problems"}` of what is on the disk then."""
     return _saved(ask, path, (WORKFLOWS,))
+
+
+def new_workflow(ask: Ask) -> Reply:
+    """POST `workflows`: 201 and the file that was made of a template, as GET tells it."""
+    fields = ask.fields(path=str, template=str, endpoint=str | None)
+    snapshot, path = ask.hub.snapshot(), fields["path"]
+    user = owner_of(snapshot, path, ask.hub.served_users())
+    make(snapshot, path, begun(snapshot, user, path, fields["template"], fields["endpoint"] or ""))
+    return Reply(workflow_views.file(ask, path), 201)
 
 
 def _saved(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:
@@ -65,4 +77,5 @@ ROUTES = (
     ApiRoute("GET", "files/<path:path>", "look", file),
     ApiRoute("PUT", "files/<path:path>", "save", save_file),
     ApiRoute("PUT", "workflows/<path:path>", "save", save_workflow),
+    ApiRoute("POST", "workflows", "save", new_workflow),
 )
