@@ -94,7 +94,6 @@ class ApiServer:
             snapshot=default_snapshot,
             served_users=served_users,
             stopping=lambda: self.door.stopping,
-            needs_key=bool(console.access.api_keys),
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
@@ -104,7 +103,7 @@ class ApiServer:
         level, running = launch_facts().concurrency_level, self.door.traffic.running
         if gate is None:
             return {"level": level, "limit": 0, "running": running, "waiting": 0}
-        return {"level": level, "limit": gate.limit, "running": gate.running, "waiting": gate.waiting}
+        return {"level": level, "limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
 
     def console_lines(self, address: str) -> list[str]:
         """What is said of the console at a start; nothing where it was asked to be off."""

@@ -67,9 +67,13 @@ class ConfigTree:
     def snapshot(self) -> ConfigSnapshot:
         """One consistent view, as of now."""
         snapshot = ConfigSnapshot(self, self._clock())
+        self.keep_for(snapshot)
+        return snapshot
+
+    def keep_for(self, snapshot: ConfigSnapshot) -> None:
+        """As long as this view lives, the versions that it may see are kept."""
         with self._lock:
             self._live.add(snapshot)
-        return snapshot
 
     def version(self, relative: str, since: int) -> Version:
         """The state of a file that a request which began at `since` sees."""
@@ -141,11 +145,16 @@ class ConfigTree:
     def _load(self, relative: str, key: tuple[int, ...], now: int) -> Version:
         version = Version(min(max(key[0], key[2]), now))
         try:
-            raw = Path(self._prefix + relative).read_bytes()
+            raw = self.bytes_of(relative)
         except OSError as error:
             version.fingerprint = hash(str(error))
             version.error = ConfigError(f"cannot be read: {error.strerror}", file=relative)
             return version
+        self.fill(version, relative, raw)
+        return version
+
+    def fill(self, version: Version, relative: str, raw: bytes) -> None:
+        """Write into a version what these bytes of the file say, or what is wrong with them."""
         version.fingerprint = hash(raw)
         try:
             version.document = parse(raw, relative)
@@ -153,7 +162,6 @@ class ConfigTree:
             self._check(relative, version.document, raw)
         except ConfigError as error:
             version.error = error
-        return version
 
     def _check(self, relative: str, document: Any, raw: bytes) -> None:
         """Raise one ConfigError that holds every error of the file's own, with their places."""
@@ -222,9 +230,13 @@ class ConfigTree:
     def text(self, relative: str) -> bytes:
         """The bytes of a file as they are now, for places in it; none when it cannot be read."""
         try:
-            return Path(self._prefix + relative).read_bytes()
+            return self.bytes_of(relative)
         except (OSError, ValueError):
             return b""
+
+    def bytes_of(self, relative: str) -> bytes:
+        """The bytes of a file as they are now. Raises OSError, and ValueError for what is no path."""
+        return Path(self._prefix + relative).read_bytes()
 
     def is_new(self, note: str) -> bool:
         """As `ConfigSnapshot.is_new`."""
@@ -252,6 +264,10 @@ class ConfigSnapshot:
         self._tree = tree
         self._versions: dict[str, Version] = {}
         self._found: dict[str, str | None] = {}
+
+    @property
+    def tree(self) -> ConfigTree:
+        return self._tree
 
     def _version(self, relative: str) -> Version:
         version = self._versions.get(relative)

@@ -178,17 +178,21 @@ def load_settings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Ma
     return MappingProxyType(dict(settings)) if isinstance(settings, Mapping) else MappingProxyType({})
 
 
+def is_workflow(snapshot: ConfigSnapshot, file: str) -> bool:
+    """Claims that a file holds a workflow: a list, or an object with `nodes`."""
+    try:
+        document, error = snapshot.inspect(file)
+    except ConfigMissing:  # a link that leads nowhere, or deleted since its folder was listed
+        return False
+    return error is None and (
+        isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
+    )
+
+
 def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
     """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
     for name in snapshot.files(folder):
-        file = f"{folder}/{name}.json"
-        try:
-            document, error = snapshot.inspect(file)
-        except ConfigMissing:  # a link that leads nowhere, or deleted since the folder was listed
-            continue
-        if error is None and (
-            isinstance(document, list) or (isinstance(document, Mapping) and "nodes" in document)
-        ):
-            yield file
+        if is_workflow(snapshot, f"{folder}/{name}.json"):
+            yield f"{folder}/{name}.json"
     for name in snapshot.folders(folder):
         yield from workflow_files(snapshot, f"{folder}/{name}")

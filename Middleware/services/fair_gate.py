@@ -166,8 +166,8 @@ class FairGate:
         return len(self._waiters)
 
     @property
-    def running(self) -> int:
-        """Holders in this process."""
+    def held(self) -> int:
+        """How many slots this process has taken."""
         return len(self._held)
 
     @property

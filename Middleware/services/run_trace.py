@@ -55,10 +55,10 @@ class CallTrace:
     `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
     `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
     the endpoint that failed before. `usage`: as the backend reported it. `truncated`: its stream ended
-    without its end mark. `error`: what was said of a failure.
-    `body`: the bytes that were posted; of a long one its ends (`kept_body`), and `body_left_out` bytes stood
-    between. `raw`, `cleaned`: the text before and after cleaning; `cleaning`: what it was cleaned by
-    (endpoint, node, user, opening). Bodies, headers and texts only where the run `keeps_text`.
+    without its end mark. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
+    one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`, `cleaned`: the text before and
+    after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
+    texts only where the run `keeps_text`.
     """
 
     kind: str

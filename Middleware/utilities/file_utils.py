@@ -36,7 +36,8 @@ def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
     its target is written. The folder must exist. Raises OSError.
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    name = target.name.encode("utf-8", "ignore")[:100].decode("utf-8", "ignore")
+    temporary = target.with_name(f".{name}.{secrets.token_hex(8)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), new_mode)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -103,9 +103,21 @@ def masked(text: str, *secrets: str | None) -> str:
     text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _NAMED.sub(rf"\1\2{MASK}", text)
-    text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
-    text = _URL_TOKEN.sub(rf"\1{MASK}\2", text)
-    return _KEY_LIKE.sub(MASK, text)
+    return _KEY_LIKE.sub(MASK, without_url_passwords(text))
+
+
+def without_url_passwords(text: str) -> str:
+    """`text` without passwords in URLs, and without user names there that are as long as a token."""
+    if "@" not in text:
+        return text
+    return _URL_TOKEN.sub(rf"\1{MASK}\2", _URL_PASSWORD.sub(rf"\1{MASK}\2", text))
+
+
+def has_url_password(text: str) -> bool:
+    """Claims that `without_url_passwords` finds something in a text, or found it before."""
+    return "@" in text and bool(
+        _URL_PASSWORD.search(text) or _URL_TOKEN.search(text) or f"://{MASK}@" in text
+    )
 
 
 def secrets_of_url(url: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { arcsOf, huesOf } from "../../Middleware/api/console/static/lanes.js";
+import { arcsOf, edgesOf, huesOf } from "../../Middleware/api/console/static/lanes.js";
 
 const uses = (n, ...of) => ({ n, uses: of.map((number) => ({ n: number, what: "output", field: "prompt" })) });
 const shown = (arcs) => Object.fromEntries(arcs.map(({ from, to, lane }) => [`${from + 1},${to + 1}`, lane]));
@@ -37,4 +37,21 @@ test("endpoints get their hue in the order of the file, the ninth the first agai
 
 test("a name that only a run knows goes by what is written", () => {
   assert.equal(huesOf([{ endpoint: { name: null, written: "{agent1Output}" } }]).get("{agent1Output}"), 1);
+});
+
+test("beside rows of one width the arcs run in their lanes, 12 px apart", () => {
+  const rows = [[1], [2, 3], [4], [5], [6]];
+  const arcs = arcsOf(rows, [uses(1), uses(2, 1), uses(3, 1), uses(4, 2), uses(5, 3, 4, 6), uses(6, 5)]);
+  const edges = edgesOf(arcs, Array(5).fill(200), Array(5).fill(200));
+  assert.deepEqual(edges, arcs.map(({ lane }) => 216 + 12 * lane));
+});
+
+test("an arc keeps to the rows that it passes: a wide row elsewhere pushes it nowhere", () => {
+  const arcs = arcsOf([[1], [2], [3]], [uses(1), uses(2, 1), uses(3, 2)]);
+  assert.deepEqual(edgesOf(arcs, [700, 200, 200], [700, 200, 200]), [716, 216]);
+});
+
+test("what hangs below a card pushes the arcs that leave it, not those that come in above", () => {
+  const arcs = arcsOf([[1], [2], [3]], [uses(1), uses(2, 1), uses(3, 2)]);
+  assert.deepEqual(edgesOf(arcs, [200, 500, 200], [200, 200, 200]), [216, 516]);
 });

@@ -34,6 +34,12 @@ class TestAtomicWrite:
         assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o600
         assert os.listdir(tmp_path) == ["a.txt"]
 
+    def test_a_name_as_long_as_names_may_be_is_written(self, tmp_path):
+        """In bytes: a character may have four of them."""
+        file = tmp_path / ("\U0001f30a" * 63)
+        atomic_write(file, b"one")
+        assert file.read_bytes() == b"one"
+
     def test_the_mode_of_an_existing_file_stays(self, tmp_path):
         file = tmp_path / "a.txt"
         file.write_bytes(b"old")

@@ -52,6 +52,12 @@ class NothingKept:
     def __init__(self, memory_mb: int) -> None:
         self._limit = memory_mb << 20
 
+    def runs(self) -> list[object]:
+        return []
+
+    def run(self, run_id: str) -> None:
+        return None
+
     def kept(self) -> JsonObject:
         return {"runs": 0, "bytes": 0, "limit": self._limit}
 

@@ -31,6 +31,8 @@ MOST_BYTES = 1 << 20
 """Of a body."""
 MOST_WORDS = 100
 """Of a query."""
+NO_FILE = "no such file"
+"""The one answer to every path that is none."""
 
 _HALVES = re.compile("[\ud800-\udfff]")
 
@@ -67,9 +69,8 @@ class Hub:
 
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
-    begun to stop, and streams to readers end. `needs_key`: every client must bring a key.
-    `probes`: of endpoints, those that run and the last of each. `secrets`: keys of this server, which no
-    answer holds.
+    begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
+    `needs_key`: every client must bring a key. `probes`: of endpoints, those that run and the last of each.
     """
 
     recorder: Any
@@ -82,9 +83,9 @@ class Hub:
     snapshot: Callable[[], ConfigSnapshot]
     served_users: Callable[[], list[str]]
     stopping: Callable[[], bool]
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     needs_key: bool = False
     probes: Probes = field(default_factory=Probes)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Ask:

@@ -13,8 +13,17 @@ from typing import Any
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import call_views, endpoint_views, help_views
-from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply
+from Middleware.api.console import (
+    call_views,
+    dry_run_views,
+    endpoint_views,
+    file_views,
+    help_views,
+    name_views,
+    workflow_views,
+)
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
+from Middleware.api.serving.wsgi_replies import on_one_line
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import MiddlewareError, let_go
 from Middleware.common.types import JsonObject
@@ -23,12 +32,19 @@ from Middleware.utilities.text_utils import sentence_of
 logger = logging.getLogger(__name__)
 
 BELOW = "/console/api/"
-NO_FILE = "no such file"
 _FILES = ("workflows/", "files/")
 _CODED = ("%2f", "%5c", "%00")
 
 # Each module of views adds its import above and its routes here: one line each.
-MODULES: tuple[tuple[ApiRoute, ...], ...] = (call_views.ROUTES, endpoint_views.ROUTES, help_views.ROUTES)
+MODULES: tuple[tuple[ApiRoute, ...], ...] = (
+    call_views.ROUTES,
+    endpoint_views.ROUTES,
+    help_views.ROUTES,
+    file_views.ROUTES,
+    dry_run_views.ROUTES,
+    name_views.ROUTES,
+    workflow_views.ROUTES,
+)
 
 
 def state(ask: Ask) -> JsonObject:
@@ -95,7 +111,7 @@ class Views:
             return Reply({"error": sentence_of(str(error))}, error.status_hint)
         except Exception as error:
             let_go(error)
-            logger.exception("the console failed: %s", environ.get("PATH_INFO", ""))
+            logger.exception("the console failed: %s", on_one_line(environ.get("PATH_INFO", "")))
             said = f"internal error ({type(error).__name__}); the server's log says more"
             return Reply({"error": said}, 500)
 

@@ -22,7 +22,7 @@ from Middleware.config.positions import placed, repeated_keys
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.config.workflow_tools import tool_faults
-from Middleware.config.workflows import workflow_files
+from Middleware.config.workflows import is_workflow, workflow_files
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import endpoint_check, workflow_check
 from Middleware.workflows.managers.environment_check import environment_findings
@@ -31,6 +31,8 @@ from Middleware.workflows.managers.user_walk import UserWalk
 
 _LEVELS = (ERROR, WARNING, NOTE)
 FOLDERS = (*validation.KINDS, "Workflows")
+UNNAMED = "no setting, route or node names this workflow"
+"""What a note says of a workflow file that nobody runs."""
 NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
 
@@ -45,18 +47,33 @@ def checked_tree(root: Path) -> ConfigTree:
 def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     """Every finding of the whole tree, errors first, each once."""
     snapshot.spelling.notes = []
-    settings = _named_settings(snapshot)
-    findings = [f for file in _all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
+    settings = named_settings(snapshot)
+    findings = [f for file in all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
     users = _users(snapshot)
     walks = [UserWalk(snapshot, user) for user in users]
     for walk in walks:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
-    findings += environment_findings(snapshot, _all_files(snapshot), NOTE)
+    findings += environment_findings(snapshot, all_files(snapshot), NOTE)
     findings += _pointer_findings(snapshot)
     findings += snapshot.spelling.notes
     findings += _unnamed(snapshot, {file for walk in walks for file in walk.files_read} | settings.keys())
     return _sorted(snapshot, findings)
+
+
+def check_workflow_file(snapshot: ConfigSnapshot, file: str) -> list[Finding]:
+    """The findings of one file below Workflows/ that `check_tree` gives, without a look into the others."""
+    snapshot.spelling.notes = []
+    settings = named_settings(snapshot)
+    walks = [UserWalk(snapshot, user) for user in _users(snapshot)]
+    findings = file_findings(snapshot, file, settings.get(file))
+    for walk in walks:
+        findings += walk.findings(file)
+    findings += snapshot.spelling.notes
+    reached = {name for walk in walks for name in walk.files_read} | settings.keys()
+    if file not in reached and is_workflow(snapshot, file):
+        findings.append(Finding(file, "", NOTE, UNNAMED))
+    return _sorted(snapshot, (finding for finding in findings if finding.file == file))
 
 
 def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]:
@@ -136,7 +153,7 @@ def _slips(file: str, document: Any) -> Iterator[Finding]:
             yield Finding(file, f"/{field}", ERROR, why)
 
 
-def _all_files(snapshot: ConfigSnapshot) -> list[str]:
+def all_files(snapshot: ConfigSnapshot) -> list[str]:
     """The files that mean something: an archive of old users, below `Users/`, does not."""
     files = (file for folder in FOLDERS for file in _files_below(snapshot, folder))
     return sorted(file for file in files if not is_archived_user(file))
@@ -177,7 +194,8 @@ def settings_files(user: UserSettings) -> dict[str, str]:
     return {f"Workflows/{user.workflow_folder}/{name}.json": kind for name, kind in named.items() if name}
 
 
-def _named_settings(snapshot: ConfigSnapshot) -> dict[str, str]:
+def named_settings(snapshot: ConfigSnapshot) -> dict[str, str]:
+    """`settings_files` of every user that can be read."""
     return {file: kind for user in _users(snapshot) for file, kind in settings_files(user).items()}
 
 
@@ -194,5 +212,4 @@ def _pointer_findings(snapshot: ConfigSnapshot) -> list[Finding]:
 
 
 def _unnamed(snapshot: ConfigSnapshot, reached: set[str]) -> list[Finding]:
-    message = "no setting, route or node names this workflow"
-    return [Finding(file, "", NOTE, message) for file in workflow_files(snapshot) if file not in reached]
+    return [Finding(file, "", NOTE, UNNAMED) for file in workflow_files(snapshot) if file not in reached]

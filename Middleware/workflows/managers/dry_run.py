@@ -32,11 +32,14 @@ from Middleware.workflows.streaming.response_handler import whole_chunk
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One call of a backend that would have been made; keys are masked."""
+    """One call of a backend that would have been made; keys are masked. `secrets`: what else must not be
+    shown.
+    """
 
     url: str
     headers: Mapping[str, str]
     body: JsonObject
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def text(self) -> str:
         headers = "".join(f"\n{name}: {value}" for name, value in self.headers.items())
@@ -183,7 +186,8 @@ def _sent(prepared: Prepared) -> Sent:
         name: MASK if _is_secret(name, service.endpoint) else value
         for name, value in handler.request_headers().items()
     }
-    return Sent(masked(handler._get_api_endpoint_url(), handler.settings.api_key), headers, body)
+    secrets = handler.settings.secrets
+    return Sent(masked(handler._get_api_endpoint_url(), *secrets), headers, body, secrets)
 
 
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:

@@ -106,12 +106,14 @@ class UserWalk:
         self.endpoint_users: dict[str, dict[str, None]] = {}
         """Endpoint -> the files that name it, in the order of the walk; complete after `findings`."""
 
-    def findings(self) -> list[Finding]:
-        """Names that lead nowhere, variables that nobody sets, cycles."""
+    def findings(self, only: str | None = None) -> list[Finding]:
+        """Names that lead nowhere, variables that nobody sets, cycles. `only`: the file whose own count."""
         reached = self._walked
         found = [*self._findings, *self._unfit_tools()]
         user_variables = frozenset(self._user.user_wide_workflow_variables)
         for file, entry in reached.items():
+            if only not in (None, file):
+                continue
             inputs = None if entry.inputs >= ANY else entry.inputs
             reach = Reach(user_variables, inputs, entry.categorises)
             found += variable_findings(file, self._snapshot.read(file), reach)

@@ -115,7 +115,7 @@ def _filled(name: str, file: Mapping[str, Any]) -> McpServer:
                 *(from_environment(variable, file=place) for variable in named),
                 *(word for value in headers.values() for word in _words(value)),
                 *(value for variable, value in env.items() if SECRET_NAME.search(variable)),
-                *_secrets_of_words(file.get("args", ())),
+                *secrets_of_words(file.get("args", ())),
                 *(secret for text in (url, *env.values()) for secret in secrets_of_url(text)),
             ]
         ),
@@ -127,7 +127,7 @@ def _words(value: str) -> tuple[str, ...]:
     return value, *value.split()[-1:]
 
 
-def _secrets_of_words(args: Sequence[str]) -> list[str]:
+def secrets_of_words(args: Sequence[str]) -> list[str]:
     """Secrets on a command line: `--token X`, `--token=X`, `-e API_KEY=X`, `--header "X-Key: X"`, URLs."""
     found: list[str] = []
     before = ""

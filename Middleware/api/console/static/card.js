@@ -17,32 +17,24 @@ export function Card({ node, problems, time, hue, chosen, near, tabbable, choose
   const colour = name ? { "--ec": `var(--e${hue.get(name)})` } : {};
   const used = [...new Set(node.uses.map(({ n }) => n))].sort((a, b) => a - b);
   return html`<button type="button" class=${`node${near ? " near" : ""}`} data-n=${node.n} style=${colour} tabIndex=${tabbable ? 0 : -1}
-      aria-current=${chosen ? "true" : undefined} aria-label=${spoken(node, problems, time, used)} onClick=${choose}
+      aria-current=${chosen ? "true" : undefined} onClick=${choose}
       onMouseEnter=${() => hover(node.n)} onMouseLeave=${() => hover(null)} onFocus=${() => hover(node.n)} onBlur=${() => hover(null)}>
-    <span class="nhead"><span class="n">${node.n}</span><span class="ntitle">${node.title}</span>
-      ${node.answers && html`<span class="flag">answers</span>`}<span class="tm">${time && timeOf(time)}</span></span>
-    <span class="ty"><span>${node.type}${!node.known && " (runs as Standard)"}</span>${name && html`<span class="ep">${name}</span>`}
-      ${used.length > 0 && html`<span class="uses">uses ${used.join(", ")}</span>`}</span>
-    ${node.alone && html`<span class="why">not together: ${node.alone}</span>`}
-    ${problems.slice(0, SHOWN_PROBLEMS).map((problem) => html`<span class=${`prob ${problem.level}`}>${problem.message}</span>`)}
+    <span class="nhead"><${Unseen}>node <//><span class="n">${node.n}</span><${Unseen}>, <//><span class="ntitle">${node.title}</span>
+      ${node.answers && html`<${Unseen}>, <//><span class="flag">answers</span>`}${node.after && html`<${Unseen}>, after the answer<//>`}
+      ${time && html`<${Unseen}>, <//><span class="tm">${timeOf(time)}</span>`}</span>
+    <span class="ty"><${Unseen}>, <//><span>${node.type}${!node.known && " (runs as Standard)"}</span>${name && html`<${Unseen}>, endpoint <//><span class="ep">${name}</span>`}
+      ${used.length > 0 && html`<${Unseen}>, <//><span class="uses">uses ${used.join(", ")}</span>`}</span>
+    ${node.alone && html`<span class="why"><${Unseen}>, <//>not together: ${node.alone}</span>`}
+    ${problems.slice(0, SHOWN_PROBLEMS).map(({ level, message }) => html`<span class=${`prob ${level}`}><${Unseen}>, ${level}: <//>${message}</span>`)}
     ${problems.length > SHOWN_PROBLEMS && html`<span class="why">and ${problems.length - SHOWN_PROBLEMS} more</span>`}
   </button>`;
 }
+
+/** Words that a screen reader hears and nobody sees. @param {{children: unknown}} props */
+const Unseen = ({ children }) => html`<span class="unseen">${children}</span>`;
 
 /** @param {{s: number | null, state: string}} time */
 const timeOf = ({ s, state }) => [state === "done" ? "" : wordOf(state), s === null ? "" : seconds(s)].filter(Boolean).join(" ");
 
 /** @param {string} state */
 const wordOf = (state) => state.replace(/_/g, " ");
-
-/**
- * What a screen reader hears.
- * @param {GraphNode} node @param {Problem[]} problems @param {{s: number | null, state: string} | null} time @param {number[]} used
- */
-function spoken(node, problems, time, used) {
-  return [
-    `node ${node.n}`, node.title, node.type, node.endpoint && `endpoint ${shownName(node.endpoint)}`, node.answers && "answers",
-    node.after && "after the answer", used.length && `uses ${used.join(" and ")}`, node.alone && `not together: ${node.alone}`,
-    time && timeOf(time), ...problems.map(({ level, message }) => `${level}: ${message}`),
-  ].filter(Boolean).join(", ");
-}

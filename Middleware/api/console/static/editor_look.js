@@ -57,8 +57,11 @@ const theme = EditorView.theme({
   ".cm-mergeView": { height: "100%" },
   ".cm-changedLine": { backgroundColor: "var(--warn-wash) !important" },
   ".cm-changedText": { background: "color-mix(in srgb, var(--w-queue) 40%, transparent) !important" },
+  ".cm-changedText *": { color: "var(--ink)" },
   ".cm-changeGutter": { width: "3px", paddingLeft: "1px" },
-  ".cm-changedLineGutter": { background: "var(--w-queue)" },
+  ".cm-collapsedLines": { background: "var(--hover) !important", color: "var(--soft)", padding: "3px 8px" },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "'' !important" },
+  ".cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--w-queue) !important" },
 });
 
 const colours = HighlightStyle.define([
@@ -99,7 +102,7 @@ const chosen = Decoration.line({ class: "chosen" });
 
 const chosenLines = StateField.define({
   create: () => Decoration.none,
-  update(lines, transaction) {
+  update(/** @type {any} */ lines, /** @type {any} */ transaction) {
     for (const effect of transaction.effects) if (effect.is(chooseLines)) return linesOf(transaction.state.doc, effect.value);
     return lines.map(transaction.changes);
   },

@@ -29,7 +29,7 @@ export function EditorPane(props) {
       <div class="textpart" hidden=${saving.conflict !== null}>
         ${Editor ? html`<${Written} ...${props} Editor=${Editor} />` : html`<pre class="code plain">${file.text}</pre>`}
       </div>
-      <${Problems} file=${file} draft=${draft} go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />
+      ${!saving.conflict && html`<${Problems} file=${file} draft=${draft} go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
     </section>
     ${pane === "try" && TryIt && html`<${TryIt} path=${file.path} user=${file.user} from=${place.run} unsaved=${draft.unsaved} ran=${ran} close=${() => open("text")} />`}
     ${pane === "dry" && html`<${DryRun} path=${file.path} user=${file.user} unsaved=${unsaved} close=${() => open("text")} />`}

@@ -31,7 +31,7 @@ export function FileView({ place, changed }) {
 function useFile(place) {
   const [told, tell] = useState(/** @type {{file: WorkflowFile | null, error: Error | null}} */ ({ file: null, error: null }));
   const again = useCallback(() => {
-    const query = isWorkflow(place.path) && place.user ? { user: place.user } : {};
+    const query = new URLSearchParams(isWorkflow(place.path) && place.user ? { user: place.user } : {});
     ask(routeOf(place.path), { query }).then((file) => tell({ file: { path: place.path, graph: null, last: null, kind: "", user: "", ...file }, error: null }), (error) => tell((was) => ({ ...was, error })));
   }, [place.path, place.user]);
   useEffect(again, [again]);

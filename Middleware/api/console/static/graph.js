@@ -4,19 +4,16 @@
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { Card } from "./card.js";
 import { Children } from "./children.js";
-import { arcsOf, huesOf } from "./lanes.js";
+import { arcsOf, edgesOf, huesOf } from "./lanes.js";
 
 /**
  * @typedef {import("./workflow_types.js").GraphShape} GraphShape
  * @typedef {import("./workflow_types.js").GraphNode} GraphNode
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {import("./workflow_types.js").Times} Times
- * @typedef {{x1: number, y1: number, x2: number, y2: number, lane: number, right: number, ends: number[]}} Drawn
+ * @typedef {{x1: number, y1: number, x2: number, y2: number, edge: number, ends: number[]}} Drawn
  */
 
-/** How far an arc's lane lies from the widest row, and from the next lane. */
-const FIRST_LANE = 16;
-const LANE = 12;
 const MOVES = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowRight: 1, j: 1, ArrowUp: -1, ArrowLeft: -1, k: -1 });
 
 /**
@@ -32,7 +29,6 @@ export function Graph({ graph, problems, times, chosen, choose, place, level = 1
   const lit = over ?? chosen;
   const near = new Set(arcs.filter(({ ends }) => lit !== null && ends.includes(lit)).flatMap(({ from, to }) => [from, to]));
   const byNumber = new Map(graph.nodes.map((node) => [node.n, node]));
-  const lanes = arcs.length ? FIRST_LANE + LANE * (Math.max(...arcs.map(({ lane }) => lane)) + 1) + 8 : 0;
   const first = chosen ?? graph.rows[0]?.[0];
   const card = (/** @type {number} */ n) => {
     const node = /** @type {GraphNode} */ (byNumber.get(n));
@@ -40,9 +36,9 @@ export function Graph({ graph, problems, times, chosen, choose, place, level = 1
         hue=${hues} chosen=${n === chosen} near=${near.has(rowOf(graph.rows, n)) && n !== lit} tabbable=${n === first} choose=${() => choose(n)} hover=${setOver} />
       <${Children} node=${node} place=${place} level=${level} Picture=${Graph} />`;
   };
-  return html`<div class="canvas" ref=${canvas} onKeyDown=${step}>
+  return html`<div class="canvas" ref=${canvas} style=${{ minWidth: `${Math.max(0, ...drawn.map(({ edge }) => edge + 12))}px` }} onKeyDown=${step}>
     <${Arcs} drawn=${drawn} lit=${lit} />
-    <ol class="col" role="list" aria-label=${label} style=${{ paddingRight: `${lanes}px` }}>
+    <ol class="col" role="list" aria-label=${label}>
       ${graph.rows.map((row, at) => [
         html`<${Row} key=${row.join()} row=${row} group=${row.length > 1 ? byNumber.get(row[0])?.group : null} card=${card} />`,
         graph.responder !== null && row.includes(graph.responder) && at < graph.rows.length - 1 &&
@@ -113,9 +109,9 @@ function measured(canvas, arcs, zoom) {
     return { top: (top - origin.top) / zoom, bottom: (bottom - origin.top) / zoom, right: (right - origin.left) / zoom };
   };
   const boxes = rows.map((row) => box(row.querySelector(".side") ?? row.querySelector(".node")));
-  const right = Math.max(0, ...rows.map((row) => box(row).right));
-  return arcs.filter(({ to }) => boxes[to]).map(({ from, to, lane, ends }) => ({
-    x1: boxes[from].right, y1: boxes[from].bottom - 14, x2: boxes[to].right, y2: boxes[to].top + 14, lane, right, ends,
+  const edges = edgesOf(arcs, rows.map((row) => box(row).right), boxes.map((card) => card.right));
+  return arcs.filter(({ to }) => boxes[to]).map(({ from, to, ends }, at) => ({
+    x1: boxes[from].right, y1: boxes[from].bottom - 14, x2: boxes[to].right, y2: boxes[to].top + 14, edge: edges[at], ends,
   }));
 }
 
@@ -129,8 +125,7 @@ function Arcs({ drawn, lit }) {
 }
 
 /** Out of the lower right of the source, down its lane, into the upper right of the user. @param {Drawn} arc */
-function pathOf({ x1, y1, x2, y2, lane, right }) {
-  const x = right + FIRST_LANE + LANE * lane;
+function pathOf({ x1, y1, x2, y2, edge: x }) {
   const round = Math.min(8, (y2 - y1) / 2);
   return `M${x1} ${y1}H${x - round}q${round} 0 ${round} ${round}V${y2 - round}q0 ${round} ${-round} ${round}H${x2 + 4}m5 -4l-5 4l5 4`;
 }

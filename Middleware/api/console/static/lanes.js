@@ -50,6 +50,30 @@ function laid(pairs) {
     });
 }
 
+/** How far the first lane lies from the rows that it passes, and how far lanes lie apart. */
+const FIRST_LANE = 16;
+const LANE = 12;
+
+/**
+ * How far to the right each arc runs: beside the rows that it passes, in the first lane there that is free. Where
+ * all rows are equally wide these are the lanes of `arcsOf`.
+ * @param {Arc[]} arcs
+ * @param {number[]} rights the right edge of each row, with what hangs below its cards
+ * @param {number[]} cards the right edge of each row's cards, where an arc comes in
+ * @returns {number[]}
+ */
+export function edgesOf(arcs, rights, cards) {
+  /** @type {number[]} */
+  const edges = [];
+  arcs.forEach(({ from, to }, at) => {
+    const passed = arcs.slice(0, at).map((arc, i) => ({ arc, edge: edges[i] })).filter(({ arc }) => from < arc.to && arc.from < to);
+    let edge = Math.max(...rights.slice(from, to), cards[to]) + FIRST_LANE;
+    while (passed.some((other) => Math.abs(other.edge - edge) < LANE)) edge += LANE;
+    edges.push(edge);
+  });
+  return edges;
+}
+
 /**
  * The eight hues of the endpoints, by the order in which they appear in the file.
  * @param {{endpoint: {name: string | null, written: string} | null}[]} nodes

@@ -1,10 +1,9 @@
 // @ts-check
 // A conversation to write: role and text boxes that can be added, removed and moved.
 import { html } from "./vendor/preact.js";
+import { ROLES, nextRole } from "./spoken.js";
 
 /** @typedef {import("./workflow_types.js").Message} Message */
-
-const ROLES = ["system", "user", "assistant"];
 
 /** @param {{messages: Message[], change: (messages: Message[]) => void, off?: boolean}} props */
 export function Messages({ messages, change, off = false }) {
@@ -29,30 +28,4 @@ export function Messages({ messages, change, off = false }) {
     </li>`)}
   </ol>
   <button type="button" class="small" disabled=${off} onClick=${() => change([...messages, { role: nextRole(messages), content: "" }])}>Add a message</button>`;
-}
-
-/** After the user speaks the assistant, and the other way round. @param {Message[]} messages */
-export const nextRole = (messages) => (messages.at(-1)?.role === "user" ? "assistant" : "user");
-
-/**
- * The messages of a request that a client sent, whatever its protocol; texts alone.
- * @param {string} body @returns {Message[]} empty when it holds none
- */
-export function messagesIn(body) {
-  try {
-    const { messages, system, prompt, input } = JSON.parse(body);
-    const listed = Array.isArray(messages) ? messages : Array.isArray(input) ? input : null;
-    const said = listed
-      ? listed.filter((one) => one && ROLES.includes(one.role)).map(({ role, content }) => ({ role, content: textOf(content) }))
-      : [prompt, input].filter((text) => typeof text === "string").map((content) => ({ role: "user", content }));
-    return system ? [{ role: "system", content: textOf(system) }, ...said] : said;
-  } catch {
-    return [];
-  }
-}
-
-/** @param {unknown} content a text, or parts of which some have one */
-function textOf(content) {
-  if (typeof content === "string") return content;
-  return Array.isArray(content) ? content.map((part) => part?.text ?? "").filter(Boolean).join("\n") : "";
 }

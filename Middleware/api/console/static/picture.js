@@ -111,6 +111,6 @@ function Zoomed({ pale, children }) {
       <div class="zoomed" ref=${inner} style=${{ transform: zoom === 1 ? "none" : `scale(${zoom})` }}>${children(zoom)}</div></div>
   </div>
   <p class="zooms" role="group" aria-label="Zoom"><button type="button" class="small" aria-label="smaller" onClick=${() => by(-1)}>−</button>
-    <button type="button" class="small" aria-label="natural size" onClick=${() => by(0)}>${Math.round(zoom * 100)} %</button>
+    <button type="button" class="small" aria-label=${`${Math.round(zoom * 100)} %, back to natural size`} onClick=${() => by(0)}>${Math.round(zoom * 100)} %</button>
     <button type="button" class="small" aria-label="larger" onClick=${() => by(1)}>+</button></p>`;
 }

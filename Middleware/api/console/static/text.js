@@ -125,16 +125,16 @@ function extensions(now) {
     cm.search({ top: true }),
     cm.highlightSelectionMatches(),
     cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable }),
-    cm.hoverTooltip((view, at) => tooltip(view, at, now)),
+    cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(view, at, now)),
     cm.EditorState.readOnly.of(!writable),
     cm.EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": String(!writable), tabindex: "0" }),
-    cm.EditorView.updateListener.of((update) => {
+    cm.EditorView.updateListener.of((/** @type {any} */ update) => {
       if (update.docChanged) now.current.typed(update.state.doc.toString());
       if (update.docChanged || update.selectionSet) now.current.atLine(update.state.doc.lineAt(update.state.selection.main.head).number);
     }),
     cm.keymap.of([
       { key: "Mod-s", run: () => (now.current.save(), true), preventDefault: true },
-      { key: "F1", run: (view) => (openHelp(jump(view), now), true), preventDefault: true },
+      { key: "F1", run: (/** @type {cm.EditorView} */ view) => (openHelp(jump(view), now), true), preventDefault: true },
       { key: "F8", run: cm.nextDiagnostic },
       ...cm.closeBracketsKeymap, ...cm.completionKeymap, ...cm.searchKeymap, ...cm.foldKeymap, ...cm.historyKeymap, ...cm.defaultKeymap,
     ]),

@@ -19,7 +19,7 @@ export function Tree({ tree, path, user, make }) {
   };
   const other = fits(tree.other);
   return html`<nav class="tree" aria-label="Workflow files">
-    <div class="treebar"><input type="search" data-search placeholder="Find a file ( / )" aria-label="Find a file by its name" value=${wanted}
+    <div class="treebar"><input type="search" data-search placeholder="Find ( / )" aria-label="Find a file by its name" value=${wanted}
         onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
       <button type="button" onClick=${make ?? undefined} disabled=${!make} title=${make ? undefined : "Start with --console edit to make files from here."}>New</button></div>
     ${tree.users.map(({ name, files }) => part(name, files, name))}

@@ -1,9 +1,10 @@
 // @ts-check
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { Messages, messagesIn } from "./messages.js";
-import { ask, opened, runs, state } from "./server.js";
-import { eventReader, saidIn } from "./sse.js";
+import { Messages } from "./messages.js";
+import { ask, eventReader, opened, runs, state } from "./server.js";
+import { saidIn } from "./said.js";
+import { messagesIn } from "./spoken.js";
 import { Waterfall } from "./waterfall.js";
 
 /**
@@ -101,7 +102,7 @@ async function readInto(response, tell) {
   const decoder = new TextDecoder();
   const events = eventReader();
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const parts = events(decoder.decode(part.value, { stream: true })).map(saidIn);
+    const parts = events(decoder.decode(part.value, { stream: true })).map(({ data }) => saidIn(data));
     if (!parts.length) continue;
     tell((was) => parts.reduce((sum, { text, thought, finish, error }) => ({
       text: sum.text + text, thought: sum.thought + thought, finish: finish ?? sum.finish, error: error ?? sum.error }), was ?? SILENT));
@@ -118,7 +119,7 @@ function useRun(id, busy) {
     const wait = Math.max(0, 1000 - (performance.now() - last.current));
     const clock = setTimeout(() => {
       last.current = performance.now();
-      ask(`runs/${encodeURIComponent(id)}`).then(setRun, () => setRun(null));
+      ask(`runs/${encodeURIComponent(id)}`).then((told) => setRun({ ...told, heard: performance.now() }), () => setRun(null));
     }, busy ? wait : 50);
     return () => clearTimeout(clock);
   }, [id, seq, busy]);
@@ -131,13 +132,17 @@ function useNotes(path, user) {
   useEffect(() => {
     const stop = new AbortController();
     ask("dry-run", { method: "POST", body: { path, user }, signal: stop.signal }).then(
-      ({ nodes }) => setNotes(nodes.flatMap(({ number, title, type, notes: told }) => told.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`))),
+      ({ nodes }) => setNotes(notesOf(nodes)),
       () => setNotes([]),
     );
     return () => stop.abort();
   }, [path, user]);
   return notes;
 }
+
+/** What leaves the run besides its answer. @param {import("./dry.js").DryNode[]} nodes @returns {string[]} */
+const notesOf = (nodes) =>
+  nodes.flatMap(({ number, title, type, notes }) => notes.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`));
 
 /** @param {string} run @param {(messages: Message[]) => void} change */
 async function startWith(run, change) {

@@ -51,3 +51,6 @@ function firstOf(tree) {
   const file = ordered(whose?.files ?? filesOf(tree))[0];
   return file ? addressOf({ path: file.path, user: whose?.name ?? null }) : null;
 }
+
+/** Letters of this page: `t` opens and closes Try it. */
+export const keys = { t: () => /** @type {HTMLElement | null} */ (document.querySelector("[data-try]"))?.click() };

@@ -1,15 +1,5 @@
 // @ts-check
-// The lines of an event stream that is read in pieces. Pure.
-
-/** @returns {(piece: string) => string[]} takes the next piece, gives the `data` of the events that ended in it */
-export function eventReader() {
-  let rest = "";
-  return (piece) => {
-    const lines = (rest + piece).split(/\r?\n/);
-    rest = lines.pop() ?? "";
-    return lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart());
-  };
-}
+// What an answer that streams says, event by event. Pure.
 
 /**
  * What one event of an OpenAI chat stream says.

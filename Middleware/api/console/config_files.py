@@ -1,0 +1,148 @@
+"""The text of a config file: read, written over, with a copy of the old one kept. Knows no request.
+
+What is written is atomic and under a lock over all processes. Source: spec console.md 9.2, 9.6.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from Middleware.api.console.config_masks import shown_text
+from Middleware.api.console.config_paths import ENDING, Place
+from Middleware.common.instance_global_variables import SHIPPED_DIRECTORY, is_installed
+from Middleware.config.loader import ConfigTree
+from Middleware.utilities.file_utils import atomic_write
+
+BACKUPS = "ConfigBackups"
+MOST_BACKUPS = 20
+SHIPPED = "the examples came with the program and stay as they are; --init makes files of your own"
+_MARK = "\ufeff"
+
+
+class NotKept(Exception):
+    """The old text could not be kept; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigText:
+    """A config file as it is now. `raw`: its bytes."""
+
+    place: Place
+    raw: bytes
+
+    @property
+    def version(self) -> str:
+        return version_of(self.raw)
+
+    @property
+    def text(self) -> str:
+        """Decoded, without byte order mark, line ends as `\\n`; secrets and all."""
+        return text_of(self.raw)
+
+    @property
+    def shown(self) -> str:
+        """The text as the page is shown it."""
+        return shown_text(self.text)
+
+
+def version_of(raw: bytes) -> str:
+    """First 16 hex digits of SHA-256."""
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def text_of(raw: bytes) -> str:
+    """The text of a file's bytes, whatever they are: UTF-8, else as their first bytes say."""
+    text = raw.decode(json.detect_encoding(raw), "replace").removeprefix(_MARK)
+    return with_line_feeds(text)
+
+
+def with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read(tree: ConfigTree, place: Place) -> ConfigText:
+    """Raises OSError."""
+    return ConfigText(place, tree.bytes_of(place.file))
+
+
+def like_old(text: str, old: bytes) -> bytes:
+    """The bytes of a text with `\\n`: byte order mark, line ends and the end of the last line as in `old`.
+
+    A text that is the old one gives the old bytes. Raises UnicodeEncodeError for half a character.
+    """
+    if text == text_of(old):
+        return old
+    if old:
+        text = text.rstrip("\n") if not old.endswith((b"\n", b"\r")) else text
+        text = f"{text}\n" if old.endswith((b"\n", b"\r")) and not text.endswith("\n") else text
+    if 2 * old.count(b"\r\n") > old.count(b"\n"):
+        text = text.replace("\n", "\r\n")
+    mark = codecs.BOM_UTF8 if old.startswith(codecs.BOM_UTF8) else b""
+    return mark + text.encode("utf-8")
+
+
+def came_with_the_program(real: Path) -> bool:
+    """Claims that a file or folder belongs to the installer."""
+    return is_installed() and real.is_relative_to(os.path.realpath(SHIPPED_DIRECTORY))
+
+
+def why_not_writable(place: Place) -> str:
+    """Why the file cannot be written over; empty: it can."""
+    if came_with_the_program(place.real):
+        return SHIPPED
+    for path, what in ((place.real, "this file"), (place.real.parent, "the folder of this file")):
+        if not os.access(path, os.W_OK):
+            return f"the server's account may not write to {what}"
+    return ""
+
+
+def backups_of(root: Path, file: str) -> list[Path]:
+    """The copies of a config file's old texts, newest first."""
+    return [path for _, path in _numbered_backups(root, file)]
+
+
+def _numbered_backups(root: Path, file: str) -> list[tuple[tuple[str, int], Path]]:
+    """The same, each with its time and its number within the second."""
+    folder, name = _backup_place(root, file)
+    pattern = re.compile(re.escape(name) + r"\.(\d{8}T\d{6}Z)(?:-(\d+))?\.json")
+    try:
+        found = [match for match in map(pattern.fullmatch, os.listdir(folder)) if match]
+    except FileNotFoundError:
+        return []
+    numbered = [((match[1], int(match[2] or 1)), folder / match[0]) for match in found]
+    return sorted(numbered, reverse=True)
+
+
+def keep_old(root: Path, text: ConfigText, *, now: float | None = None) -> Path:
+    """Copy a file's bytes to `ConfigBackups` and delete all but the newest copies of it. Gives the copy.
+
+    Only under the lock of the file. Raises NotKept.
+    """
+    folder, name = _backup_place(root, text.place.file)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        same = [number for (second, number), _ in _numbered_backups(root, text.place.file) if second == stamp]
+        count = f"-{max(same) + 1}" if same else ""
+        copy = folder / f"{name}.{stamp}{count}{ENDING}"
+        atomic_write(copy, text.raw, new_mode=stat.S_IMODE(text.place.real.stat().st_mode))
+        others = [path for path in backups_of(root, text.place.file) if path != copy]
+        for path in others[MOST_BACKUPS - 1 :]:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise NotKept(error.strerror or type(error).__name__) from error
+    return copy
+
+
+def _backup_place(root: Path, file: str) -> tuple[Path, str]:
+    """The folder of a file's copies, and how their names begin."""
+    path = Path(os.path.abspath(root)).parent / BACKUPS / file.removesuffix(ENDING)
+    return path.parent, path.name

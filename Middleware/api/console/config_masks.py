@@ -1,0 +1,250 @@
+"""Secrets of config files: taken out of what the page is shown, put back into what it saves. Pure.
+
+A value is found by its place in the text (`config/json_positions.py`), so comments, spaces and the order of
+keys stay as they are written. Source: spec console.md 2.6, 9.6 step 3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from Middleware.common.errors import ConfigError
+from Middleware.config.json_positions import Place, positions
+from Middleware.config.tolerant_json import MAX_DEPTH, parse
+from Middleware.utilities.sensitive_logging_utils import (
+    MASK,
+    SECRET_KEYS,
+    SECRET_NAME,
+    has_url_password,
+    masked,
+    without_url_passwords,
+)
+from Middleware.workflows.tools.mcp_request import secrets_of_words
+
+LOST = f"{MASK} stands for no old value"
+
+_NAMED = frozenset({"extraheaders", "headers", "env"})
+"""Keys of objects whose values are secrets when their own names say so."""
+_COMMAND = "args"
+"""Key of a list that is a command line."""
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"?|(?P<said>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
+_HOLDER = object()
+"""Stands for the value of an object or a list that is not empty."""
+
+_Key = tuple[str, int]
+"""JSON pointer, and which of the values at it: a key may stand twice in an object."""
+_Part = tuple[int, int, str]
+"""Start and end in a text, and what stands there instead."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Spot:
+    """A value that holds a secret. `raw`: as it is written; `shown`: what is shown in its place."""
+
+    start: int
+    end: int
+    raw: str
+    value: Any
+    shown: str
+
+
+def shown_text(text: str) -> str:
+    """The text of a config file without its secrets."""
+    return _comments_shown(_with_masks(text)) if _is_json(text) else _with_masks(_lines_shown(text))
+
+
+def restored(text: str, old: str) -> tuple[str, list[str]]:
+    """(a text that was made of `shown_text(old)`, with its secrets again; pointers of masks that stand for
+    none).
+    """
+    if _is_json(old):
+        text = _values_restored(_comments_restored(text, old), old)
+    else:
+        text = _lines_restored(_values_restored(text, _lines_shown(old)), old)
+    olds = _Values(old).spots(inner=True)
+    lost = [
+        key[0]
+        for key, spot in _Values(text).spots(inner=True).items()
+        if MASK in spot.shown and spot.value == spot.shown and (key not in olds or olds[key].raw != spot.raw)
+    ]
+    return text, lost
+
+
+def secrets_in(text: str) -> list[str]:
+    """The texts that are secrets in a config file, for messages about it; longest first."""
+    values = {spot.value for spot in _Values(text).spots().values() if isinstance(spot.value, str)}
+    return sorted(values, key=len, reverse=True)
+
+
+def shown_value(value: Any, key: str = "", holder: str = "") -> Any:
+    """A copy of a config value without its secrets. `key`: by which the object `holder` has it."""
+    if _is_secret(key, holder, value):
+        return MASK
+    if isinstance(value, dict):
+        return {name: shown_value(item, str(name), key) for name, item in value.items()}
+    if isinstance(value, list):
+        words = _secret_words(value) if key == _COMMAND else ()
+        return [_without(shown_value(item, "", key), words) for item in value]
+    return without_url_passwords(value) if isinstance(value, str) else value
+
+
+class _Values:
+    """Every value of a text, in its order, with its key and its place; an object or a list as None.
+
+    What lies deeper than a config file may is not looked at.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words: dict[int, tuple[str, ...]] = {}
+
+    def __iter__(self) -> Iterator[tuple[_Key, Place, Any]]:
+        seen: dict[str, int] = defaultdict(int)
+        depths: dict[int, int] = {}
+        for place in positions(self._text).places:
+            depth = depths[id(place)] = depths[id(place.parent)] + 1 if place.parent is not None else 0
+            if depth <= MAX_DEPTH:
+                pointer = place.pointer
+                seen[pointer] += 1
+                yield (pointer, seen[pointer]), place, self._value(place)
+
+    def spots(self, *, inner: bool = False) -> dict[_Key, _Spot]:
+        """The secrets. `inner`: also those inside of a value that is one as a whole."""
+        found: dict[_Key, _Spot] = {}
+        end = 0
+        for key, place, value in self:
+            if place.start < end and not inner:
+                continue
+            shown = self._shown(place, value)
+            if shown is not None:
+                found[key] = _Spot(place.start, place.end, self._text[place.start : place.end], value, shown)
+                end = place.end
+        return found
+
+    def _value(self, place: Place) -> Any:
+        if place.members is not None:
+            return None
+        raw = self._text[place.start : place.end]
+        try:
+            return json.loads(raw, strict=False)
+        except ValueError:
+            return raw.strip('"')
+
+    def _shown(self, place: Place, value: Any) -> str | None:
+        """What is shown in place of a value that holds a secret; None: it holds none."""
+        holder = place.parent
+        key = str(place.name) if place.key else ""
+        above = str(holder.name) if holder is not None and holder.key else ""
+        if _is_secret(key, above, _HOLDER if place.members else value):
+            return MASK
+        if not isinstance(value, str):
+            return None
+        words = self._secret_words(holder) if holder is not None and above == _COMMAND else ()
+        if has_url_password(value) or any(word in value for word in words):
+            return str(_without(without_url_passwords(value), words))
+        return None
+
+    def _secret_words(self, holder: Place) -> tuple[str, ...]:
+        if id(holder) not in self._words:
+            items = [self._value(place) for place in (holder.members or {}).values()]
+            self._words[id(holder)] = _secret_words(items)
+        return self._words[id(holder)]
+
+
+def _is_secret(key: str, holder: str, value: Any) -> bool:
+    """Claims that a value is a secret as a whole. What is empty, or null, hides nothing."""
+    if value in (None, "", [], {}):
+        return False
+    if key.lower() in SECRET_KEYS:
+        return True
+    if holder.lower() not in _NAMED:
+        return False
+    return bool(SECRET_NAME.search(key)) or (isinstance(value, str) and "${" in value)
+
+
+def _secret_words(words: list[Any]) -> tuple[str, ...]:
+    """The secrets of a command line, longest first."""
+    found = secrets_of_words([word if isinstance(word, str) else "" for word in words])
+    return tuple(sorted(filter(None, found), key=len, reverse=True))
+
+
+def _without(value: Any, secrets: Iterable[str]) -> Any:
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, MASK)
+    return value
+
+
+def _with_masks(text: str) -> str:
+    """The text with its values masked; what stands in comments, or between broken values, is left."""
+    spots = _Values(text).spots().values()
+    return _replaced(
+        text, [(spot.start, spot.end, json.dumps(spot.shown, ensure_ascii=False)) for spot in spots]
+    )
+
+
+def _values_restored(text: str, old: str) -> str:
+    """Values that are as `_with_masks` showed them become what they were, as they were written."""
+    olds = _Values(old).spots()
+    return _replaced(
+        text,
+        [
+            (place.start, place.end, olds[key].raw)
+            for key, place, value in _Values(text)
+            if key in olds and value == olds[key].shown
+        ],
+    )
+
+
+def _lines_shown(text: str) -> str:
+    """For a text that is no JSON: nobody knows where its values end."""
+    return "\n".join(map(masked, text.split("\n")))
+
+
+def _comments_shown(text: str) -> str:
+    return _COMMENT.sub(lambda match: masked(match[0]) if match["said"] else match[0], text)
+
+
+def _comments_restored(text: str, old: str) -> str:
+    """Comments that are as they were shown become what they were."""
+    said = [match[0] for match in _COMMENT.finditer(old) if match["said"]]
+    again = _again(said)
+    return _COMMENT.sub(lambda match: again(match[0]) if match["said"] else match[0], text)
+
+
+def _lines_restored(text: str, old: str) -> str:
+    """The same for the lines of a text that was no JSON."""
+    again = _again(old.split("\n"))
+    return "\n".join(again(line) for line in text.split("\n"))
+
+
+def _again(old: Iterable[str]) -> Callable[[str], str]:
+    """What a masked text was, the first of several that look the same first; other texts as they are."""
+    kept: dict[str, deque[str]] = defaultdict(deque)
+    for one in old:
+        if (shown := masked(one)) != one:
+            kept[shown].append(one)
+    return lambda shown: kept[shown].popleft() if kept.get(shown) else shown
+
+
+def _replaced(text: str, parts: Iterable[_Part]) -> str:
+    """`text` with other texts in it; the parts do not overlap and stand in order."""
+    made: list[str] = []
+    at = 0
+    for start, end, new in parts:
+        made += text[at:start], new
+        at = end
+    return "".join([*made, text[at:]])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        parse(text.encode("utf-8", "replace"), "")
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,91 @@
+"""POST `dry-run`: a workflow file walked without a model, saved or not. Source: spec console.md 9.8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from Middleware.api.console.config_files import read
+from Middleware.api.console.config_masks import shown_value
+from Middleware.api.console.config_paths import config_file
+from Middleware.api.console.config_saving import checked
+from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
+from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.common.client_question import ClientQuestion
+from Middleware.common.errors import MiddlewareError, RequestCancelled
+from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.types import JsonObject
+from Middleware.config.drafts import drafted
+from Middleware.config.paths import WORKFLOWS
+from Middleware.config.users import load_user
+from Middleware.config.validation import found
+from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.text_utils import sentence_of
+from Middleware.workflows.managers.dry_run import DryNode, DryRun
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def dry_run(ask: Ask) -> JsonObject:
+    """`{"nodes": [...], "error"}`: what was walked, and the sentence of the failure that ended the walk, if
+    one did.
+    """
+    fields = ask.fields(path=str, user=str, messages=list | None, text=str | None, stub=str | None)
+    snapshot = ask.hub.snapshot()
+    if fields["user"] not in ask.hub.served_users():
+        allowed = ", ".join(ask.hub.served_users())
+        raise Refused(400, f"user: found {found(fields['user'])}, allowed: {allowed}")
+    messages = check_messages(HELLO if fields["messages"] is None else fields["messages"])
+    place = config_file(snapshot.root, fields["path"])
+    if fields["text"] is not None:
+        ask.need("save")
+        raw = checked(snapshot, place.file, fields["text"], read(snapshot.tree, place))
+        snapshot = drafted(snapshot, place.file, raw)
+    user = load_user(snapshot, fields["user"])
+    request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)
+    walk = DryRun(user, request, fields["stub"])
+    error = _walked(walk, place.file, ClientQuestion(internal_messages(messages, user)))
+    secrets = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
+    nodes = [_masked(_told(node), secrets) for node in walk.nodes]
+    return {"nodes": nodes, "error": error and masked(error, *secrets)}
+
+
+def _walked(walk: DryRun, file: str, question: ClientQuestion) -> str | None:
+    """Walk the file; the sentence of the failure that ended the walk, None: it went to its end."""
+    folder, _, name = file.removeprefix(f"{WORKFLOWS}/").removesuffix(".json").rpartition("/")
+    with entered(walk.request):
+        try:
+            for _ in walk.open_run(name, question, folder=folder):
+                continue
+        except RequestCancelled:
+            raise
+        except MiddlewareError as error:
+            return sentence_of(str(error))
+    return None
+
+
+def _told(node: DryNode) -> JsonObject:
+    return {
+        "workflow": node.workflow,
+        "number": node.number,
+        "type": node.type,
+        "title": node.title,
+        "depth": node.depth,
+        "answers": node.answers,
+        "fields": shown_value(node.fields),
+        "sent": [{"url": sent.url, "headers": dict(sent.headers), "body": sent.body} for sent in node.sent],
+        "notes": node.notes,
+        "output": node.output,
+    }
+
+
+def _masked(value: Any, secrets: Iterable[str]) -> Any:
+    """A copy in which no text holds a secret."""
+    if isinstance(value, str):
+        return masked(value, *secrets)
+    if isinstance(value, dict):
+        return {key: _masked(item, secrets) for key, item in value.items()}
+    return [_masked(item, secrets) for item in value] if isinstance(value, list | tuple) else value
+
+
+ROUTES = (ApiRoute("POST", "dry-run", "act", dry_run),)

@@ -1,0 +1,60 @@
+// @ts-check
+// The frame: bar, page, keyboard. Each page's code is loaded when it is first opened.
+import { html, render, useEffect, useRef, useState } from "./vendor/preact.js";
+import "./theme.js";
+import { Bar, KeyForm, PAGES, Strips } from "./bar.js";
+import { keyWanted } from "./key.js";
+import { KeyList, useKeys } from "./keys.js";
+import { Failed, Loading } from "./parts.js";
+import { place } from "./place.js";
+import { listen, refusal, state } from "./server.js";
+
+/** @typedef {{Page: (props: {place: import("./types.js").Place}) => unknown, keys?: import("./keys.js").Keys}} Module */
+
+const MODULES = /** @type {Record<string, () => Promise<Module>>} */ ({
+  runs: () => import("./runs.js"),
+  workflows: () => load("./workflows.js"),
+  endpoints: () => load("./endpoints.js"),
+  overview: () => load("./overview.js"),
+  help: () => load("./help.js"),
+});
+const load = (/** @type {string} */ name) => import(name);
+
+function App() {
+  const page = place.value.page;
+  const main = useRef(/** @type {HTMLElement | null} */ (null));
+  const first = useRef(true);
+  const title = PAGES.find(([name]) => name === page)?.[1] ?? "Nothing here";
+  useEffect(() => {
+    document.title = `${title} - Headrace`;
+    if (!first.current) main.current?.focus();
+    first.current = false;
+  }, [page]);
+  if (keyWanted.value) return html`<${Bar} page="" /><main id="main" tabindex="-1"><${KeyForm} /></main>`;
+  const closed = !state.value && refusal.value;
+  return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => (event.preventDefault(), main.current?.focus())}>Skip to content</a>
+    <${Bar} page=${page} />
+    <div class="strips"><${Strips} /></div>
+    <main id="main" tabindex="-1" ref=${main}>${closed ? html`<div class="empty"><h1>The console is closed here</h1><p>${refusal.value}</p></div>` : html`<${Loaded} key=${page} name=${page} />`}</main>
+    <${KeyList} />`;
+}
+
+/** @param {{name: string}} props */
+function Loaded({ name }) {
+  const [module, setModule] = useState(/** @type {Module | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const again = () => {
+    setError(null);
+    MODULES[name]?.().then(setModule, () => setError(new Error("This page could not be loaded.")));
+  };
+  useEffect(again, []);
+  useKeys(module?.keys ?? {});
+  if (!MODULES[name]) return html`<div class="empty"><h1>Nothing here</h1><p>This address leads to no page of the console.</p><p><a href="#/runs">Runs</a></p></div>`;
+  if (error) return html`<${Failed} error=${error} again=${again} />`;
+  return module ? html`<${module.Page} place=${place.value} />` : html`<${Loading} />`;
+}
+
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.replaceChildren();
+render(html`<${App} />`, root);
+listen();

@@ -1,0 +1,81 @@
+// @ts-check
+// The bar over every page: where one is, what the server does now, and what is wrong with the line to it.
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { keyNow, keyWanted, useKey } from "./key.js";
+import { showKeys } from "./keys.js";
+import { Menu } from "./parts.js";
+import { ask, lost, refusal, state, updated } from "./server.js";
+import { setTheme, theme, turnTheme } from "./theme.js";
+import { clock, counted, number, size } from "./words.js";
+
+export const PAGES = [["runs", "Runs"], ["workflows", "Workflows"], ["endpoints", "Endpoints"], ["overview", "Overview"], ["help", "Help"]];
+
+/** @param {{page: string}} props */
+export function Bar({ page }) {
+  const links = PAGES.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${name === page ? "page" : undefined}>${title}</a>`);
+  return html`<header class="top">
+    <a class="brand" href="#/runs"><svg viewBox="0 0 24 16" aria-hidden="true"><use href="static/marks.svg#brand" /></svg>Headrace</a>
+    ${keyWanted.value ? html`<span class="gate"></span>` : html`<nav aria-label="Pages">${links}</nav><${Gate} />`}
+    <button type="button" class="icon" aria-label="Light or dark" title="Light or dark" onClick=${turnTheme}><svg viewBox="0 0 16 16" aria-hidden="true"><use href="static/marks.svg#theme" /></svg></button>
+    <${PageMenu} />
+  </header>`;
+}
+
+/** What runs and waits; in its place, since when nothing came. */
+function Gate() {
+  const told = state.value;
+  if (lost.value !== null) return html`<p class="gate trouble" role="status">no answer since ${clock(lost.value)}, trying again</p>`;
+  if (refusal.value && told) return html`<p class="gate trouble" role="status">${refusal.value}</p>`;
+  if (!told) return html`<p class="gate" role="status"></p>`;
+  const { limit, running, waiting } = told.gate;
+  const of = limit ? html` <span class="dim">of ${number(limit)}</span>` : "";
+  return html`<p class="gate"><span class=${running ? "live busy" : "live"} aria-hidden="true"></span><b>${number(running)}</b> running${of}${waiting ? html`, <b>${number(waiting)}</b> waiting` : ""}</p>`;
+}
+
+function PageMenu() {
+  const told = state.value;
+  const choice = (/** @type {string} */ wanted, /** @type {string} */ title) => ({ title, checked: theme.value === wanted, act: () => setTheme(wanted) });
+  const kept = told ? `${counted(told.kept.runs, "run")} kept, ${size(told.kept.bytes)}${told.kept.limit ? ` of ${size(told.kept.limit)}` : ""}` : "";
+  const items = [
+    choice("", "Colours as the system"), choice("light", "Light"), choice("dark", "Dark"), null,
+    { title: "Keyboard", note: "?", act: showKeys },
+    ...(keyNow() ? [{ title: "Forget the key", act: () => useKey("") }] : []),
+    ...(told ? [null, { title: `Headrace ${told.version}`, note: kept, act: () => (location.hash = "#/help") }] : []),
+  ];
+  return html`<${Menu} label="Menu" items=${items} />`;
+}
+
+/** Lines under the bar that hold for every page. */
+export function Strips() {
+  const told = state.value;
+  return html`${updated.value && html`<p class="strip" role="status">Headrace was updated. <button type="button" onClick=${() => location.reload()}>Reload</button></p>`}
+    ${told && told.processes > 1 && html`<p class="strip">process ${told.pid}, one of ${told.processes}: other processes have their own runs</p>`}`;
+}
+
+/** One field, the sentence, nothing else. */
+export function KeyForm() {
+  const [said, setSaid] = useState("");
+  const [busy, setBusy] = useState(false);
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => field.current?.focus(), []);
+  const send = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const key = field.current?.value.trim() ?? "";
+    if (!key || busy) return;
+    setBusy(true);
+    try {
+      await ask("state", { key });
+      useKey(key);
+    } catch (error) {
+      const { status, message } = /** @type {import("./server.js").ServerError} */ (error);
+      setSaid(status === 401 ? "That is not the key." : `${message[0].toUpperCase()}${message.slice(1)}.`.replace("..", "."));
+      field.current?.select();
+    }
+    setBusy(false);
+  };
+  const sentence = said || (keyWanted.value === "wrong" ? "That is not the key." : "");
+  return html`<form class="keyform" onSubmit=${send}><h1>This console needs its key</h1>
+    <label for="key">Key</label><input id="key" type="password" autocomplete="current-password" ref=${field} aria-describedby="keysaid" />
+    <button class="main" aria-disabled=${String(busy)}>Open</button>
+    <p id="keysaid" class=${sentence ? "trouble" : "dim"} role="status">${sentence || "It stands in the terminal of the server, or was given with --console-key. This tab alone keeps it."}</p></form>`;
+}

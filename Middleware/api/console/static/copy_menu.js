@@ -1,0 +1,84 @@
+// @ts-check
+// The menu "Copy": each item puts one text on the clipboard.
+import { html, useEffect, useState } from "./vendor/preact.js";
+import { asCurl, asExplain, BODY_FILE, isLong } from "./commands.js";
+import { copied, download, Menu } from "./parts.js";
+import { ask } from "./server.js";
+import { textOf } from "./texts.js";
+
+/** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Ref} Ref @typedef {import("./commands.js").Shell} Shell */
+
+const SHELL = "headrace-console-shell";
+const SAID_MS = 2500;
+
+/** @param {{run: Run, node: Node | null}} props */
+export function CopyMenu({ run, node }) {
+  const [said, setSaid] = useState("");
+  const [shell, setShell] = useState(/** @type {Shell} */ (localStorage.getItem(SHELL) ?? (/Win/.test(navigator.platform) ? "powershell" : "sh")));
+  useEffect(() => {
+    if (!said) return;
+    const clock = setTimeout(() => setSaid(""), SAID_MS);
+    return () => clearTimeout(clock);
+  }, [said]);
+  const put = (/** @type {() => string | Promise<string>} */ make) => async () => {
+    try {
+      setSaid((await copied(await make())) ? "Copied" : "Not copied");
+    } catch (error) {
+      setSaid(/** @type {Error} */ (error).message);
+    }
+  };
+  const choose = (/** @type {Shell} */ wanted) => () => {
+    localStorage.setItem(SHELL, wanted);
+    setShell(wanted);
+  };
+  const call = node?.calls.find(({ kind, body }) => kind === "model" && body) ?? null;
+  const answer = run.nodes.filter(({ answers, output }) => answers && output).at(-1)?.output ?? null;
+  const noText = run.private ? "private" : "its text is not kept";
+  const items = [
+    { title: "This request as curl", off: run.asked ? "" : noText, act: put(() => requestAsCurl(run, shell)) },
+    ...(node && call ? [{ title: `The call to ${call.endpoint ?? "the server"} as curl`, act: put(async () => (await ask(`runs/${encodeURIComponent(run.id)}/nodes/${node.i}/calls/${call.k}/curl`, { query: { shell } })).text) }] : []),
+    ...(node ? [{ title: "As --explain", note: "messages.json is offered as a file", off: run.asked ? "" : noText, act: put(() => explained(run, node, shell)) }] : []),
+    { title: "Answer", off: answer ? "" : noText, act: put(async () => whole(await textOf(run.id, /** @type {Ref} */ (answer)))) },
+    { title: "Link to this run", act: put(() => new URL(`#/runs/${encodeURIComponent(run.id)}`, document.baseURI).href) },
+    { title: "All facts as JSON", act: put(() => facts(run)) },
+    null,
+    { title: "for sh", checked: shell === "sh", act: choose("sh") },
+    { title: "for PowerShell", checked: shell === "powershell", act: choose("powershell") },
+  ];
+  return html`<${Menu} label="Copy" items=${items} /><span class="dim saidcopy" role="status">${said}</span>`;
+}
+
+/** @param {import("./types.js").Text} text */
+const whole = ({ head, tail, left_out: left }) => (left ? `${head}\n[${left} characters are left out here]\n${tail}` : head);
+
+/** @param {Run} run @param {Shell} shell */
+async function requestAsCurl(run, shell) {
+  const body = await textOf(run.id, /** @type {Ref} */ (run.asked));
+  const text = whole(body);
+  if (isLong(text)) download(BODY_FILE, text);
+  return asCurl(new URL(`..${run.path}`, document.baseURI).href, text, shell);
+}
+
+/** @param {Run} run @param {Node} node @param {Shell} shell */
+async function explained(run, node, shell) {
+  const body = await textOf(run.id, /** @type {Ref} */ (run.asked));
+  const asked = body.left_out ? null : JSON.parse(body.head);
+  const messages = asked?.messages ?? (typeof asked?.prompt === "string" ? [{ role: "user", content: asked.prompt }] : null);
+  if (messages) download("messages.json", JSON.stringify(messages, null, 2));
+  const name = (node.workflow.split("/").at(-1) ?? "").replace(/\.json$/, "");
+  const isStart = name === "_DefaultWorkflow" && run.model.startsWith(`${run.user}:`);
+  return asExplain(run.user, isStart ? run.model : name, node.number, shell);
+}
+
+/** Everything that is kept, with each text in its place. @param {Run} run */
+async function facts(run) {
+  const filled = async (/** @type {any} */ value) => {
+    if (Array.isArray(value)) return Promise.all(value.map(filled));
+    if (value === null || typeof value !== "object") return value;
+    if (typeof value.ref === "string" && typeof value.chars === "number") return textOf(run.id, value).then(whole, () => value);
+    const pairs = await Promise.all(Object.entries(value).map(async ([name, one]) => [name, await filled(one)]));
+    return Object.fromEntries(pairs);
+  };
+  const { heard, ...told } = run;
+  return JSON.stringify(await filled(told), null, 2);
+}

@@ -1,0 +1,134 @@
+// @ts-check
+// The waterfall in numbers: its axis, its rows in their order, the bars of a node. Pure.
+import { number, seconds } from "./words.js";
+
+/**
+ * @typedef {import("./types.js").Run} Run
+ * @typedef {import("./types.js").Node} Node
+ * @typedef {import("./types.js").Call} Call
+ * @typedef {import("./types.js").Part} Part
+ * @typedef {{kind: Part, from: number, to: number}} Bar
+ * @typedef {{type: "node", node: Node, depth: number, grouped: boolean}
+ *   | {type: "call", node: Node, call: Call, depth: number, grouped: boolean}
+ *   | {type: "fold", node: Node, count: number, open: boolean, depth: number, grouped: boolean}
+ *   | {type: "line"}} Row
+ */
+
+const MOST_TICKS = 7;
+const MOST_ROWS = 12;
+const HUES = 8;
+
+/** Places of the marks: the smallest step of 1, 2 or 5 x 10^n that gives at most 7. @param {number} from @param {number} to */
+export function ticks(from, to) {
+  const span = to - from;
+  if (!(span > 0)) return { step: 1, at: [from] };
+  for (let power = Math.floor(Math.log10(span / MOST_TICKS)); ; power++) {
+    for (const digit of [1, 2, 5]) {
+      const step = digit * 10 ** power;
+      const first = Math.ceil(from / step - 1e-9);
+      const count = Math.floor(to / step + 1e-9) - first + 1;
+      if (count <= MOST_TICKS) return { step, at: Array.from({ length: count }, (_, i) => exact((first + i) * step, power)) };
+    }
+  }
+}
+
+/** @param {number} value @param {number} power */
+const exact = (value, power) => Number(value.toFixed(Math.max(0, -power)));
+
+/** `0 s`, `0.05`, `30`, `8 min 20 s`. @param {number} at @param {number} index @param {number} step */
+export function tickWords(at, index, step) {
+  if (at >= 60) return seconds(at);
+  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const digits = at === 0 ? "0" : at.toFixed(decimals);
+  return index ? digits : `${digits}\u202fs`;
+}
+
+/** Seconds as the column at the right says them: the axis has the unit. @param {number | null} span */
+export function spanWords(span) {
+  if (span === null) return "–";
+  if (span >= 59.5) return seconds(span);
+  if (span < 0.01) return "0";
+  return span < 0.095 ? span.toFixed(2) : span < 9.95 ? span.toFixed(1) : number(span);
+}
+
+/** Each endpoint's hue, 1 to 8, in the order in which endpoints appear. @param {Node[]} nodes @returns {Map<string, number>} */
+export function hues(nodes) {
+  const names = nodes.flatMap(({ endpoint, calls }) => [endpoint, ...calls.map((call) => call.endpoint)]).filter((name) => name !== null && name !== "");
+  return new Map([...new Set(names)].map((name, at) => [/** @type {string} */ (name), (at % HUES) + 1]));
+}
+
+/** Nodes in order of start, nested ones below theirs; `open`: nodes whose many nested ones are shown.
+ * @param {Node[]} nodes @param {ReadonlySet<number>} open @returns {Row[]} */
+export function rowsOf(nodes, open) {
+  const below = /** @type {Map<number | null, Node[]>} */ (new Map());
+  for (const node of nodes) below.set(node.parent, [...(below.get(node.parent) ?? []), node]);
+  /** @param {number | null} parent @returns {number} */
+  const count = (parent) => (below.get(parent) ?? []).reduce((sum, { i }) => sum + 1 + count(i), 0);
+  /** @param {number | null} parent @param {number} depth @param {boolean} inGroup @returns {Row[]} */
+  const rows = (parent, depth, inGroup) => {
+    const siblings = below.get(parent) ?? [];
+    return siblings.flatMap((node, at) => {
+      const grouped = inGroup || (node.group !== null && (siblings[at - 1]?.group === node.group || siblings[at + 1]?.group === node.group));
+      const line = parent === null && node.after && !siblings.slice(0, at).some(({ after }) => after);
+      const calls = node.calls.length > 1 ? node.calls.map((call) => /** @type {Row} */ ({ type: "call", node, call, depth: depth + 1, grouped })) : [];
+      const inside = count(node.i);
+      const folds = inside > MOST_ROWS;
+      return [
+        ...(line ? [/** @type {Row} */ ({ type: "line" })] : []),
+        /** @type {Row} */ ({ type: "node", node, depth, grouped }),
+        ...calls,
+        ...(folds ? [/** @type {Row} */ ({ type: "fold", node, count: inside, open: open.has(node.i), depth: depth + 1, grouped })] : []),
+        ...(folds && !open.has(node.i) ? [] : rows(node.i, depth + 1, grouped)),
+      ];
+    });
+  };
+  return rows(null, 0, false);
+}
+
+/** The bars of a node, in order; `now`: seconds since arrival, where an unfinished one ends.
+ * @param {Node} node @param {Run} run @param {number} now @returns {Bar[]} */
+export function barsOf(node, run, now) {
+  if (node.begun_s === null) return [];
+  const [from, to] = [node.begun_s, node.ended_s ?? now];
+  if (node.after) return bars([["after", from, to]]);
+  const asked = node.calls.filter(({ kind }) => kind === "model");
+  if (!asked.length) return bars([["other", from, to]]);
+  if (node.answers) return answering(from, to, asked.at(-1)?.first_s ?? null, run);
+  const first = asked.find(({ first_s }) => first_s !== null)?.first_s ?? null;
+  return first === null ? bars([["first", from, to]]) : bars([["first", from, first], ["say", first, to]]);
+}
+
+/** @param {number} from @param {number} to @param {number | null} first what the backend sent first @param {Run} run @returns {Bar[]} */
+function answering(from, to, first, run) {
+  const thinks = run.shape.some(([part]) => part === "think") && first !== null;
+  const text = run.first_s ?? to;
+  const start = thinks ? Math.min(first, text) : text;
+  return bars([["first", from, start], ["think", start, text], ["say", text, to]]);
+}
+
+/** @param {Call} call @param {number} now @returns {Bar[]} */
+export function callBars({ kind, begun_s, first_s, ended_s }, now) {
+  if (begun_s === null) return [];
+  const to = ended_s ?? now;
+  if (kind !== "model") return bars([["other", begun_s, to]]);
+  return first_s === null ? bars([["first", begun_s, to]]) : bars([["first", begun_s, first_s], ["say", first_s, to]]);
+}
+
+/** Those that have a length; a node that took no time keeps its last. @param {[Part, number, number][]} parts @returns {Bar[]} */
+function bars(parts) {
+  const all = parts.map(([kind, from, to]) => ({ kind, from, to: Math.max(from, to) }));
+  const long = all.filter(({ from, to }) => to - from > 1e-6);
+  return long.length ? long : all.slice(0, 1);
+}
+
+/** Where a run ends on the axis: its end, or now. @param {Run} run @param {number} now */
+export function endOf(run, now) {
+  return Math.max(run.took_s, now, ...run.nodes.map(({ ended_s, begun_s }) => ended_s ?? begun_s ?? 0)) || 0.01;
+}
+
+/** The node that is shown at first: the one that failed, else the one that answers, else the last that asked a model. @param {Node[]} nodes */
+export function firstChosen(nodes) {
+  const deepest = (/** @type {Node[]} */ some) => some.reduce((best, node) => (best && best.depth >= node.depth ? best : node), /** @type {Node | null} */ (null));
+  return deepest(nodes.filter(({ state }) => state === "failed")) ?? deepest(nodes.filter(({ answers, begun_s }) => answers && begun_s !== null))
+    ?? nodes.filter(({ calls }) => calls.length > 0).at(-1) ?? nodes[0] ?? null;
+}

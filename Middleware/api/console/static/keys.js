@@ -1,0 +1,87 @@
+// @ts-check
+// The keyboard: one table for what it does, one listener.
+import { html, signal, useEffect, useRef } from "./vendor/preact.js";
+import { Dialog } from "./parts.js";
+import { go } from "./place.js";
+
+/** @typedef {Record<string, (event: KeyboardEvent) => unknown>} Keys a deed that gives `false` leaves the key to others */
+
+const TABLE = [
+  ["j k or arrows", "move in a list"],
+  ["Enter", "open"],
+  ["Esc", "back"],
+  ["/", "search"],
+  ["g, then r w e o h", "Runs, Workflows, Endpoints, Overview, Help"],
+  ["c", "cancel the run that is open (asks first)"],
+  ["t", "try the workflow"],
+  ["0", "the whole time of a run again"],
+  ["F1", "help"],
+  ["F8", "next problem"],
+  ["Ctrl+S", "save"],
+  ["?", "this list"],
+];
+const PAGES = /** @type {Record<string, string>} */ ({ r: "runs", w: "workflows", e: "endpoints", o: "overview", h: "help" });
+const SECOND_MS = 1500;
+
+const open = signal(false);
+const layers = /** @type {{current: Keys}[]} */ ([]);
+let wentAt = 0;
+
+/** What keys do while a part is shown; the newest part is asked first. @param {Keys} keys */
+export function useKeys(keys) {
+  const layer = useRef(keys);
+  layer.current = keys;
+  useEffect(() => {
+    layers.unshift(layer);
+    return () => void layers.splice(layers.indexOf(layer), 1);
+  }, []);
+}
+
+/** @param {KeyboardEvent} event */
+function pressed(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
+  const writes = target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName ?? "");
+  if (writes && !/^(F\d+|Escape)$/.test(event.key)) return;
+  if (document.querySelector("dialog[open]")) return;
+  const second = performance.now() - wentAt < SECOND_MS && PAGES[event.key];
+  wentAt = 0;
+  if (second) return done(event, () => go(`#/${second}`));
+  for (const { current } of layers) if (current[event.key] && current[event.key](event) !== false) return event.preventDefault();
+  if (event.key === "g") wentAt = performance.now();
+  else if (event.key === "?") done(event, () => (open.value = true));
+  else if (event.key === "F1") done(event, () => go("#/help"));
+  else if (event.key === "/") done(event, () => /** @type {HTMLElement | null} */ (document.querySelector("main [type=search]"))?.focus());
+  else if (event.key === "Escape" && writes) target.blur();
+}
+
+/** @param {KeyboardEvent} event @param {() => unknown} deed */
+function done(event, deed) {
+  event.preventDefault();
+  deed();
+}
+
+export const showKeys = () => (open.value = true);
+
+/** The list of keys, over the page. */
+export function KeyList() {
+  useEffect(() => {
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+  if (!open.value) return null;
+  const close = () => (open.value = false);
+  return html`<${Dialog} title="Keyboard" close=${close}><dl class="keys">${TABLE.map(([key, words]) => html`<div><dt>${key}</dt><dd>${words}</dd></div>`)}</dl>
+    <button type="button" onClick=${close}>Close</button><//>`;
+}
+
+/** Moves the focus among what a selector finds; at the ends it stays. @param {string} selector @param {number} step */
+export function step(selector, step) {
+  const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(selector)]);
+  const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  const current = at < 0 ? all.findIndex((one) => one.hasAttribute("aria-current")) : at;
+  const to = all[current < 0 ? 0 : Math.max(0, Math.min(all.length - 1, current + step))];
+  to?.focus();
+  to?.scrollIntoView({ block: "nearest" });
+  return all.length > 0;
+}

@@ -1,0 +1,26 @@
+// @ts-check
+// Where the page is now.
+import { signal } from "./vendor/preact.js";
+import "./key.js"; // takes a key out of the address before the address is read
+import { addressOf, placeIn } from "./address.js";
+
+export const place = signal(placeIn(location.hash));
+addEventListener("hashchange", () => (place.value = placeIn(location.hash)));
+
+/** @param {string} address a fragment, with its `#` */
+export function go(address) {
+  location.hash = address;
+}
+
+/** Changes words of the query in place: no step back leads to what was.
+ * @param {Record<string, string | number | null>} changes null takes a word away */
+export function turn(changes) {
+  const { page, parts, query } = place.value;
+  const wanted = new URLSearchParams(query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === "") wanted.delete(name);
+    else wanted.set(name, String(value));
+  }
+  history.replaceState(history.state, "", addressOf(page, parts, wanted));
+  place.value = { page, parts, query: wanted };
+}

@@ -1,0 +1,133 @@
+// @ts-check
+// One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { addressOf } from "./address.js";
+import { CopyMenu } from "./copy_menu.js";
+import { firstChosen } from "./fall_scale.js";
+import { keyTurn } from "./key.js";
+import { useKeys } from "./keys.js";
+import { NodeTabs } from "./node_tabs.js";
+import { Dialog, Failed, Loading, Lock, Mark } from "./parts.js";
+import { go, turn } from "./place.js";
+import { isActive } from "./run_list.js";
+import { ask, era, runs, state } from "./server.js";
+import { useNow } from "./tick.js";
+import { Waterfall } from "./waterfall.js";
+import { moment, number, seconds, stateWords } from "./words.js";
+
+/** @typedef {import("./types.js").Run} Run */
+
+const AGAIN_MS = 1000;
+
+/** @param {{id: string, place: import("./types.js").Place, back: string}} props */
+export function RunView({ id, place, back }) {
+  const { run, error, again } = useRun(id);
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const here = run !== null;
+  useEffect(() => {
+    if (!run) return;
+    document.title = `${run.user} › ${run.workflow} - Headrace`;
+    if (matchMedia("(max-width: 900px)").matches) heading.current?.focus();
+    return () => void (document.title = "Runs - Headrace");
+  }, [here]);
+  const first = html`<a class="back" href=${back}>‹ All runs</a>`;
+  if (error && !run) return html`<article class="run" aria-label="Run">${first}<${Failed} error=${error} again=${again} /></article>`;
+  if (!run) return html`<article class="run" aria-label="Run">${first}<${Loading} rows=${9} /></article>`;
+  const wanted = place.query.get("node");
+  const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
+  const k = Number(place.query.get("call") ?? 0);
+  return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
+    <${Head} run=${run} heading=${heading} node=${node} />
+    <${Summary} run=${run} />
+    ${run.private && html`<p class="notes quiet"><${Lock} /> The user's settings keep texts private; times and counts only.</p>`}
+    ${!run.private && !run.texts && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
+    <${StoodOut} run=${run} />
+    <${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, call = 0) => turn({ node: i, call: call || null })} />
+    ${node && html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""} choose=${(/** @type {string} */ tab) => turn({ tab })} />`}
+  </article>`;
+}
+
+/** The run; asked for again when an event says that it changed, at most once a second. @param {string} id */
+export function useRun(id) {
+  const [run, setRun] = useState(/** @type {Run | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const asked = useRef(-AGAIN_MS);
+  const mine = useRef({ here: true });
+  const fetchRun = () => {
+    asked.current = performance.now();
+    ask(`runs/${encodeURIComponent(id)}`).then(
+      (/** @type {Run} */ told) => mine.current.here && (setRun({ ...told, heard: performance.now() }), setError(null)),
+      (reason) => mine.current.here && setError(reason),
+    );
+  };
+  const news = runs.value.get(id);
+  const mark = `${news?.seq ?? 0}|${news && isActive(news) ? news.tokens : ""}|${era.value}|${keyTurn.value}`;
+  useEffect(() => {
+    const wait = Math.max(0, AGAIN_MS - (performance.now() - asked.current));
+    const clock = setTimeout(() => (run && news && news.seq <= run.seq && !isActive(run) ? undefined : fetchRun()), wait);
+    return () => clearTimeout(clock);
+  }, [mark]);
+  useEffect(() => {
+    mine.current.here = true;
+    return () => void (mine.current.here = false);
+  }, []);
+  return { run, error, again: fetchRun };
+}
+
+/** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null}} props */
+function Head({ run, heading, node }) {
+  const words = [stateWords(run.state), run.where && run.state !== "failed" ? run.where : "", run.cancelled_by ? `by ${run.cancelled_by}`.replace("by the client hung up", "the client hung up").replace("by the server stops", "the server stops") : ""].filter(Boolean).join(", ");
+  const workflow = run.nodes[0]?.workflow ?? "";
+  const opens = node && node.workflow ? node.workflow : workflow;
+  return html`<div class="head"><h1 tabindex="-1" ref=${heading}><span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span></h1>
+    <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
+    <div class="acts"><${CopyMenu} run=${run} node=${node} />
+      ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, ...(node ? { node: node.number } : {}) }))}>Open workflow</button>`}
+      ${workflow && !run.private && run.asked && html`<button type="button" onClick=${() => go(addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }))}>Try again</button>`}
+      ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
+}
+
+/** @param {{run: Run}} props */
+function Cancel({ run }) {
+  const [busy, setBusy] = useState(false);
+  const [asks, setAsks] = useState(false);
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const may = state.value?.rights.includes("act") ?? true;
+  const cancel = async () => {
+    setAsks(false);
+    if (!may || busy) return;
+    setBusy(true);
+    await ask(`runs/${encodeURIComponent(run.id)}/cancel`, { method: "POST", body: {} }).catch(setError);
+    setBusy(false);
+  };
+  useKeys({ c: () => may && setAsks(true) });
+  return html`<button type="button" class="danger" aria-disabled=${String(!may || busy)} aria-describedby=${may ? undefined : "nocancel"} title=${may ? undefined : NO_RIGHT} onClick=${cancel}>Cancel</button>
+    ${!may && html`<span class="unseen" id="nocancel">${NO_RIGHT}</span>`}
+    ${error && html`<span class="trouble" role="alert">${error.message}</span>`}
+    ${asks && html`<${Dialog} title="Cancel this run?" close=${() => setAsks(false)}><p>${run.user} › ${run.workflow}: the client's answer ends here.</p>
+      <p class="acts"><button type="button" class="danger" onClick=${cancel}>Cancel the run</button><button type="button" onClick=${() => setAsks(false)}>Let it run</button></p><//>`}`;
+}
+
+const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's machine.";
+
+/** @param {{run: Run}} props */
+function Summary({ run }) {
+  const active = isActive(run);
+  const now = useNow(active);
+  const took = run.took_s + (active && run.heard !== undefined ? Math.max(0, now - run.heard) / 1000 : 0);
+  const { prompt_tokens: prompt, completion_tokens: completion, calls } = run.all_nodes;
+  const tokens = run.tokens === null ? null : `${run.about ? "about " : ""}${number(run.tokens)}${run.rate === null ? "" : `, ${number(run.rate)} a second`}`;
+  const all = [prompt === null ? "" : `${number(prompt)} in`, completion === null ? "" : `${number(completion)} out`, `${number(calls)} call${calls === 1 ? "" : "s"}`].filter(Boolean).join(", ");
+  const facts = /** @type {[string, string | null, string?][]} */ ([
+    ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`], ["first token", run.first_s === null ? null : seconds(run.first_s)], ["tokens", tokens], ["all nodes", all],
+    ["came by", [run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`].filter(Boolean).join(", ")], ["status", run.status !== null && run.status >= 400 ? String(run.status) : null],
+  ]);
+  return html`<dl class="sum">${facts.filter(([, value]) => value).map(([name, value, title]) => html`<div title=${title}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** @param {{run: Run}} props */
+function StoodOut({ run }) {
+  if (!run.stood_out.length) return null;
+  const bad = run.stood_out.some(({ level }) => level === "bad");
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${text}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
+}

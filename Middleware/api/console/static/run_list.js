@@ -1,0 +1,56 @@
+// @ts-check
+// The list of runs: their order, which of them fit, the scale of their bars, how they grow. Pure.
+
+/** @typedef {import("./types.js").Summary} Summary */
+
+const ACTIVE = new Set(["waiting", "running", "answering", "finishing"]);
+const LONG_S = 60;
+
+/** @param {{state: string}} run */
+export const isActive = ({ state }) => ACTIVE.has(state);
+
+/** Those that wait or run on top, in order of arrival; below them the newest first. @param {Iterable<Summary>} runs */
+export function ordered(runs) {
+  const all = [...runs];
+  const active = all.filter(isActive).sort((a, b) => a.at - b.at);
+  return [...active, ...all.filter((run) => !isActive(run)).sort((a, b) => b.at - a.at)];
+}
+
+/** What a filter says of a run; what it says of texts only the server knows.
+ * @param {Summary} run @param {{user?: string | null, workflow?: string | null, state?: string | null}} filter */
+export function fits(run, { user, workflow, state }) {
+  return (!user || run.user === user) && (!state || state.split(",").includes(run.state)) && (!workflow || run.workflow.split(" > ").includes(workflow));
+}
+
+/** Seconds that fill the width: the longest run; above a minute the 90th percentile. @param {Summary[]} runs */
+export function scaleOf(runs) {
+  const lengths = runs.map(lengthOf).sort((a, b) => a - b);
+  const longest = lengths.at(-1) ?? 0;
+  return longest <= LONG_S ? longest : Math.max(LONG_S, lengths[Math.floor(0.9 * (lengths.length - 1))]);
+}
+
+/** @param {{shape: [string, number][]}} run */
+export const lengthOf = ({ shape }) => shape.reduce((sum, [, length]) => sum + length, 0);
+
+/** A run that goes on, as it is by now: its last part has grown since it was told of.
+ * @template {{state: string, shape: [import("./types.js").Part, number][], took_s: number, heard?: number}} R
+ * @param {R} run @param {number} now by the page's own clock, in ms @returns {R} */
+export function grown(run, now) {
+  if (!isActive(run) || run.heard === undefined) return run;
+  const more = Math.max(0, (now - run.heard) / 1000);
+  const last = run.shape.length - 1;
+  const begun = last < 0 ? [/** @type {[import("./types.js").Part, number]} */ (["queue", 0])] : run.shape;
+  const shape = begun.map(([part, length], at) => /** @type {[import("./types.js").Part, number]} */ (at === begun.length - 1 ? [part, length + more] : [part, length]));
+  return { ...run, shape, took_s: run.took_s + more };
+}
+
+/** What is shown while the list holds still: the rows that were there, and how many wait to be shown.
+ * @param {Summary[]} wanted in their order @param {string[]} shown ids @returns {{rows: Summary[], fresh: number}} */
+export function held(wanted, shown) {
+  const byId = new Map(wanted.map((run) => [run.id, run]));
+  const rows = shown.flatMap((id) => byId.get(id) ?? []);
+  const oldest = Math.min(...rows.map(({ at }) => at));
+  const there = new Set(shown);
+  const older = wanted.filter((run) => !there.has(run.id) && run.at < oldest && !isActive(run));
+  return { rows: [...rows, ...older], fresh: wanted.length - rows.length - older.length };
+}

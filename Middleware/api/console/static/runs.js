@@ -1,0 +1,167 @@
+// @ts-check
+// Runs: the list, and beside it the run that is open.
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { addressOf } from "./address.js";
+import { step, useKeys } from "./keys.js";
+import { Empty, Failed, Loading, Lock, Mark, Shape } from "./parts.js";
+import { go, turn } from "./place.js";
+import { RunView } from "./run.js";
+import { counted, clock, moment, number, seconds } from "./words.js";
+import { grown, held, isActive, ordered, scaleOf } from "./run_list.js";
+import { useRuns } from "./runs_asked.js";
+import { state } from "./server.js";
+import { firstRequest } from "./commands.js";
+import { useNow } from "./tick.js";
+
+/** @typedef {import("./types.js").Summary} Summary */
+
+const FILTERS = ["user", "workflow", "state", "text"];
+const OF_LIST = [...FILTERS];
+const STATES = [["", "any state"], ["waiting,running,answering,finishing", "running"], ["waiting", "waiting"], ["done", "done"], ["failed", "failed"], ["cancelled", "cancelled"], ["refused", "refused"]];
+const TYPING_MS = 250;
+const POINTING_MS = 2000;
+
+/** @param {{place: import("./types.js").Place}} props */
+export function Page({ place }) {
+  const id = place.parts[0] ?? "";
+  const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
+  const filtered = FILTERS.some((name) => filter[name]);
+  const asked = useRuns(filter);
+  const query = new URLSearchParams(OF_LIST.flatMap((name) => (filter[name] ? [[name, filter[name]]] : [])));
+  const list = addressOf("runs", [], query);
+  useKeys({
+    j: () => step(".rows a", 1), k: () => step(".rows a", -1),
+    ArrowDown: (event) => inRows(event) && step(".rows a", 1), ArrowUp: (event) => inRows(event) && step(".rows a", -1),
+    Escape: () => (id ? (go(list), focusRow(id)) : false),
+  });
+  if (asked.runs && !asked.runs.length && !filtered && !id) return html`<${NoRun} />`;
+  return html`<div class=${id ? "split open" : "split"}>
+    <section class="list" aria-label="Runs">
+      ${!id && html`<h1 class="unseen">Runs</h1>`}
+      <${Filter} filter=${filter} />
+      ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
+      ${asked.runs ? html`<${Rows} asked=${asked} runs=${asked.runs} open=${id} query=${query} filtered=${filtered} />` : !asked.error && html`<${Loading} rows=${8} />`}
+    </section>
+    ${id ? html`<${RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
+  </div>`;
+}
+
+/** @param {Event} event */
+const inRows = (event) => (/** @type {Element} */ (event.target).closest?.(".rows") ? undefined : false) !== false;
+
+/** @param {string} id */
+function focusRow(id) {
+  requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(`.rows a[data-id="${CSS.escape(id)}"]`))?.focus());
+}
+
+/** @param {{filter: Record<string, string>}} props */
+function Filter({ filter }) {
+  const typing = useRef(0);
+  const users = useMemo(() => [...new Set([...(state.value?.users ?? []), ...(filter.user ? [filter.user] : [])])], [state.value?.users, filter.user]);
+  const type = (/** @type {any} */ event) => {
+    clearTimeout(typing.current);
+    const text = event.target.value;
+    typing.current = setTimeout(() => turn({ text }), TYPING_MS);
+  };
+  const choose = (/** @type {string} */ name) => (/** @type {any} */ event) => turn({ [name]: event.target.value });
+  return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+    <input type="search" placeholder="Find text, id, workflow  ( / )" aria-label="Find text, id or workflow" value=${filter.text} onInput=${type} />
+    <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${users.map((user) => html`<option value=${user}>${user}</option>`)}</select>
+    <select aria-label="State" value=${filter.state} onChange=${choose("state")}>${STATES.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
+    ${filter.workflow && html`<button type="button" title="all workflows" onClick=${() => turn({ workflow: null })}>${filter.workflow} ×</button>`}
+  </form>`;
+}
+
+/** @param {{asked: ReturnType<typeof useRuns>, runs: Summary[], open: string, query: URLSearchParams, filtered: boolean}} props */
+function Rows({ asked, runs, open, query, filtered }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const shown = useRef(/** @type {string[]} */ ([]));
+  const cache = useRef(new Map());
+  const { still, hold } = useStillness();
+  const wanted = ordered(runs);
+  const { rows, fresh } = still && shown.current.length ? held(wanted, shown.current) : { rows: wanted, fresh: 0 };
+  shown.current = rows.map(({ id }) => id);
+  const now = useNow(rows.some(isActive));
+  const scale = Math.ceil(2 * scaleOf(rows.map((run) => grown(run, now)))) / 2;
+  if (!rows.length) return html`<${NothingFits} />`;
+  const scrolled = (/** @type {any} */ event) => {
+    const { scrollTop, scrollHeight, clientHeight } = event.target;
+    hold(scrollTop > 4);
+    if (scrollHeight - scrollTop - clientHeight < 400) asked.more();
+  };
+  const show = () => {
+    if (box.current) box.current.scrollTop = 0;
+    hold(false, true);
+  };
+  /** The same row is the same object: what has not changed is not compared again. @param {Summary} run */
+  const row = (run) => {
+    const mark = `${run.id === open}|${scale}|${query}`;
+    const there = cache.current.get(run.id);
+    if (there && there.run === run && there.mark === mark) return there.made;
+    const made = html`<${Row} key=${run.id} run=${run} open=${run.id === open} scale=${scale} query=${query} />`;
+    cache.current.set(run.id, { run, mark, made });
+    return made;
+  };
+  return html`${fresh > 0 && html`<button type="button" class="fresh" onClick=${show}>${number(fresh)} new</button>`}
+    <ol class="rows" ref=${box} onScroll=${scrolled} onPointerMove=${() => hold(true, false, POINTING_MS)}>${rows.map(row)}
+      ${asked.next && html`<li><button type="button" class="more" onClick=${asked.more}>older runs</button></li>`}</ol>
+    <${Told} runs=${runs} filtered=${filtered} />`;
+}
+
+/** Whether the list holds still: while it is scrolled, and while the pointer moves over it. */
+function useStillness() {
+  const [still, setStill] = useState(false);
+  const away = useRef(false);
+  const clock = useRef(0);
+  const hold = (/** @type {boolean} */ wanted, now = false, forMs = 0) => {
+    clearTimeout(clock.current);
+    if (forMs) clock.current = setTimeout(() => setStill(away.current), forMs);
+    else away.current = wanted;
+    setStill(wanted && !now);
+  };
+  useEffect(() => () => clearTimeout(clock.current), []);
+  return { still, hold };
+}
+
+/** @param {{run: Summary, open: boolean, scale: number, query: URLSearchParams}} props */
+function Row({ run: told, open, scale, query }) {
+  const run = grown(told, useNow(isActive(told)));
+  const facts = run.where ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
+  return html`<li><a class="row" href=${addressOf("runs", [run.id], query)} aria-current=${open ? "true" : undefined} data-id=${run.id}>
+    <${Mark} state=${run.state} />
+    <span class="name"><b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>
+    <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(run.took_s)}</b></span>
+    <span class="bar"><${Shape} shape=${run.shape} scale=${Math.max(scale, 0)} /></span>
+    <span class="facts">${facts}</span></a></li>`;
+}
+
+/** New runs, told politely to those who hear the page. @param {{runs: Summary[], filtered: boolean}} props */
+function Told({ runs }) {
+  const [said, setSaid] = useState("");
+  const known = useRef({ count: runs.length, at: performance.now() });
+  useEffect(() => {
+    const more = runs.length - known.current.count;
+    if (more <= 0) return void (known.current.count = runs.length);
+    const wait = Math.max(0, 10_000 - (performance.now() - known.current.at));
+    const clock = setTimeout(() => {
+      known.current = { count: runs.length, at: performance.now() };
+      setSaid(counted(more, "new run"));
+    }, wait);
+    return () => clearTimeout(clock);
+  }, [runs.length]);
+  return html`<p class="unseen" aria-live="polite">${said}</p>`;
+}
+
+function NothingFits() {
+  const clear = () => turn(Object.fromEntries(FILTERS.map((name) => [name, null])));
+  return html`<div class="nofit"><p>No run fits. ${number(state.value?.kept.runs ?? 0)} are kept.</p><button type="button" onClick=${clear}>Show all</button></div>`;
+}
+
+function NoRun() {
+  const user = state.value?.users[0] ?? "user";
+  const address = new URL("..", document.baseURI).href.replace(/\/$/, "");
+  return html`<${Empty} title="No request yet" sentence="Send one and it shows up here, while it runs:">
+    <h2>sh</h2><pre tabindex="0">${firstRequest(address, user, "sh")}</pre>
+    <h2>PowerShell</h2><pre tabindex="0">${firstRequest(address, user, "powershell")}</pre>
+    <p>or <a href="#/workflows">try a workflow</a> from its page. Nothing is written to disk: this page keeps the last 200 runs in memory.</p><//>`;
+}

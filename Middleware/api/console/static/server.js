@@ -1,0 +1,205 @@
+// @ts-check
+// What the page asks the server, and what the server tells by itself.
+import { batch, signal } from "./vendor/preact.js";
+import { keyNow, keyTurn, keyWanted } from "./key.js";
+
+/** @typedef {import("./types.js").State} State */
+/** @typedef {import("./types.js").Summary} Summary */
+
+export const state = signal(/** @type {State | null} */ (null));
+/** Runs that changed since the page is open, by id. */
+export const runs = signal(/** @type {Map<string, Summary>} */ (new Map()));
+/** Ids of runs that the server forgot. */
+export const gone = signal(/** @type {ReadonlySet<string>} */ (new Set()));
+/** Since when nothing came (Unix seconds), null while all is well. */
+export const lost = signal(/** @type {number | null} */ (null));
+/** Why the server tells nothing by itself although it answers. */
+export const refusal = signal("");
+/** Counts the starts of the server that this page saw: what was asked before is of another. */
+export const era = signal(0);
+/** The server is another version than the page. */
+export const updated = signal(false);
+
+const WAITS = [1, 2, 5, 10];
+const SILENCE_MS = 40_000;
+const HIDDEN_MS = 10_000;
+
+export class ServerError extends Error {
+  /** @param {number} status 0: no answer @param {string} message @param {Record<string, unknown>} [data] */
+  constructor(status, message, data = {}) {
+    super(message);
+    this.status = status;
+    this.data = data;
+  }
+}
+
+/**
+ * @typedef {{query?: Record<string, string> | URLSearchParams, method?: string, body?: unknown, signal?: AbortSignal, key?: string}} Asked
+ * `key`: one that is tried, in place of the kept one
+ */
+
+/** The answer to a request below `api/`, as it begins. Throws ServerError. @param {string} path @param {Asked} [asked] */
+export async function opened(path, { query, method = "GET", body, signal: stop, key: tried } = {}) {
+  const words = new URLSearchParams(query ?? {}).toString();
+  const headers = new Headers({ "X-Headrace-Console": "1" });
+  const key = tried ?? keyNow();
+  if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (body !== undefined) headers.set("Content-Type", "application/json");
+  const response = await fetch(`api/${path}${words ? `?${words}` : ""}`, {
+    method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: stop, cache: "no-store",
+  }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new ServerError(0, "The server does not answer.");
+  });
+  if (response.ok) return response;
+  const told = await response.json().catch(() => ({}));
+  const sentence = typeof told.error === "string" ? told.error : `the server answered ${response.status}`;
+  if (response.status === 401 && path !== "try" && key === keyNow()) keyWanted.value = key ? "wrong" : "missing";
+  throw new ServerError(response.status, sentence, told);
+}
+
+/** The JSON of an answer. Throws ServerError. @param {string} path @param {Asked} [asked] @returns {Promise<any>} */
+export async function ask(path, asked) {
+  const response = await opened(path, asked);
+  return response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new ServerError(response.status, "The answer was broken off.");
+  });
+}
+
+/** The events of a stream that is read in pieces: name, data and the last id. */
+export function eventReader() {
+  let rest = "";
+  return (/** @type {string} */ piece) => {
+    const blocks = (rest + piece).split(/\r?\n\r?\n/);
+    rest = blocks.pop() ?? "";
+    return blocks.map((block) => {
+      const event = { name: "message", data: "", id: "" };
+      for (const line of block.split(/\r?\n/)) {
+        const [, field, value] = /^(\w*):? ?(.*)$/s.exec(line) ?? [];
+        if (field === "event") event.name = value;
+        else if (field === "data") event.data += value;
+        else if (field === "id") event.id = value;
+      }
+      return event;
+    });
+  };
+}
+
+/** Puts what an answer of `runs` holds beside what the events told; the newer one stays. @param {Summary[]} summaries */
+export function remember(summaries) {
+  const known = new Map(runs.value);
+  const heard = performance.now();
+  for (const one of summaries) {
+    const there = known.get(one.id);
+    if (!there || there.seq <= one.seq) known.set(one.id, { ...one, heard });
+  }
+  runs.value = known;
+}
+
+/** Keeps the events coming from now on. */
+export function listen() {
+  let after = 0;
+  let failures = 0;
+  let lastHeard = Date.now() / 1000;
+  let stop = new AbortController();
+  let clock = 0;
+  let awake = true;
+
+  /** @param {State} told */
+  function meet(told) {
+    const before = state.value;
+    if (before && (before.started !== told.started || before.pid !== told.pid)) {
+      after = 0;
+      batch(() => {
+        runs.value = new Map();
+        gone.value = new Set();
+        era.value += 1;
+      });
+    } else if (!before) after = told.seq;
+    learn(told);
+  }
+
+  /** @param {AbortSignal} mine */
+  async function follow(mine) {
+    meet(await ask("state", { signal: mine }));
+    const response = await opened("events", { query: { after: String(after) }, signal: mine });
+    batch(() => {
+      lost.value = null;
+      refusal.value = "";
+    });
+    failures = 0;
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+    const decoder = new TextDecoder();
+    const events = eventReader();
+    for (;;) {
+      const silence = setTimeout(() => reader.cancel(), SILENCE_MS);
+      const part = await reader.read().finally(() => clearTimeout(silence));
+      if (part.done) return;
+      lastHeard = Date.now() / 1000;
+      const told = events(decoder.decode(part.value, { stream: true }));
+      for (const { id } of told) if (Number(id)) after = Math.max(after, Number(id));
+      batch(() => take(told));
+    }
+  }
+
+  async function turn() {
+    const mine = (stop = new AbortController()).signal;
+    clearTimeout(clock);
+    try {
+      await follow(mine);
+      if (!mine.aborted) clock = setTimeout(turn, 200);
+    } catch (error) {
+      if (mine.aborted || (error instanceof ServerError && error.status === 401)) return;
+      const answers = error instanceof ServerError && error.status > 0;
+      batch(() => {
+        refusal.value = answers ? /** @type {Error} */ (error).message : "";
+        lost.value = answers ? null : (lost.value ?? lastHeard);
+      });
+      clock = setTimeout(turn, 1000 * WAITS[answers ? WAITS.length - 1 : Math.min(failures++, WAITS.length - 1)]);
+    }
+  }
+
+  function rest() {
+    awake = false;
+    clearTimeout(clock);
+    stop.abort();
+  }
+
+  let hiding = 0;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(rest, HIDDEN_MS);
+    else if (!awake) {
+      awake = true;
+      turn();
+    }
+  });
+  if (document.hidden) hiding = setTimeout(rest, HIDDEN_MS);
+  keyTurn.subscribe(() => {
+    stop.abort();
+    turn();
+  });
+}
+
+/** @param {State} told */
+function learn(told) {
+  if (state.value && state.value.version !== told.version) updated.value = true;
+  state.value = told;
+}
+
+/** @param {{name: string, data: string}[]} events */
+function take(events) {
+  const changed = [];
+  for (const { name, data } of events) {
+    if (!data) continue;
+    const told = JSON.parse(data);
+    if (name === "run") changed.push(told);
+    else if (name === "state") learn(told);
+    else if (name === "gone") {
+      gone.value = new Set([...gone.value, ...told]);
+      runs.value = new Map([...runs.value].filter(([id]) => !told.includes(id)));
+    }
+  }
+  if (changed.length) remember(changed);
+}

@@ -1,0 +1,38 @@
+// @ts-check
+// Shapes that cross files: what the server tells (spec console.md 6), and where the page is.
+
+/** @typedef {{page: string, parts: string[], query: URLSearchParams}} Place `parts`: decoded, behind the page's name */
+
+/** @typedef {{version: string, mode: string, rights: string[], pid: number, processes: number, started: number, users: string[],
+ *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit: number}, seq: number}} State */
+
+/** @typedef {"queue" | "other" | "first" | "think" | "say" | "after"} Part */
+
+/** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
+ *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],
+ *   first_s: number | null, took_s: number, tokens: number | null, about: boolean, rate: number | null, finish: string | null,
+ *   error: string | null, stood_out: number, heard?: number}} Summary `heard`: when it came, by the page's own clock in ms */
+
+/** @typedef {{ref: string, chars: number, left_out: number, start: string}} Ref */
+
+/** @typedef {{ref: string, head: string, tail: string, chars: number, left_out: number, json: boolean}} Text */
+
+/** @typedef {{prompt_tokens?: number, completion_tokens?: number, [name: string]: unknown}} Usage */
+
+/** @typedef {{k: number, kind: string, endpoint: string | null, backend: string | null, model: string | null, url: string | null,
+ *   begun_s: number | null, sent_s: number | null, first_s: number | null, ended_s: number | null, tries: number, status: number | null,
+ *   outcome: string | null, finish_reason: string | null, usage: Usage | null, backup_of: string | null, error: string | null,
+ *   body: Ref | null, raw: Ref | null, cleaned: Ref | null, thoughts: Ref[], has_cleaning: boolean}} Call */
+
+/** @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of: number, title: string,
+ *   type: string, group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null, ended_s: number | null,
+ *   endpoint: string | null, preset: string | null, tokens: number | null, dropped: number, warnings: string[], error: string | null,
+ *   fields: Ref | null, output: Ref | null, thoughts: Ref[], calls: Call[]}} Node */
+
+/** @typedef {{rule: string, level: "bad" | "note", text: string, i: number | null}} StoodOut */
+
+/** @typedef {Omit<Summary, "stood_out"> & {model: string, api_type: string, cancelled_by: string | null, usage: Usage | null,
+ *   all_nodes: {prompt_tokens: number | null, completion_tokens: number | null, calls: number}, asked: Ref | null, texts: boolean,
+ *   stood_out: StoodOut[], nodes: Node[]}} Run */
+
+export {};

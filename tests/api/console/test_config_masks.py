@@ -1,0 +1,169 @@
+"""What is shown of a config file, and what becomes of it when it is saved."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Middleware.api.console.config_masks import restored, secrets_in, shown_text, shown_value
+
+ENDPOINT = (
+    '{"apiKey": "sk-1234567890abcdef", "endpoint": "http://u:pw123456@h:1",'
+    ' "extraHeaders": {"X-Team": "a", "Authorization": "Bearer zzz"}, // mine\n "x": 1}'
+)
+
+
+class TestShown:
+    def test_the_secrets_of_an_endpoint_read_as_stars(self):
+        """Spec 16.9; comments, spaces and all other values stay."""
+        assert shown_text(ENDPOINT) == (
+            '{"apiKey": "***", "endpoint": "http://u:***@h:1",'
+            ' "extraHeaders": {"X-Team": "a", "Authorization": "***"}, // mine\n "x": 1}'
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ('{"a": [{"PASSWORD": "p"}]}', '{"a": [{"PASSWORD": "***"}]}'),
+            ('{"auth": {"user": "u", "x": [1]}, "b": 2}', '{"auth": "***", "b": 2}'),
+            ('{"token": 5}', '{"token": "***"}'),
+            ('{"token": "a", "token": "b"}', '{"token": "***", "token": "***"}'),
+            ('{"to\\u006ben": "a"}', '{"to\\u006ben": "***"}'),
+            ('{"apiKey": "", "token": null, "auth": {}}', '{"apiKey": "", "token": null, "auth": {}}'),
+            ('{"extraHeaders": {"X-A": "${ENV:TEAM}"}}', '{"extraHeaders": {"X-A": "***"}}'),
+            (
+                '{"headers": {"X-Api-Key": "k", "Accept": "a"}}',
+                '{"headers": {"X-Api-Key": "***", "Accept": "a"}}',
+            ),
+            (
+                '{"env": {"GITHUB_TOKEN": "k", "HOME": "/h"}}',
+                '{"env": {"GITHUB_TOKEN": "***", "HOME": "/h"}}',
+            ),
+            ('{"args": ["--token", "abc", "-x"]}', '{"args": ["--token", "***", "-x"]}'),
+            ('{"args": ["-H", "Authorization: Bearer abc"]}', '{"args": ["-H", "Authorization: ***"]}'),
+            ('["see http:\\/\\/u:pw@h\\nnow"]', '["see http://u:***@h\\nnow"]'),
+            ('["https://0123456789abcdef@h"]', '["https://***@h"]'),
+            ('{"a": 1 /* "apiKey": "sk-old" */}', '{"a": 1 /* "apiKey": "***" */}'),
+            (
+                '{"prompt": "the token: a word", "maxTokens": 5}',
+                '{"prompt": "the token: a word", "maxTokens": 5}',
+            ),
+        ],
+    )
+    def test_what_hides_and_what_does_not(self, text, shown):
+        """By the key, wherever it stands; by the header's name; by its form in a URL or a command line."""
+        assert shown_text(text) == shown
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"apiKey: "sk-1234567890abcdef", "x": 1}',
+            '{"apiKey": sk-1234567890abcdef/more}',
+            '{"apiKey": "sk-1234567890abcdef", "x" 1}',
+            '{"a": 1} // "token": "sk-1234567890abcdef"\n]',
+        ],
+    )
+    def test_a_broken_text_shows_no_key_either(self, text):
+        """What is no JSON is masked line by line as well; put back, it is what it was."""
+        assert "1234567890abcdef" not in shown_text(text) and "/more" not in shown_text(text)
+        assert restored(shown_text(text), text) == (text, [])
+
+    def test_nesting_costs_no_time(self):
+        """A text of open brackets alone is no file, and holds nothing."""
+        assert shown_text("[" * 20_000) == "[" * 20_000
+
+
+class TestRestored:
+    def test_an_untouched_text_is_the_old_one(self):
+        """Character for character."""
+        assert restored(shown_text(ENDPOINT), ENDPOINT) == (ENDPOINT, [])
+
+    def test_a_new_key_is_taken(self):
+        """Spec 16.9; the other secrets come back."""
+        text = shown_text(ENDPOINT).replace('"apiKey": "***"', '"apiKey": "new"')
+        assert restored(text, ENDPOINT) == (ENDPOINT.replace("sk-1234567890abcdef", "new"), [])
+
+    def test_the_way_it_was_written_comes_back(self):
+        """An escape stays an escape, an object an object."""
+        old = '{"auth": {"user" : "\\u0075"}, "token":"\\u0061", "a": 1}'
+        text = shown_text(old).replace('"a": 1', '"a": 2')
+        assert restored(text, old) == (old.replace('"a": 1', '"a": 2'), [])
+
+    @pytest.mark.parametrize(
+        ("text", "old", "lost"),
+        [
+            ('{"apiKey": "***"}', "{}", ["/apiKey"]),
+            ('{"a": {"token": "***"}}', '{"token": "x"}', ["/a/token"]),
+            ('{"headers": {"Cookie": "***"}}', '{"headers": {}}', ["/headers/Cookie"]),
+            ('{"endpoint": "http://u:***@new"}', '{"endpoint": "http://u:pw@old"}', ["/endpoint"]),
+            (
+                '{"endpoint": "https://***@new"}',
+                '{"endpoint": "https://0123456789abcdef@old"}',
+                ["/endpoint"],
+            ),
+            ('{"auth": {"password": "***"}}', '{"auth": {"password": "x"}}', ["/auth/password"]),
+            ('[{"type": "StaticResponse", "content": "***"}]', "[]", []),
+            ('{"token": "***"}', '{"token": "***"}', []),
+        ],
+    )
+    def test_a_mask_without_a_value_is_told(self, text, old, lost):
+        """Where a secret would stand; stars elsewhere are a text like any other."""
+        assert restored(text, old) == (text, lost)
+
+    def test_comments_come_back_wherever_they_stand_now(self):
+        """The first that looks the same first."""
+        old = '{"a": 1, // token: one\n"b": 2 // token: two\n}'
+        text = shown_text(old).replace('"a": 1', '"a": 1,\n"c": 3')
+        assert restored(text, old) == (old.replace('"a": 1', '"a": 1,\n"c": 3'), [])
+
+
+class TestSecretsIn:
+    def test_they_are_listed(self):
+        """For messages that quote a value."""
+        assert secrets_in(ENDPOINT) == ["http://u:pw123456@h:1", "sk-1234567890abcdef", "Bearer zzz"]
+
+
+_NAMES = st.sampled_from(
+    [
+        "apiKey",
+        "token",
+        "Secret",
+        "headers",
+        "extraHeaders",
+        "Authorization",
+        "X-Team",
+        "url",
+        "args",
+        "a",
+        "é",
+    ]
+)
+_WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_URLS = st.builds(
+    "http://{}:{}@h/{}".format, st.sampled_from("uv"), st.sampled_from(["pw", "p%20w"]), st.just("x")
+)
+_VALUES = st.recursive(
+    _WORDS | _URLS | st.integers() | st.booleans() | st.none() | st.just("***"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+class TestLaws:
+    @settings(max_examples=300, deadline=None)
+    @given(value=_VALUES, indent=st.sampled_from([None, 1]), escaped=st.booleans())
+    def test_text_and_value_are_masked_alike(self, value: Any, indent: int | None, escaped: bool):
+        """There is one rule of what is secret."""
+        text = json.dumps(value, indent=indent, ensure_ascii=escaped)
+        assert json.loads(shown_text(text)) == shown_value(value)
+
+    @settings(max_examples=300, deadline=None)
+    @given(value=_VALUES, indent=st.sampled_from([None, 1]), escaped=st.booleans())
+    def test_shown_and_saved_again_is_the_same(self, value: Any, indent: int | None, escaped: bool):
+        """For every text."""
+        text = json.dumps(value, indent=indent, ensure_ascii=escaped)
+        assert restored(shown_text(text), text) == (text, [])

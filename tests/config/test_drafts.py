@@ -1,0 +1,64 @@
+"""A tree with a text that is not saved."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.config.drafts import drafted
+from Middleware.config.loader import ConfigTree
+
+OLD, OTHER, NEW = "Workflows/mira/Old.json", "Workflows/mira/Other.json", "Workflows/_shared/new/Main.json"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for file in (OLD, OTHER):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text('[{"title": "saved"}]')
+    return ConfigTree(tmp_path)
+
+
+class TestDrafted:
+    def test_the_draft_stands_in_its_file_alone(self, tree):
+        """For reading, for the checker, and for places; the disk and other views keep the old text."""
+        saved = tree.snapshot()
+        draft = drafted(saved, OLD, b'[{"title": "draft"}]')
+        assert draft.read(OLD) == [{"title": "draft"}] == draft.inspect(OLD)[0]
+        assert draft.text(OLD) == b'[{"title": "draft"}]'
+        assert draft.read(OTHER) == [{"title": "saved"}] == saved.read(OLD) == tree.snapshot().read(OLD)
+        assert json.loads((tree.root / OLD).read_text()) == [{"title": "saved"}]
+
+    def test_what_is_read_already_is_not_read_again(self, tree):
+        """The other files are those of the tree."""
+        saved = tree.snapshot()
+        assert drafted(saved, OLD, b"[]").read(OTHER) is saved.read(OTHER)
+
+    def test_a_fault_of_the_draft_is_told(self, tree):
+        """No older version takes its place, and the tree is not told of it."""
+        tree.snapshot().read(OLD)
+        draft = drafted(tree.snapshot(), OLD, b"[")
+        with pytest.raises(ConfigError, match="not JSON"):
+            draft.read(OLD)
+        assert tree.snapshot().read(OLD) == [{"title": "saved"}]
+
+    def test_a_draft_that_lost_its_nodes_is_a_fault(self, tree):
+        """As an edit of the file would be."""
+        with pytest.raises(ConfigError, match="found no nodes"):
+            drafted(tree.snapshot(), OLD, b"[]").read(OLD)
+
+    def test_a_new_file_stands_in_the_lists(self, tree):
+        """With the folders that it brings."""
+        draft = drafted(tree.snapshot(), NEW, b'[{"title": "new"}]')
+        assert draft.folders("Workflows") == ["_shared", "mira"]
+        assert draft.folders("Workflows/_shared") == ["new"]
+        assert draft.files("Workflows/_shared/new") == ["Main"]
+        assert draft.files("Workflows/mira") == ["Old", "Other"]
+        assert (
+            draft.exists("Workflows/_shared/new") and draft.exists(NEW) and not draft.exists("Workflows/_sha")
+        )
+        assert tree.snapshot().folders("Workflows") == ["mira"]
+        with pytest.raises(ConfigMissing):
+            tree.snapshot().read(NEW)
