@@ -56,7 +56,9 @@ ENTRIES = {
         import { h } from "preact";
         import htm from "htm";
         export { Fragment, h, render } from "preact";
-        export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+        export {
+          useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState
+        } from "preact/hooks";
         export {
           batch, computed, effect, signal, useComputed, useSignal, useSignalEffect
         } from "@preact/signals";

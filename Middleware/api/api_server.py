@@ -35,6 +35,7 @@ from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate, outgoing_gate
+from Middleware.workflows.processors.node_lines import NodeLines
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class ApiServer:
         else:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
         metrics = self.app.extensions[METRICS] = Metrics(slots)
+        self.door.observers.observe(NodeLines())
         self.door.observers.observe(metrics)
         console = settled(rules.console, rules.access, worker_count())
         if isinstance(console, Rules):
@@ -95,6 +97,7 @@ class ApiServer:
             served_users=served_users,
             stopping=lambda: self.door.stopping,
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
+            needs_key=bool(console.access.api_keys),
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
 

@@ -40,8 +40,8 @@ logger = logging.getLogger(__name__)
 CHANGED = "the file was changed meanwhile"
 
 
-def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str, version: str) -> None:
-    """Write `text`, as the page was shown it, over a file that has this version.
+def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str, version: str) -> ConfigText:
+    """Write `text`, as the page was shown it, over a file that has this version. Gives what stands there now.
 
     404 for no file, 403 for one that cannot be written, 409 for another version, 422 for a text with errors
     of its own, 500 where the old text or the new one cannot be kept.
@@ -56,13 +56,14 @@ def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str,
             raise Refused(409, CHANGED, version=old.version, text=old.shown)
         raw = checked(snapshot, path, text, old)
         if raw == old.raw:
-            return
+            return old
         try:
             keep_old(snapshot.root, old)
         except NotKept as error:
             raise Refused(500, f"the old text could not be kept: {error}") from error
         atomic_write(place.real, raw)
     logger.info("console: saved %s", path)
+    return ConfigText(place, raw)
 
 
 def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:

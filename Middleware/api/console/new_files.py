@@ -128,7 +128,9 @@ def _branches(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> tuple[
     """Two workflows that are there: of the folder of the new file, else of the user's, else of `_common`."""
     own = f"{WORKFLOWS}/{workflow_folder(user)}"
     for folder in (path.rpartition("/")[0], own, f"{WORKFLOWS}/{COMMON_FOLDER}"):
-        names = [file.removeprefix(f"{folder}/").removesuffix(ENDING) for file in workflow_files(snapshot, folder)]
+        names = [
+            file.removeprefix(f"{folder}/").removesuffix(ENDING) for file in workflow_files(snapshot, folder)
+        ]
         names = [name for name in names if is_flat_name(name) and _runs(snapshot, f"{folder}/{name}{ENDING}")]
         if names:
             return names[0], names[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,7 +75,8 @@ class House:
 def house(tmp_path: Path) -> House:
     """The tree of `FILES`, whole and right: `mira` is served."""
     root = tmp_path / "Public" / "Configs"
-    made = House(root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit"))
+    recorder = SimpleNamespace(runs=list)
+    made = House(root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit", recorder=recorder))
     for name, document in FILES.items():
         made.write(f"{name}.json", document)
     return made

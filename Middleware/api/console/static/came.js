@@ -47,7 +47,7 @@ function Both({ run, node, call, raw, cleaned }) {
 }
 
 /** Line ends alone could not be seen struck through. @param {string} text */
-const visible = (text) => (/^\s+$/.test(text) ? text.replaceAll("\n", "↵\n").replaceAll("\t", "⇥") : text);
+const visible = (text) => (/^\s+$/.test(text) ? text.replace(/\r?\n/g, "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣") : text);
 
 /** @param {Run} run @param {import("./types.js").Node} node @param {Call} call @param {string | null} raw null: nothing to find @param {string} cleaned */
 function usePieces(run, node, call, raw, cleaned) {

@@ -9,7 +9,7 @@ import { useKeys } from "./keys.js";
 import { NodeTabs } from "./node_tabs.js";
 import { Dialog, Failed, Loading, Lock, Mark } from "./parts.js";
 import { go, turn } from "./place.js";
-import { isActive } from "./run_list.js";
+import { isActive, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
@@ -128,6 +128,7 @@ function Summary({ run }) {
 /** @param {{run: Run}} props */
 function StoodOut({ run }) {
   if (!run.stood_out.length) return null;
+  const names = run.nodes.flatMap(({ title, group, endpoint }) => [title, group ?? "", endpoint ?? ""]);
   const bad = run.stood_out.some(({ level }) => level === "bad");
-  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${text}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(text, names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
 }

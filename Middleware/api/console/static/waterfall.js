@@ -90,7 +90,7 @@ function FallRow({ run, node, call, depth, grouped, chosen, hue, now, span, choo
   const took = begun === null ? null : (ended ?? now) - begun;
   const endpoint = call ? call.endpoint : node.endpoint;
   const title = call ? `${call.backup_of ? "backup" : call.kind}${call.outcome ? `, ${call.outcome}` : ""}` : node.title || node.type;
-  const state = call?.error ? "failed" : node.state;
+  const state = call ? (call.error ? "failed" : "") : node.state;
   const failed = call ? Boolean(call.error) : ["failed", "went_on"].includes(node.state);
   const said = [call ? `call ${call.k + 1} of node ${node.number}` : `node ${node.number}`, title, call ? "" : node.type, endpoint && `endpoint ${endpoint}`, took === null ? "" : `${took.toFixed(1)} seconds`, call ? "" : stateWords(node.state)].filter(Boolean).join(", ");
   const first = !call && node.answers && node.calls.length > 0 ? run.first_s : null;
