@@ -18,7 +18,6 @@ from Middleware.api.console.view_contract import Hub, Reply, json_bytes
 from Middleware.api.console.wrong_keys import WITHIN_S, WrongKeys
 from Middleware.api.serving.doors import CONSOLE, CONSOLE_ROOT
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, log_refusal, status_line
-from Middleware.common.types import JsonObject
 from Middleware.protocols.base import ErrorReply
 
 if TYPE_CHECKING:
