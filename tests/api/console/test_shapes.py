@@ -10,10 +10,82 @@ from Middleware.api.console.shapes import ordinal, shape, summary, where, whole
 from Middleware.api.console.view_contract import json_bytes
 from tests.api.console.traced import call_of, node_of, run_of
 
-SUMMARY = ["id", "at", "seq", "user", "workflow", "front", "path", "stream", "task", "private", "state", "where", "status", "shape", "first_s", "took_s", "tokens", "about", "rate", "finish", "error", "stood_out"]
+SUMMARY = [
+    "id",
+    "at",
+    "seq",
+    "user",
+    "workflow",
+    "front",
+    "path",
+    "stream",
+    "task",
+    "private",
+    "state",
+    "where",
+    "status",
+    "shape",
+    "first_s",
+    "took_s",
+    "tokens",
+    "about",
+    "rate",
+    "finish",
+    "error",
+    "stood_out",
+]
 RUN = ["model", "api_type", "cancelled_by", "usage", "all_nodes", "asked", "texts", "stood_out", "nodes"]
-NODE = ["i", "parent", "depth", "label", "workflow", "number", "of", "title", "type", "group", "answers", "after", "state", "begun_s", "ended_s", "endpoint", "preset", "tokens", "dropped", "warnings", "error", "fields", "output", "thoughts", "calls"]
-CALL = ["k", "kind", "endpoint", "backend", "model", "url", "begun_s", "sent_s", "first_s", "ended_s", "tries", "status", "outcome", "finish_reason", "usage", "backup_of", "error", "body", "raw", "cleaned", "thoughts", "has_cleaning"]
+NODE = [
+    "i",
+    "parent",
+    "depth",
+    "label",
+    "workflow",
+    "number",
+    "of",
+    "title",
+    "type",
+    "group",
+    "answers",
+    "after",
+    "state",
+    "begun_s",
+    "ended_s",
+    "endpoint",
+    "preset",
+    "tokens",
+    "dropped",
+    "warnings",
+    "error",
+    "fields",
+    "output",
+    "thoughts",
+    "calls",
+]
+CALL = [
+    "k",
+    "kind",
+    "endpoint",
+    "backend",
+    "model",
+    "url",
+    "begun_s",
+    "sent_s",
+    "first_s",
+    "ended_s",
+    "tries",
+    "status",
+    "outcome",
+    "finish_reason",
+    "usage",
+    "backup_of",
+    "error",
+    "body",
+    "raw",
+    "cleaned",
+    "thoughts",
+    "has_cleaning",
+]
 
 
 def answer(*calls, number=4, **facts):
