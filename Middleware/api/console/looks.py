@@ -12,7 +12,7 @@ from functools import cached_property
 from Middleware.api.console.around import around_of
 from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.shapes import summary, whole
-from Middleware.api.console.stood_out import all_that_stood_out, stood_out
+from Middleware.api.console.stood_out import Around, all_that_stood_out, stood_out
 from Middleware.api.console.view_contract import Hub
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import RunTrace
