@@ -15,7 +15,9 @@ from Middleware.api.api_helpers import current_life, current_request_id, json_re
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
-from Middleware.api.console.console_door import ConsoleDoor, NothingKept
+from Middleware.api.console.console_door import ConsoleDoor
+from Middleware.api.console.hour import Hour
+from Middleware.api.console.recorder import Recorder
 from Middleware.api.console.rights import Rules, settled
 from Middleware.api.console.view_contract import Hub
 from Middleware.api.handlers.metrics_route import METRICS, MetricsRoute
@@ -85,9 +87,12 @@ class ApiServer:
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None) -> None:
+        recorder, hour = Recorder(memory_mb), Hour()
+        self.door.observers.observe(recorder)
+        self.door.observers.observe(hour)
         hub = Hub(
-            recorder=NothingKept(memory_mb),
-            hour=None,
+            recorder=recorder,
+            hour=hour,
             mode=console.mode,
             gate=lambda: self._gate_facts(gate),
             started=launch_facts().started_at,

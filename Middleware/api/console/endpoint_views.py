@@ -108,7 +108,7 @@ def _gate(endpoint: EndpointConfig) -> JsonObject | None:
     gate = endpoint_gate(endpoint)
     if gate is None:
         return None
-    return {"limit": gate.limit, "running": gate.running, "waiting": gate.waiting}
+    return {"limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
 
 
 def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:

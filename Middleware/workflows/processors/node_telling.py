@@ -31,6 +31,7 @@ def node_trace(run: Run, index: int, responder: int) -> NodeTrace:
         answers=index == responder and not run.internal,
         after=(index > responder and not run.internal) or (parent is not None and parent.after),
         fields=node,
+        file_nodes=run.file.nodes,
     )
 
 

@@ -31,8 +31,8 @@ export function RunView({ id, place, back }) {
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
   const first = html`<a class="back" href=${back}>‹ All runs</a>`;
-  if (error && !run) return html`<article class="run" aria-label="Run">${first}<${Failed} error=${error} again=${again} /></article>`;
-  if (!run) return html`<article class="run" aria-label="Run">${first}<${Loading} rows=${9} /></article>`;
+  if (error && !run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Failed} error=${error} again=${again} /></article>`;
+  if (!run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Loading} rows=${9} /></article>`;
   const wanted = place.query.get("node");
   const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
   const k = Number(place.query.get("call") ?? 0);
