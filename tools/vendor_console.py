@@ -2,6 +2,7 @@
 
     python tools/vendor_console.py            makes the files again
     python tools/vendor_console.py --check    makes them elsewhere and compares: exit code 1 where they differ
+    python tools/vendor_console.py --list     names the packages, as npm takes them
 
 Takes exact versions from npm and joins them with esbuild. Run by developers only: nothing of npm is needed to
 install, start or test Headrace. Source: spec console.md 14.1.
@@ -56,7 +57,9 @@ ENTRIES = {
         import { h } from "preact";
         import htm from "htm";
         export { Fragment, h, render } from "preact";
-        export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+        export {
+          useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState
+        } from "preact/hooks";
         export {
           batch, computed, effect, signal, useComputed, useSignal, useSignalEffect
         } from "@preact/signals";
@@ -111,14 +114,18 @@ def main(arguments: list[str] | None = None) -> int:
         description="Makes the foreign part of the console's page from npm packages."
     )
     parser.add_argument("--check", action="store_true", help="compare with the files that are there")
-    check = parser.parse_args(arguments).check
+    parser.add_argument("--list", action="store_true", help="name the packages, as npm takes them")
+    wanted = parser.parse_args(arguments)
+    if wanted.list:
+        print("\n".join(f"{name}@{version}" for name, version in PACKAGES.items()))
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         try:
             made = make(Path(folder))
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"npm and esbuild made nothing: {error}", file=sys.stderr)
             return 2
-    if check:
+    if wanted.check:
         return compare(made)
     VENDOR.mkdir(parents=True, exist_ok=True)
     for name, content in made.items():

@@ -15,7 +15,9 @@ from Middleware.api.api_helpers import current_life, current_request_id, json_re
 from Middleware.api.app import app as the_app
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
-from Middleware.api.console.console_door import ConsoleDoor, NothingKept
+from Middleware.api.console.console_door import ConsoleDoor
+from Middleware.api.console.hour import Hour
+from Middleware.api.console.recorder import Recorder
 from Middleware.api.console.rights import Rules, settled
 from Middleware.api.console.view_contract import Hub
 from Middleware.api.handlers.metrics_route import METRICS, MetricsRoute
@@ -35,6 +37,7 @@ from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate, outgoing_gate
+from Middleware.workflows.processors.node_lines import NodeLines
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ class ApiServer:
         else:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
         metrics = self.app.extensions[METRICS] = Metrics(slots)
+        self.door.observers.observe(NodeLines())
         self.door.observers.observe(metrics)
         console = settled(rules.console, rules.access, worker_count())
         if isinstance(console, Rules):
@@ -83,9 +87,12 @@ class ApiServer:
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None) -> None:
+        recorder, hour = Recorder(memory_mb), Hour()
+        self.door.observers.observe(recorder)
+        self.door.observers.observe(hour)
         hub = Hub(
-            recorder=NothingKept(memory_mb),
-            hour=None,
+            recorder=recorder,
+            hour=hour,
             mode=console.mode,
             gate=lambda: self._gate_facts(gate),
             started=launch_facts().started_at,

@@ -31,11 +31,6 @@ def shipped_public() -> Path:
     return (SHIPPED_DIRECTORY if is_installed() else INSTALL_DIRECTORY) / "Public"
 
 
-def shipped_docs() -> Path:
-    """The pages that came with the program."""
-    return (SHIPPED_DIRECTORY if is_installed() else INSTALL_DIRECTORY) / "docs"
-
-
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
     """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`).

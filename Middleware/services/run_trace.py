@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -96,8 +96,8 @@ class NodeTrace:
     gives the client its answer; `after`: it runs when the client has it. `state`: `running`, `answering`,
     `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `cancelled`, and beside those of the
     specification `stopped` (a lock is held) and `refused` (it takes a parameter of the client that cannot
-    be). `fields`: the node as it stands in its file. `output`: what the nodes after it see of it; `tokens`:
-    an estimate of that. `dropped`: messages left out, to fit the context window.
+    be). `fields`: the node as it stands in its file; `file_nodes`: all of that file. `output`: what the nodes
+    after it see of it; `tokens`: an estimate of that. `dropped`: messages left out, to fit the context.
     """
 
     workflow: str
@@ -120,6 +120,7 @@ class NodeTrace:
     error: str = ""
     warnings: list[str] = field(default_factory=list, repr=False)
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    file_nodes: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     output: Any = field(default=None, repr=False)
     thoughts: list[str] = field(default_factory=list, repr=False)
     tokens: int = 0
@@ -154,9 +155,10 @@ class RunTrace:
     answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered. `state`:
     `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on), `done`,
     `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
-    `asked`: the client's body, where `keeps_text`, cut as those of calls. `nodes`: in the order of their
-    start, nested ones too. `counter()`: pieces of the answer so far, None when it is not going out.
-    `bytes_kept`, `seq`: a recorder's.
+    `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who looks
+    may read, the client's key; never that of a private run. `nodes`: in the order of their start, nested ones
+    too. `counter()`: pieces of the answer so far, None when it is not going out. `bytes_kept`, `seq`: a
+    recorder's.
     """
 
     id: str
@@ -187,6 +189,7 @@ class RunTrace:
     all_usage: Mapping[str, int] | None = None
     asked: bytes = field(default=b"", repr=False)
     asked_left_out: int = 0
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     nodes: list[NodeTrace] = field(default_factory=list, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
     bytes_kept: int = 0
@@ -207,6 +210,8 @@ class RunTrace:
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:
             self.asked, self.asked_left_out = kept_body(asked)
+        if request.api_key and not request.privacy:
+            self.secrets = (request.api_key,)
         self.tell("named")
 
     def runs(self, workflow: str, *, answers: bool) -> None:

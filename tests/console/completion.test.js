@@ -6,12 +6,14 @@ const field = (name, more = {}) => ({ name, required: false, kinds: ["string"], 
 const index = {
   types: [
     { name: "Standard", summary: "Asks a model.", page: "nodes/Standard", calls_model: true, fields: [
-      field("prompt"), field("endpointName", { required: true }), field("title", { common: true }),
-      field("returnToUser", { kinds: ["boolean"], default: false, common: true }), field("onNodeError", { enum: ["fail", "continue"], default: "fail", common: true }), field("preset")] },
+      field("endpointName", { required: true }), field("prompt")] },
     { name: "SaveCustomFile", summary: "Writes a file.", page: "nodes/SaveCustomFile", calls_model: false, fields: [field("filepath", { required: true }), field("content", { required: true })] },
     { name: "ConditionalCustomWorkflow", summary: "Branches.", page: "nodes/ConditionalCustomWorkflow", calls_model: false, fields: [field("conditionalWorkflows", { kinds: ["object"], required: true })] },
   ],
-  common: [], variables: [{ name: "chat_user_prompt_last_one", description: "The last message." }, { name: "agent<N>Output", description: "An output." }],
+  common: [field("type", { common: true }), field("title", { common: true, of_models: false }),
+    field("returnToUser", { kinds: ["boolean"], default: false, common: true, of_models: false }), field("onNodeError", { enum: ["fail", "continue"], default: "fail", common: true, of_models: false }),
+    field("endpointName", { common: true, of_models: true }), field("preset", { common: true, of_models: true })],
+  variables: [{ name: "chat_user_prompt_last_one", description: "The last message." }, { name: "agent1Output", description: "An output." }],
   files: [{ kind: "endpoint", fields: [field("endpoint", { required: true }), field("maxContextTokenSize", { kinds: ["integer"], default: 4096 })] }],
 };
 const names = { endpoints: ["Big", "Small"], presets: ["Warm"], workflows: ["CodeFix", "Prose"], structured_outputs: ["person"], variables: ["my_city"] };
@@ -32,8 +34,8 @@ describe("a key", () => {
   test("missing fields of the node's type: required ones first, then its own, then common ones", () => {
     assert.deepEqual(labels('{"nodes": [{"prompt": "", |}]}'), ["endpointName", "type", "preset", "title", "returnToUser", "onNodeError"]);
   });
-  test("a type of its own has its own fields", () => {
-    assert.deepEqual(labels('{"nodes": [{"type": "SaveCustomFile", |}]}'), ["filepath", "content"]);
+  test("a type of its own has its own fields, and those of models only where it calls one", () => {
+    assert.deepEqual(labels('{"nodes": [{"type": "SaveCustomFile", |}]}'), ["filepath", "content", "title", "returnToUser", "onNodeError"]);
   });
   test("a node without a type, and one of an unknown type, runs as Standard", () => {
     assert.equal(labels('[{"type": "Standrad", "|"}]')[0], "endpointName");

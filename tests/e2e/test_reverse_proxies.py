@@ -138,3 +138,32 @@ def test_pictures_fit_through(proxy: Any, backend: FakeBackend, place: int) -> N
     connection.close()
     assert (answer.status, json.loads(text)["choices"][0]["message"]["content"]) == (200, "seen")
     assert backend.calls(said[:30])[0].question == said
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["root", "path"])
+def test_the_console_sees_that_a_proxy_asks(proxy: Any, place: int) -> None:
+    """Whoever comes through one is no browser of this machine: the header of the proxy reaches the console's door."""
+    port, path = proxy[place]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"Host": f"{NAME}:{port}", "X-Headrace-Console": "1", "X-Forwarded-For": "203.0.113.9"}
+    connection.request("GET", f"{path}/console/api/state", headers=headers)
+    answer = connection.getresponse()
+    told = json.loads(answer.read())
+    connection.close()
+    assert (answer.status, told["need"]) == (403, "look")
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["root", "path"])
+def test_the_page_of_the_console_is_found(proxy: Any, place: int) -> None:
+    """Every address of it is relative: a path in front stays in front."""
+    port, path = proxy[place]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", f"{path}/console", headers={"Host": NAME})
+    answer = connection.getresponse()
+    answer.read()
+    assert (answer.status, answer.headers["Location"]) == (308, "console/")
+    connection.request("GET", f"{path}/console/", headers={"Host": NAME})
+    answer = connection.getresponse()
+    page = answer.read().decode("utf-8")
+    connection.close()
+    assert answer.status == 200 and "<!doctype html>" in page.lower()

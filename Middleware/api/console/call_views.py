@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from Middleware.api.console.cleaning_steps import steps
 from Middleware.api.console.commands import SHELLS, as_explain, call_as_curl, request_as_curl
+from Middleware.api.console.masks import Mask, mask_of
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
@@ -14,7 +15,6 @@ from Middleware.config.environment import secrets_in_use
 from Middleware.config.users import load_user
 from Middleware.config.validation import found
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import masked
 
 NO_RUN = "no such run: it is older than the last 200, or the server was restarted"
 NO_TEXTS = "the texts of this run are not kept"
@@ -25,13 +25,10 @@ CURLS = ("model", "embedding", "http")
 def cleaning(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     """GET `runs/<id>/nodes/<i>/calls/<k>/cleaning` (8.5)."""
     ask.words()
-    _, call = call_of(ask, run_id, i, k)
-    secrets = (*call.secrets, *hidden(ask))
+    run, call = call_of(ask, run_id, i, k)
+    mask = _mask(ask, run)
     made = steps(call.raw, call.cleaned, call.cleaning)
-    return {
-        **made,
-        "steps": [{**step, "text": masked(step["text"], *secrets)} for step in made["steps"]],
-    }
+    return {**made, "steps": [{**step, "text": mask(step["text"])} for step in made["steps"]]}
 
 
 def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
@@ -42,7 +39,8 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
         raise Refused(404, f"this call is no HTTP request: {call.kind}")
     if not run.keeps_text or call.headers is None:
         raise Refused(404, NO_TEXTS)
-    return {"text": call_as_curl(call, shell, hidden=hidden(ask), is_cut=bool(call.body_left_out))}
+    is_cut = bool(call.body_left_out)
+    return {"text": call_as_curl(call, shell, mask=_mask(ask, run), is_cut=is_cut)}
 
 
 def request_curl(ask: Ask, run_id: str) -> JsonObject:
@@ -53,13 +51,12 @@ def request_curl(ask: Ask, run_id: str) -> JsonObject:
         raise Refused(404, NO_TEXTS)
     environ = ask.environ
     address = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
-    needs_key = _needs_key(ask, run)
     text = request_as_curl(
         run,
         address,
         shell,
-        needs_key=needs_key,
-        hidden=hidden(ask),
+        needs_key=_needs_key(ask, run),
+        mask=_mask(ask, run),
         is_cut=bool(run.asked_left_out),
     )
     return {"text": text}
@@ -72,9 +69,10 @@ def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
     return {"text": as_explain(run, node, shell)}
 
 
-def hidden(ask: Ask) -> tuple[str, ...]:
-    """The keys of the server, and what configs took from the environment."""
-    return (*ask.hub.secrets, *secrets_in_use())
+def _mask(ask: Ask, run: RunTrace) -> Mask:
+    """Hides the keys of the server, of the run's calls, and what configs took from the environment."""
+    of_calls = (secret for node in list(run.nodes) for call in list(node.calls) for secret in call.secrets)
+    return mask_of((*ask.hub.secrets, *secrets_in_use(), *of_calls))
 
 
 def run_of(ask: Ask, run_id: str) -> RunTrace:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from Middleware.api.console.masks import Mask, mask_of
 from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import MASK, MIN_SECRET, SECRET_NAME, masked
+from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME
 
 LONGEST_BODY = 8192
 """Bytes of a body that still stands in the command; a longer one is a file."""
@@ -71,19 +72,19 @@ SHELLS = {
 }
 
 
-def call_as_curl(call: CallTrace, shell: str, *, hidden: Iterable[str] = (), is_cut: bool = False) -> str:
-    """The call as it was sent. `hidden`: more secrets than its own. `is_cut`: of its body only a part was
-    kept.
+def call_as_curl(call: CallTrace, shell: str, *, mask: Mask | None = None, is_cut: bool = False) -> str:
+    """The call as it was sent. `mask`: takes secrets out of a text; None: those of the call. `is_cut`: of its
+    body only a part was kept.
 
     Raises KeyError for an unknown shell.
     """
-    how, secrets = SHELLS[shell], (*call.secrets, *hidden)
+    how, mask = SHELLS[shell], mask or mask_of(call.secrets)
     headers = [
-        _header(how, name, str(value), secrets)
+        _header(how, name, str(value), mask)
         for name, value in (call.headers or {}).items()
         if name.lower() not in LEFT_OUT
     ]
-    return _command(how, _address(how, call.url, secrets), headers, _body(call.body, secrets), is_cut)
+    return _command(how, _address(how, call.url, mask), headers, _body(call.body, mask), is_cut)
 
 
 def request_as_curl(
@@ -92,7 +93,7 @@ def request_as_curl(
     shell: str,
     *,
     needs_key: bool = False,
-    hidden: Iterable[str] = (),
+    mask: Mask = str,
     is_cut: bool = False,
 ) -> str:
     """What the client asked. `address`: of this server, without a slash at the end. Raises KeyError."""
@@ -103,7 +104,7 @@ def request_as_curl(
     if run.path.startswith("/console/"):
         headers.append(how.quoted("X-Headrace-Console: 1"))
     url = how.word(address + quote(run.path, safe="/:"))
-    return _command(how, url, headers, _body(run.asked, hidden), is_cut)
+    return _command(how, url, headers, _body(run.asked, mask), is_cut)
 
 
 def as_explain(run: RunTrace, node: NodeTrace, shell: str) -> str:
@@ -133,13 +134,13 @@ def _command(how: Shell, url: str, headers: list[str], body: str, is_cut: bool) 
     return f"{CUT_BODY}\n{command}" if is_cut else command
 
 
-def _body(body: bytes, secrets: Iterable[str]) -> str:
-    return masked(body.decode("utf-8", "replace"), *secrets)
+def _body(body: bytes, mask: Mask) -> str:
+    return mask(body.decode("utf-8", "replace"))
 
 
-def _header(how: Shell, name: str, value: str, secrets: Iterable[str]) -> str:
-    """Quoted; a value that is a secret is a variable that is named after its header."""
-    if not is_secret(name, value, secrets):
+def _header(how: Shell, name: str, value: str, mask: Mask) -> str:
+    """Quoted; a value that may hold a key, by its name or by what it is, is a variable named after it."""
+    if not SECRET_NAME.search(name) and mask(value) == value:
         return how.quoted(f"{name}: {value}")
     if _KEY_HEADER.fullmatch(name):
         scheme = _SCHEME.match(value)
@@ -148,15 +149,8 @@ def _header(how: Shell, name: str, value: str, secrets: Iterable[str]) -> str:
     return how.told([f"{name}: ", None], variable)
 
 
-def is_secret(name: str, value: str, secrets: Iterable[str]) -> bool:
-    """Claims that a header may hold a key: by its name, or because what it holds is one."""
-    if SECRET_NAME.search(name) or masked(value, *secrets) != value:
-        return True
-    return any(secret and secret in value for secret in secrets if len(secret) < MIN_SECRET)
-
-
-def _address(how: Shell, url: str, secrets: Iterable[str]) -> str:
-    shown = masked(url, *secrets)
+def _address(how: Shell, url: str, mask: Mask) -> str:
+    shown = mask(url)
     if shown == url:
         return how.word(url)
     pieces = shown.split(MASK)

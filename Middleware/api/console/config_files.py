@@ -23,6 +23,7 @@ from Middleware.utilities.file_utils import atomic_write
 
 BACKUPS = "ConfigBackups"
 MOST_BACKUPS = 20
+SHIPPED = "the examples came with the program and stay as they are; --init makes files of your own"
 _MARK = "\ufeff"
 
 
@@ -88,10 +89,15 @@ def like_old(text: str, old: bytes) -> bytes:
     return mark + text.encode("utf-8")
 
 
+def came_with_the_program(real: Path) -> bool:
+    """Claims that a file or folder belongs to the installer."""
+    return is_installed() and real.is_relative_to(os.path.realpath(SHIPPED_DIRECTORY))
+
+
 def why_not_writable(place: Place) -> str:
     """Why the file cannot be written over; empty: it can."""
-    if is_installed() and place.real.is_relative_to(os.path.realpath(SHIPPED_DIRECTORY)):
-        return "this example came with the program; --init makes files of your own"
+    if came_with_the_program(place.real):
+        return SHIPPED
     for path, what in ((place.real, "this file"), (place.real.parent, "the folder of this file")):
         if not os.access(path, os.W_OK):
             return f"the server's account may not write to {what}"

@@ -5,6 +5,7 @@ Source: spec console.md 9.6, 9.7.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from Middleware.api.console.config_files import (
+    SHIPPED,
     ConfigText,
     NotKept,
+    came_with_the_program,
     keep_old,
     like_old,
     read,
@@ -37,8 +40,8 @@ logger = logging.getLogger(__name__)
 CHANGED = "the file was changed meanwhile"
 
 
-def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str, version: str) -> None:
-    """Write `text`, as the page was shown it, over a file that has this version.
+def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str, version: str) -> ConfigText:
+    """Write `text`, as the page was shown it, over a file that has this version. Gives what stands there now.
 
     404 for no file, 403 for one that cannot be written, 409 for another version, 422 for a text with errors
     of its own, 500 where the old text or the new one cannot be kept.
@@ -53,13 +56,14 @@ def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str,
             raise Refused(409, CHANGED, version=old.version, text=old.shown)
         raw = checked(snapshot, path, text, old)
         if raw == old.raw:
-            return
+            return old
         try:
             keep_old(snapshot.root, old)
         except NotKept as error:
             raise Refused(500, f"the old text could not be kept: {error}") from error
         atomic_write(place.real, raw)
     logger.info("console: saved %s", path)
+    return ConfigText(place, raw)
 
 
 def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
@@ -68,6 +72,8 @@ def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
     `path`: one that may be made.
     """
     target = snapshot.root / path
+    if came_with_the_program(Path(os.path.realpath(target))):
+        raise Refused(403, f"{path} cannot be made: {SHIPPED}")
     if os.path.lexists(target):
         raise Refused(409, f"{path} exists already")
     refuse_errors(snapshot, path, raw)
@@ -128,9 +134,12 @@ def _read(snapshot: ConfigSnapshot, place: Place) -> ConfigText:
 
 @contextmanager
 def _held(file: Path, path: str) -> Iterator[None]:
-    """The lock of a file. What the system refuses inside is an answer: 500 with its reason."""
+    """The lock of a file. What the system refuses inside is an answer with its reason: 403 for want of a
+    right, else 500.
+    """
     try:
         with locked(lock_file_for(file)):
             yield
     except OSError as error:
-        raise Refused(500, f"{path} could not be written: {error.strerror or error}") from error
+        status = 403 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else 500
+        raise Refused(status, f"{path} cannot be written: {error.strerror or error}") from error

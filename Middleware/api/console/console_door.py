@@ -18,7 +18,6 @@ from Middleware.api.console.view_contract import Hub, Reply, json_bytes
 from Middleware.api.console.wrong_keys import WITHIN_S, WrongKeys
 from Middleware.api.serving.doors import CONSOLE, CONSOLE_ROOT
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, log_refusal, status_line
-from Middleware.common.types import JsonObject
 from Middleware.protocols.base import ErrorReply
 
 if TYPE_CHECKING:
@@ -42,18 +41,6 @@ _RIGHTS = "headrace.console_rights"
 _NO_STORE = {"Cache-Control": "no-store"}
 _READS = ("GET", "HEAD")
 _BODILESS = (204, 304)
-
-
-class NothingKept:
-    """What a server tells of its runs that keeps none of them."""
-
-    seq = 0
-
-    def __init__(self, memory_mb: int) -> None:
-        self._limit = memory_mb << 20
-
-    def kept(self) -> JsonObject:
-        return {"runs": 0, "bytes": 0, "limit": self._limit}
 
 
 class ConsoleDoor:

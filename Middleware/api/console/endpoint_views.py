@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from Middleware.api.commands.doctor import with_backups
 from Middleware.api.commands.endpoint_advice import is_well, line, step_after
 from Middleware.api.console.endpoint_health import Call, Health, calls_of, health_of
+from Middleware.api.console.masks import Mask, mask_of
 from Middleware.api.console.probes import NotNow
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.common.errors import ConfigError
@@ -24,7 +26,7 @@ from Middleware.config.paths import endpoint_file
 from Middleware.config.users import UserSettings, load_user
 from Middleware.llmapis.endpoint_probe import probe
 from Middleware.llmapis.slots import endpoint_gate
-from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, masked, secrets_of_url
+from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 from Middleware.workflows.managers.user_walk import UserWalk
 
 MOST_MODELS = 200
@@ -67,7 +69,8 @@ def reached(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
 
 
 def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
-    calls = calls_of(ask.hub.hour.calls(one.user.name, one.name))
+    hour = ask.hub.hour
+    calls = calls_of(hour.calls(one.user.name, one.name) if hour is not None else ())
     health = health_of(calls)
     try:
         endpoint: EndpointConfig | None = load_endpoint(snapshot, one.user, one.name)
@@ -77,10 +80,10 @@ def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
     return {
         "user": one.user.name,
         "name": one.name,
-        **_facts(endpoint, endpoint_file(one.user, one.name)),
+        **_facts(ask, endpoint, endpoint_file(one.user, one.name)),
         "state": health.state,
         "since": health.since,
-        "last_error": _last_error(health, endpoint, wrong),
+        "last_error": _last_error(ask, health, endpoint, wrong),
         "calls": [[call.at, call.first_s, call.rate, call.ok if call.tells else None] for call in calls],
         "median": {"first_s": health.first_s, "rate": health.rate},
         "used_by": one.users,
@@ -88,13 +91,13 @@ def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
     }
 
 
-def _facts(endpoint: EndpointConfig | None, file: str) -> JsonObject:
+def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:
     """What its file says; empty for one that cannot be read."""
     return {
         "file": endpoint.file if endpoint else file,
         "type": endpoint.api_type_name if endpoint else "",
         "backend": endpoint.type if endpoint else "",
-        "url": hidden(endpoint.url, endpoint) if endpoint else "",
+        "url": _mask(ask, endpoint)(endpoint.url) if endpoint else "",
         "model": endpoint.model if endpoint else "",
         "embeddings": endpoint is not None and endpoint.type in EMBEDDING_TYPES,
         "gate": _gate(endpoint) if endpoint else None,
@@ -108,10 +111,10 @@ def _gate(endpoint: EndpointConfig) -> JsonObject | None:
     return {"limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
 
 
-def _last_error(health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
+def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
     """The newest failure; before any call that of the file."""
     if wrong:
-        text = masked(wrong, *secrets_in_use())
+        text = _mask(ask)(wrong)
         return {"at": None, "kind": "config_error", "text": text, "advice": "correct the file"}
     failure: Call | None = health.failure
     if failure is None or endpoint is None:
@@ -119,25 +122,31 @@ def _last_error(health: Health, endpoint: EndpointConfig | None, wrong: str) -> 
     return {
         "at": failure.at,
         "kind": failure.kind,
-        "text": hidden(failure.text, endpoint),
+        "text": _mask(ask, endpoint)(failure.text),
         "advice": step_after(failure.kind, endpoint),
     }
 
 
-def hidden(text: str, endpoint: EndpointConfig) -> str:
-    """A text without the secrets of an endpoint."""
-    try:
-        known = [endpoint.api_key, *_in_headers(endpoint)]
-    except ConfigError:  # a variable is not set: it holds nothing to hide
-        known = []
-    return masked(text, *known, *secrets_of_url(endpoint.url), *secrets_in_use())
+def _mask(ask: Ask, endpoint: EndpointConfig | None = None) -> Mask:
+    """Hides the keys of the server, what configs took from the environment, and those of an endpoint."""
+    of_endpoint = _secrets(endpoint) if endpoint is not None else ()
+    return mask_of((*ask.hub.secrets, *secrets_in_use(), *of_endpoint))
 
 
-def _in_headers(endpoint: EndpointConfig) -> Iterator[str]:
-    """The values of headers that may hold a key, whole and without their scheme."""
-    for name, value in endpoint.extra_headers.items():
+def _secrets(endpoint: EndpointConfig) -> Iterator[str]:
+    """The key, what an address holds, and the values of headers that may hold a key.
+
+    A variable that is not set holds nothing to hide.
+    """
+    yield from secrets_of_url(endpoint.url)
+    with suppress(ConfigError):
+        yield endpoint.api_key
+    headers = dict(endpoint.written_headers)
+    with suppress(ConfigError):
+        headers = endpoint.extra_headers
+    for name, value in headers.items():
         if SECRET_NAME.search(name) or "${" in str(endpoint.written_headers[name]):
-            yield from (value, value.split()[-1] if value.strip() else "")
+            yield from (str(value), str(value).split()[-1] if str(value).strip() else "")
 
 
 def probed(ask: Ask, user: str, name: str) -> JsonObject:
@@ -150,24 +159,24 @@ def probed(ask: Ask, user: str, name: str) -> JsonObject:
         raise Refused(404, "no such endpoint: no workflow of a served user names it")
     settings = one.user
     try:
-        return ask.hub.probes.run((user, name), lambda: _seen(snapshot, settings, name))
+        return ask.hub.probes.run((user, name), lambda: _seen(ask, settings, name))
     except NotNow as wait:
         raise Refused(429, str(wait), {"Retry-After": str(math.ceil(wait.wait_s))}) from wait
 
 
-def _seen(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> JsonObject:
+def _seen(ask: Ask, user: UserSettings, name: str) -> JsonObject:
     """What the endpoint shows, in the doctor's words."""
     result: dict[str, Any] = {"at": round(time.time(), 3)}
     try:
-        seen = probe(snapshot, user, name)
+        seen = probe(ask.hub.snapshot(), user, name)
     except (ConfigError, ValueError) as error:
-        said = f"endpoint {name}: error: {masked(str(error), *secrets_in_use())}"
+        said = f"endpoint {name}: error: {_mask(ask)(str(error))}"
         symptom = "config_error"
         facts: JsonObject = {"seconds": None, "model_is_listed": None, "models": []}
         return {"well": False, "line": said, "symptom": symptom, **facts, **result}
     return {
         "well": is_well(seen),
-        "line": hidden(line(seen), seen.endpoint),
+        "line": _mask(ask, seen.endpoint)(line(seen)),
         "symptom": seen.symptom,
         "seconds": round(seen.seconds, 3) if seen.error is None else None,
         "model_is_listed": seen.model_is_listed,

@@ -1,12 +1,17 @@
-"""Config files that the page reads as text and writes over. Source: spec console.md 5.2, 9.6."""
+"""Config files that the page reads as text and writes: over, or new. Source: spec console.md
+5.2, 9.6, 9.7."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from Middleware.api.console import workflow_views
 from Middleware.api.console.config_files import ConfigText, read
 from Middleware.api.console.config_paths import OTHER_FOLDERS, config_file
-from Middleware.api.console.config_saving import save
+from Middleware.api.console.config_saving import make, save
+from Middleware.api.console.new_files import begun, owner_of
 from Middleware.api.console.problems import problems
-from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused, Reply
 from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import WORKFLOWS
@@ -19,8 +24,12 @@ BY_HAND = "this folder is edited by hand"
 def file(ask: Ask, path: str) -> JsonObject:
     """GET `files/<path>`: `{"text", "version", "problems"}` of a file that is no workflow."""
     ask.words()
-    held = _read(ask, path, OTHER_FOLDERS)
-    return {"text": held.shown, **_told(ask, held)}
+    snapshot = ask.hub.snapshot()
+    try:
+        held = read(snapshot.tree, config_file(snapshot.root, path, OTHER_FOLDERS))
+    except OSError as error:
+        raise Refused(404, NO_FILE) from error
+    return {"text": held.shown, **_told(snapshot.root, held)}
 
 
 def save_file(ask: Ask, path: str) -> JsonObject:
@@ -36,33 +45,37 @@ def save_workflow(ask: Ask, path: str) -> JsonObject:
     return _saved(ask, path, (WORKFLOWS,))
 
 
+def new_workflow(ask: Ask) -> Reply:
+    """POST `workflows`: 201 and the file that was made of a template, as GET tells it."""
+    fields = ask.fields(path=str, template=str, endpoint=str | None)
+    snapshot, path = ask.hub.snapshot(), fields["path"]
+    user = owner_of(snapshot, path, ask.hub.served_users())
+    make(snapshot, path, begun(snapshot, user, path, fields["template"], fields["endpoint"] or ""))
+    return Reply(workflow_views.file(ask, path), 201)
+
+
 def _saved(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:
+    """Version and problems of what was saved, whatever somebody else may have written since."""
     snapshot = ask.hub.snapshot()
     config_file(snapshot.root, path, folders)
     fields = ask.fields(text=str, version=str)
-    save(snapshot, path, folders, fields["text"], fields["version"])
-    return _told(ask, _read(ask, path, folders))
+    return _told(snapshot.root, save(snapshot, path, folders, fields["text"], fields["version"]))
 
 
-def _read(ask: Ask, path: str, folders: tuple[str, ...]) -> ConfigText:
-    snapshot = ask.hub.snapshot()
-    try:
-        return read(snapshot.tree, config_file(snapshot.root, path, folders))
-    except OSError as error:
-        raise Refused(404, NO_FILE) from error
-
-
-def _told(ask: Ask, held: ConfigText) -> JsonObject:
+def _told(root: Path, held: ConfigText) -> JsonObject:
     """Version and problems: those that `--validate` has with this file."""
     path = held.place.file
-    files = workflow_files(ask.hub.snapshot().root)
+    files = workflow_files(root)
     if path.startswith(f"{WORKFLOWS}/"):
-        return {"version": held.version, "problems": files.read(path, held.text, held.raw, None).problems}
-    return {"version": held.version, "problems": problems(files.findings(path), path, held.text)}
+        told = files.read(path, held.text, held.raw, None).problems
+    else:
+        told = problems(files.findings(path), path, held.text)
+    return {"version": held.version, "problems": told}
 
 
 ROUTES = (
     ApiRoute("GET", "files/<path:path>", "look", file),
     ApiRoute("PUT", "files/<path:path>", "save", save_file),
     ApiRoute("PUT", "workflows/<path:path>", "save", save_workflow),
+    ApiRoute("POST", "workflows", "save", new_workflow),
 )

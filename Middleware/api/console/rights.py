@@ -5,10 +5,9 @@ Source: spec console.md 2 and 4.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from Middleware.api.requests.access import AccessRules, bearer_of, is_loopback, same_key
@@ -52,8 +51,7 @@ class Rules:
     made: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """`wrong_key`: a key was given, and is not this console's."""
 
     status: int
@@ -75,7 +73,13 @@ def settled(wish: ConsoleWish, access: AccessRules, processes: int) -> Rules | s
         return Rules("view", access, wish.key, is_open=wish.mode == "view" and not wish.key)
     if processes > 1 and not wish.key:
         raise RuntimeError(NEEDS_GIVEN_KEY)
-    return Rules("edit", access, wish.key or secrets.token_urlsafe(16), made=not wish.key)
+    return Rules("edit", access, wish.key or _made_key(), made=not wish.key)
+
+
+def _made_key() -> str:
+    import secrets  # most starts make none, and need not wait for it
+
+    return secrets.token_urlsafe(16)
 
 
 def check(rules: Rules, environ: Mapping[str, Any], place: Place) -> tuple[str, ...] | Refusal:

@@ -47,7 +47,7 @@ def no_calls(user: str, endpoint: str) -> Sequence[Sequence[Any]]:
     return ()
 
 
-def no_names(node: NodeTrace) -> Iterable[tuple[str, str]]:
+def no_names(user: str, node: NodeTrace) -> Iterable[tuple[str, str]]:
     return ()
 
 
@@ -56,13 +56,13 @@ class Around:
     """What is known besides the run.
 
     `slots`: how many requests may run at once, 0 = any number. `calls(user, endpoint)`: earlier calls of an
-    endpoint, each `(unix, first_s, rate, ok, ...)`. `unfilled(node)`: the names in its fields that look like
-    variables and are none, each with why (`is not known yet`).
+    endpoint, each `(unix, first_s, rate, ok, ...)`. `unfilled(user, node)`: the names in a node's fields that
+    look like variables and are none, each with why (`is not known yet`).
     """
 
     slots: int = 0
     calls: Callable[[str, str], Sequence[Sequence[Any]]] = no_calls
-    unfilled: Callable[[NodeTrace], Iterable[tuple[str, str]]] = no_names
+    unfilled: Callable[[str, NodeTrace], Iterable[tuple[str, str]]] = no_names
 
 
 class Seen:
@@ -345,7 +345,7 @@ def dropped(seen: Seen) -> Iterator[Sentence]:
 
 def unfilled(seen: Seen) -> Iterator[Sentence]:
     for node in seen.nodes:
-        for name, why in seen.around.unfilled(node):
+        for name, why in seen.around.unfilled(seen.run.user, node):
             yield Sentence("note", f"{{{name}}} in node {node.number} {why} and stayed as text.", node)
 
 

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -52,18 +53,17 @@ class Refused(Exception):
         return {"error": self.sentence, **self.fields}
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer. `stream`: pieces that are sent as they come, instead of `value`."""
 
     value: Any = None
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     content_type: str = "application/json"
     stream: Iterable[bytes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hub:
     """What views may know of the server.
 

@@ -7,7 +7,6 @@ the first look at the console. Source: spec console.md 5.2.
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
@@ -17,15 +16,17 @@ from Middleware.api.console import (
     call_views,
     dry_run_views,
     endpoint_views,
+    events,
     file_views,
     help_views,
     name_views,
+    run_views,
+    state_views,
     workflow_views,
 )
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
-from Middleware.common.constants import VERSION
+from Middleware.api.serving.wsgi_replies import on_one_line
 from Middleware.common.errors import MiddlewareError, let_go
-from Middleware.common.types import JsonObject
 from Middleware.utilities.text_utils import sentence_of
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,9 @@ _CODED = ("%2f", "%5c", "%00")
 
 # Each module of views adds its import above and its routes here: one line each.
 MODULES: tuple[tuple[ApiRoute, ...], ...] = (
+    state_views.ROUTES,
+    run_views.ROUTES,
+    events.ROUTES,
     call_views.ROUTES,
     endpoint_views.ROUTES,
     help_views.ROUTES,
@@ -46,34 +50,9 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
 )
 
 
-def state(ask: Ask) -> JsonObject:
-    """GET `state` (6.1)."""
-    ask.words()
-    return state_of(ask.hub, ask.rights)
-
-
-def state_of(hub: Hub, rights: tuple[str, ...]) -> JsonObject:
-    """The state of the server, as a reader with these rights sees it."""
-    return {
-        "version": VERSION,
-        "mode": hub.mode,
-        "rights": list(rights),
-        "pid": os.getpid(),
-        "processes": hub.processes,
-        "started": hub.started,
-        "users": hub.served_users(),
-        "gate": hub.gate(),
-        "kept": hub.recorder.kept(),
-        "seq": hub.recorder.seq,
-    }
-
-
-ROUTES = (ApiRoute("GET", "state", "look", state),)
-
-
 def all_routes() -> tuple[ApiRoute, ...]:
     """Every route of the console, in the order of the modules."""
-    return (*ROUTES, *(route for routes in MODULES for route in routes))
+    return tuple(route for routes in MODULES for route in routes)
 
 
 class _AnyPath(PathConverter):
@@ -110,7 +89,7 @@ class Views:
             return Reply({"error": sentence_of(str(error))}, error.status_hint)
         except Exception as error:
             let_go(error)
-            logger.exception("the console failed: %s", environ.get("PATH_INFO", ""))
+            logger.exception("the console failed: %s", on_one_line(environ.get("PATH_INFO", "")))
             said = f"internal error ({type(error).__name__}); the server's log says more"
             return Reply({"error": said}, 500)
 

@@ -57,7 +57,7 @@ class RequestLife:
         first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
         with nullcontext() if self.request is None else entered(self.request):
             logger.info(
-                "request %s: %s %s: %s in %.2f s, first token %s, %d tokens%s",
+                "request %s: %s %s: %s in %.2f s, first token %s, %d tokens%s%s",
                 self.request_id,
                 method,
                 path,
@@ -65,6 +65,7 @@ class RequestLife:
                 time.monotonic() - self.arrived,
                 first,
                 self.tokens,
+                _of_workflow(self.request),
                 f", {self.end}" if self.end else "",
             )
 
@@ -106,13 +107,17 @@ class RequestLife:
         if trace is None:
             return
         self._note_usage(trace)
-        status = trace.status = int(self.status) if self.status.isdigit() else None
+        trace.status = int(self.status) if self.status.isdigit() else None
+        with nullcontext() if self.request is None else entered(self.request):
+            trace.end(self._state_at_end(trace))
+
+    def _state_at_end(self, trace: RunTrace) -> str:
+        status = trace.status
         if self.end == "cancelled" or status == 499:
-            trace.end("cancelled")
-        elif self.end or status is None or status >= 400:
-            trace.end("failed" if trace.nodes or self.end else "refused")
-        else:
-            trace.end("done")
+            return "cancelled"
+        if self.end or status is None or status >= 400:
+            return "failed" if trace.nodes or self.end else "refused"
+        return "done"
 
     def _note_usage(self, trace: RunTrace) -> None:
         """What all calls took; from the finish of the answer on nothing is added."""
@@ -124,6 +129,14 @@ class RequestLife:
         self.answered = True
         if self.watch is not None:
             self.watch.stop()
+
+
+def _of_workflow(request: RequestContext | None) -> str:
+    """What all calls to models took, as the client is told it; nothing where none has answered."""
+    took = request.usage.numbers() if request is not None else None
+    if took is None:
+        return ""
+    return f", workflow {took['prompt_tokens']} + {took['completion_tokens']} in {took['calls']} calls"
 
 
 class HeldBody:

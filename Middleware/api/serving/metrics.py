@@ -104,6 +104,12 @@ class _Instruments:
         self.tokens = counter(
             "headrace_answer_tokens_total", "Tokens as clients are told them.", *run, "kind"
         )
+        self.all_tokens = counter(
+            "headrace_workflow_tokens_total", "Tokens of all calls behind answers.", *run, "kind"
+        )
+        self.all_calls = counter(
+            "headrace_workflow_calls_total", "Calls to models that gave an answer, as clients are told.", *run
+        )
         self.cancelled = counter("headrace_cancellations_total", "Requests that were cancelled.", *run, "by")
         self.calls = counter(
             "headrace_backend_calls_total", "Calls to backends that ended.", "endpoint", "kind", "outcome"
@@ -192,6 +198,10 @@ class Metrics:
             count = _tokens(run.usage, kind)
             if count:
                 self._series(numbers.tokens, *names, kind).inc(count)
+            if run.all_usage is not None:
+                self._series(numbers.all_tokens, *names, kind).inc(run.all_usage[f"{kind}_tokens"])
+        if run.all_usage is not None:
+            self._series(numbers.all_calls, *names).inc(run.all_usage["calls"])
 
     def _node_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A node's calls are counted when it ends: they all have ended then."""

@@ -7,7 +7,6 @@ clients: framing, heartbeats and background work are the edge's. Source: spec wo
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Generator, Mapping
@@ -29,7 +28,7 @@ from Middleware.workflows.dispatch.client_wishes import unused
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
 from Middleware.workflows.processors.delivery import Ending, finish_chunks, merged
-from Middleware.workflows.processors.node_telling import logged
+from Middleware.workflows.processors.node_lines import trace_for_the_log
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
@@ -59,6 +58,8 @@ class WorkflowManager:
         snapshot = request.snapshot if isinstance(request.snapshot, ConfigSnapshot) else default_snapshot()
         self.user, self.request, self.snapshot = user, request, snapshot
         self.state = RequestState(request, user, snapshot, process_services())
+        if request.trace is None:
+            self.state.run_trace = trace_for_the_log(request)
         self._max_depth = min(user.max_workflow_depth, DEEPEST)
         _make_room_for(self._max_depth)
 
@@ -166,7 +167,8 @@ class WorkflowManager:
         finally:
             if answered:
                 self._tell_unused(question)
-            self._log_trace()
+            if self.request.trace is None and self.state.run_trace is not None:
+                self.state.run_trace.end("done")
 
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []
@@ -180,11 +182,6 @@ class WorkflowManager:
                 self.request.request_id,
                 ", ".join(fields),
             )
-
-    def _log_trace(self) -> None:
-        if self.state.trace and logger.isEnabledFor(logging.DEBUG):
-            nodes = [logged(record) for record in self.state.trace]
-            logger.debug("trace %s", json.dumps({"request": self.request.request_id, "nodes": nodes}))
 
 
 def prepared(question: ClientQuestion) -> ClientQuestion:

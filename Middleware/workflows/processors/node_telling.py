@@ -1,25 +1,17 @@
-"""What the loop tells of its nodes: the trace of each, and the lines in the log that are made of it."""
+"""What the loop tells of its nodes to those who observe its run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from Middleware.common.types import Chunk, JsonObject
+from Middleware.common.types import Chunk
 from Middleware.services.run_trace import NodeTrace, TracedNode
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.handlers.registry import known_type
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_result import NodeValue, result_text
 from Middleware.workflows.processors.run import Run, title_of
-
-_IN_THE_LOG = {
-    "failed": "failed",
-    "went_on": "failed",
-    "cancelled": "cancelled",
-    "stopped": "stopped",
-    "refused": "refused",
-}
-"""State of a node -> what its line says; nothing of one that did its work."""
 
 
 def node_trace(run: Run, index: int, responder: int) -> NodeTrace:
@@ -39,6 +31,7 @@ def node_trace(run: Run, index: int, responder: int) -> NodeTrace:
         answers=index == responder and not run.internal,
         after=(index > responder and not run.internal) or (parent is not None and parent.after),
         fields=node,
+        file_nodes=run.file.nodes,
     )
 
 
@@ -46,6 +39,15 @@ def note_model(node: NodeTrace, context: ExecutionContext) -> None:
     if context.llm_handler is not None:
         llm = context.llm_handler.llm
         node.endpoint, node.url, node.preset = llm.endpoint.name, llm.endpoint.url, llm.presetname or ""
+
+
+def tell_output(trace: TracedNode | None, output: NodeValue, thoughts: list[str]) -> None:
+    """What a node gives to the nodes after it. `trace`: None: nobody observes."""
+    if trace is None:
+        return
+    trace.node.tokens = estimate_tokens(result_text(output))
+    if trace.run.keeps_text:
+        trace.node.output, trace.node.thoughts = output, thoughts
 
 
 def tell_answer(trace: TracedNode, text: str, finish: Chunk) -> None:
@@ -73,32 +75,3 @@ def keep_cleaning(
         return
     by = None if endpoint is None else (endpoint, context.config, context.user.raw, opening)
     trace.node.cleaned(made.raw, made.text, made.thoughts, by)
-
-
-def summary(run: Run, nodes: list[NodeTrace], text_of: Callable[[int], str]) -> str:
-    """The run's lines in the log. `text_of(number)`: the output of a node as text."""
-    lines = [f"{run.file.file}: {len(nodes)} of {len(run.file.nodes)} nodes ran"]
-    for node in nodes:
-        node.tokens = node.tokens or estimate_tokens(text_of(node.number))
-        ended = _IN_THE_LOG.get(node.state, "")
-        lines.append(
-            f"  {node.number} {node.type} '{node.title or 'N/A'}' {node.endpoint} {node.url} "
-            f"{node.seconds:.3f} s, {node.tokens} tokens{ended and ', ' + ended}"
-        )
-    return "\n".join(lines)
-
-
-def logged(node: NodeTrace) -> JsonObject:
-    """A node in the log's line `trace`."""
-    told: dict[str, Any] = {
-        "workflow": node.workflow,
-        "number": node.number,
-        "type": node.type,
-        "title": node.title or "N/A",
-        "endpoint": node.endpoint,
-        "url": node.url,
-        "seconds": node.seconds,
-        "tokens": node.tokens,
-        "ended": _IN_THE_LOG.get(node.state, ""),
-    }
-    return told

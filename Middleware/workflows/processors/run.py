@@ -62,7 +62,6 @@ class RequestState:
         self.extra_threads = threading.BoundedSemaphore(max(1, user.max_parallel_nodes))
         self.extra_threads.acquire()  # the thread that runs the request
         self.run_trace: RunTrace | None = request.trace
-        self.trace: list[NodeTrace] = []
         self.taken_wishes: set[str] = set()
         """Names of the client's parameters that a node took."""
         self.pictures_taken = False

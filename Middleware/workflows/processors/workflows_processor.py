@@ -57,8 +57,8 @@ from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
 from Middleware.workflows.processors.node_telling import (
     node_trace,
     note_model,
-    summary,
     tell_answer,
+    tell_output,
 )
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
 from Middleware.workflows.processors.progress import progress_batch
@@ -84,7 +84,7 @@ class WorkflowProcessor:
         self._known = Known.at_start(run)
         self._delivery: Delivery | None = None
         """Of the responder, from its first piece on."""
-        self._records: list[NodeTrace] = []
+        self._begun = False
         self._in_order_until = 0
         self._tells_progress = run.state.request.progress != NO_PROGRESS and not run.internal
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
@@ -116,7 +116,8 @@ class WorkflowProcessor:
                 yield finish_chunks(self.run.state.request, self.run.state.user)
         finally:
             self.run.state.services.release_locks(self.run.workflow_id)
-            self._summarise()
+            if not self._begun:  # of nodes that ran those tell who observe
+                logger.info("%s: 0 of %d nodes ran", self.run.file.file, len(self._nodes))
 
     # --- one node ---
 
@@ -133,11 +134,13 @@ class WorkflowProcessor:
             value = self._joined(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
             kit.thinking.extend(thoughts)
+            tell_output(kit.trace, result, kit.thinking)
         except NEVER_A_FAILURE as stop:
             record.state = _how_stopped(stop)
             raise
         except Exception as error:
             result = self._failed(record, kit, node, error)
+            tell_output(kit.trace, result, kit.thinking)
         finally:
             self._ended(record)
         self._stop_if_cancelled()
@@ -211,6 +214,7 @@ class WorkflowProcessor:
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
             kit.thinking = [*([] if own else kit.thinking), *delivery.thoughts]
             self._keep(index, (delivery.value, kit))
+            tell_output(kit.trace, delivery.value, kit.thinking)
 
         delivery = Delivery(
             context,
@@ -230,6 +234,7 @@ class WorkflowProcessor:
                 if batch and batch[-1]["finish_reason"] is not None:
                     self.value = value()
                     self._known.keep(index, self.value, "")
+                    tell_output(context.trace, self.value, [])
                     self._stamp_answer(context, result_text(self.value))
                 yield batch
         finally:
@@ -243,6 +248,7 @@ class WorkflowProcessor:
         batches = [[*batch] for batch in static_batches(text)][:-1]
         finish = finish_chunks(state.request, state.user, Ending(text, self._nodes[index]))
         self._say_whether_last(index, finish[-1], of_child=False)
+        tell_output(kit.trace, text, kit.thinking)
         if kit.trace is not None:
             tell_answer(kit.trace, text, finish[-1])
         batches.append(finish)
@@ -297,8 +303,6 @@ class WorkflowProcessor:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
         result, kit = worked
         self._known.keep(index, result, "\n".join(kit.thinking))
-        if kit.trace is not None and kit.trace.run.keeps_text:
-            kit.trace.node.output, kit.trace.node.thoughts = result, kit.thinking
         if index == self._responder:
             self.value = result
 
@@ -374,7 +378,7 @@ class WorkflowProcessor:
 
     def _record(self, index: int, kit: LoopKit) -> NodeTrace:
         record = node_trace(self.run, index, self._responder)
-        self._records.append(record)
+        self._begun = True
         if (trace := self.run.state.run_trace) is not None:
             kit.trace = trace.node(record)
         return record
@@ -383,14 +387,6 @@ class WorkflowProcessor:
         record.end()
         if (trace := self.run.state.run_trace) is not None:
             trace.tell("node_ended", record)
-
-    def _summarise(self) -> None:
-        """The run's lines in the log, and its part of the log's trace of the request."""
-        self._records.sort(key=lambda record: record.number)
-        self.run.state.trace.extend(self._records)
-        if logger.isEnabledFor(logging.INFO):
-            known = self._known
-            logger.info("%s", summary(self.run, self._records, lambda n: result_text(known.output(n))))
 
 
 def _how_stopped(stop: BaseException) -> str:

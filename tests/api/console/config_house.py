@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,6 +35,10 @@ class House:
     root: Path
     hub: Any
 
+    @cached_property
+    def views(self) -> Views:
+        return Views(self.hub)
+
     def write(self, file: str, content: Any) -> bytes:
         """A file below the root (`Workflows/mira/Main.json`): bytes, a text, or a value that becomes JSON."""
         path = self.root / file
@@ -52,7 +58,7 @@ class House:
         self, method: str, path: str, *, rights: tuple[str, ...] = RIGHTS, **request: Any
     ) -> tuple[int, Any]:
         """(status, value) of a request below `console/api/`."""
-        reply = Views(self.hub).answer(asking(method, path, **request), rights)
+        reply = self.views.answer(asking(method, path, **request), rights)
         return reply.status, json.loads(json_bytes(reply.value))
 
     def save(self, file: str, text: str, version: str | None = None) -> tuple[int, Any]:
@@ -74,7 +80,9 @@ class House:
 def house(tmp_path: Path) -> House:
     """The tree of `FILES`, whole and right: `mira` is served."""
     root = tmp_path / "Public" / "Configs"
-    made = House(root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit"))
+    recorder = SimpleNamespace(runs=list)
+    made = House(root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit", recorder=recorder))
     for name, document in FILES.items():
         made.write(f"{name}.json", document)
+    assert made.views  # made once, before threads ask it
     return made

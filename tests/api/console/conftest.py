@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from io import BytesIO
-from types import SimpleNamespace
 
 import pytest
 
+from Middleware.api.console.hour import Hour
+from Middleware.api.console.recorder import Recorder
 from Middleware.api.console.view_contract import Hub, json_bytes
 from Middleware.api.console.views import Views
 from Middleware.config.loader import default_snapshot
@@ -15,10 +16,9 @@ from Middleware.config.loader import default_snapshot
 
 def a_hub(**facts):
     """What views know of a server that observes nothing; `facts` in place of these."""
-    recorder = SimpleNamespace(kept=lambda: {"runs": 0, "bytes": 0, "limit": 16 << 20}, seq=0)
     known = {
-        "recorder": recorder,
-        "hour": None,
+        "recorder": Recorder(),
+        "hour": Hour(),
         "mode": "view",
         "gate": lambda: {"level": "wilmer", "limit": 1, "running": 0, "waiting": 0},
         "started": 1759990000,

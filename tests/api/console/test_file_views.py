@@ -11,6 +11,8 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
+from Middleware.api.console import config_saving
+from Middleware.api.console.config_files import version_of
 from Middleware.api.console.views import Views
 from tests.api.console.config_house import RIGHTS
 from tests.api.console.config_house import house as house
@@ -250,6 +252,21 @@ class TestAtOnce:
             said = list(pool.map(lambda text: house.save(MAIN, text, version)[0], texts))
         assert sorted(said) == [200, 409]
         assert house.bytes_of(MAIN).decode() == texts[said.index(200)]
+
+    def test_the_answer_is_of_what_was_saved(self, house, monkeypatch):
+        """Whoever writes right behind it is no part of it: the next save is a conflict."""
+        written = config_saving.atomic_write
+
+        def written_over(path, raw):
+            written(path, raw)
+            if path.name == "Main.json":
+                written(path, b"[]")
+
+        monkeypatch.setattr(config_saving, "atomic_write", written_over)
+        text = json.dumps([{**NODE, "prompt": "new"}])
+        status, told = house.save(MAIN, text)
+        assert (status, told["version"]) == (200, version_of(text.encode()))
+        assert house.save(MAIN, text, told["version"])[0] == 409
 
     def test_no_save_is_lost(self, house):
         """Many writers, each on top of what it has read: each text that was saved is kept or there."""

@@ -42,8 +42,9 @@ class TestProblems:
         ids=["missing", "list", "list-as-nodes", "whole", "no-json", "empty"],
     )
     def test_where_a_finding_stands(self, text, pointer, place):
-        """At the value, of an object or a list at its bracket; of a missing field at the brace of its object; of a
-        broken text at the sign."""
+        """At the value, of an object or a list at its bracket, of a missing field at that of its object; of a broken
+        text at the sign.
+        """
         assert told(text, pointer)[:5] == place
 
     def test_places_are_those_of_the_masked_text(self):

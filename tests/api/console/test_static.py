@@ -23,7 +23,8 @@ def gzipped(files: list[Path]) -> int:
 
 
 def test_the_table_names_every_foreign_file() -> None:
-    assert sorted(HASHES) == sorted(file.name for file in VENDOR.iterdir() if file.name != "README.md")
+    foreign = [file.name for file in VENDOR.iterdir() if file.suffix in (".js", ".css")]
+    assert sorted(HASHES) == sorted(foreign)
 
 
 @pytest.mark.parametrize("name", sorted(HASHES))
@@ -33,3 +34,61 @@ def test_a_foreign_file_has_the_hash_of_the_table(name: str) -> None:
 
 def test_foreign_code_is_small() -> None:
     assert gzipped([VENDOR / name for name in HASHES]) < 200_000
+
+
+FIRST_PICTURE = [
+    "index.html", "console.css", "marks.svg", "vendor/preact.js", "app.js", "address.js", "bar.js", "commands.js",
+    "key.js", "keys.js", "parts.js", "place.js", "run_list.js", "runs.js", "runs_asked.js", "server.js",
+    "theme.js", "tick.js", "words.js",
+]  # fmt: skip
+"""What a browser loads to show the list of runs."""
+FORBIDDEN = (
+    "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
+    "dangerouslySetInnerHTML", "http://", "https://",
+)  # fmt: skip
+OURS = sorted(STATIC.glob("*.js"))
+
+
+class TestSizes:
+    def test_the_page_is_small_in_all(self) -> None:
+        """Comments aside, in which the types stand."""
+        ours = "".join(
+            file.read_text("utf-8") for file in [*OURS, STATIC / "console.css", STATIC / "index.html"]
+        )
+        code = re.sub(r"/\*.*?\*/|^\s*//.*?$", "", ours, flags=re.S | re.M)
+        foreign = gzipped([VENDOR / name for name in HASHES])
+        assert foreign + len(gzip.compress(code.encode(), 9)) < 260_000
+
+    def test_the_first_picture_of_runs_is_small(self) -> None:
+        assert gzipped([STATIC / name for name in FIRST_PICTURE]) < 60_000
+
+    def test_the_first_picture_is_all_that_the_list_imports(self) -> None:
+        """But for what is loaded behind it."""
+        seen, left = set(), ["app.js", "runs.js"]
+        while left:
+            name = left.pop()
+            if name not in seen:
+                seen.add(name)
+                text = "" if "/" in name else (STATIC / name).read_text("utf-8")
+                left += re.findall(r"""^import[^;]*?"\./([\w./]+)";""", text, re.M)
+        assert seen == {name for name in FIRST_PICTURE if name.endswith(".js")}
+
+    @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
+    def test_no_file_is_long(self, file: Path) -> None:
+        assert len(file.read_text("utf-8").splitlines()) <= 300
+
+
+class TestWords:
+    @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
+    def test_our_javascript_makes_no_html_and_names_no_other_host(self, file: Path) -> None:
+        text = file.read_text("utf-8")
+        assert [word for word in FORBIDDEN if word in text] == []
+
+    def test_the_page_has_no_inline_script_style_or_handler(self) -> None:
+        page = (STATIC / "index.html").read_text("utf-8")
+        assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", page) == []
+        assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.S) == [""]
+
+    @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
+    def test_types_of_our_javascript_are_checked(self, file: Path) -> None:
+        assert file.read_text("utf-8").startswith("// @ts-check\n")

@@ -286,7 +286,7 @@ class TestWhatWasLeftOut:
 
     def test_unfilled(self):
         run = good(answered(call_of()))
-        assert told(run, unfilled=lambda node: [("agent6Output", "is not known yet")]) == [
+        assert told(run, unfilled=lambda user, node: [("agent6Output", "is not known yet")]) == [
             "{agent6Output} in node 4 is not known yet and stayed as text."
         ]
 

@@ -83,7 +83,7 @@ class TestRouting:
         """A path below a folder reaches its view as it is: the view says what is a file."""
         assert ask(method, path, routes=ROUTES) == (200, parts)
 
-    @pytest.mark.parametrize("path", ["", "run", "runs", "runs/a/b", "state/", "api/state"])
+    @pytest.mark.parametrize("path", ["", "run", "runs/", "runs/a/b", "state/", "api/state"])
     def test_what_no_route_serves_is_404(self, ask, path):
         """One sentence for all."""
         assert ask("GET", path) == (404, {"error": "no such route"})

@@ -215,6 +215,22 @@ class TestLastLine:
         ]
         assert re.fullmatch(r".* in \d+\.\d\d s, first token \d+\.\d\d s, [1-9]\d* tokens", line)
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+    def test_of_a_workflow_that_called_models(self, client, engine, caplog, stream):
+        """What all its calls took, as the client is told it."""
+        caplog.set_level("INFO")
+
+        def answer(call):
+            call.request.usage.add({"prompt_tokens": 100, "completion_tokens": 20})
+            call.request.usage.add({"prompt_tokens": 7, "completion_tokens": 3})
+            yield [{"token": "Hello", "finish_reason": "stop"}]
+
+        engine.answer = answer
+        client.post("/v1/chat/completions", json={**BODY, "stream": stream}).close()
+        assert re.search(
+            r"POST /v1/chat/completions: 200 .* tokens, workflow 107 \+ 23 in 2 calls", caplog.text
+        )
+
     def test_of_a_cancelled_one(self, client, monkeypatch, caplog):
         """In the log of its user, with the status that it got."""
         caplog.set_level("INFO")

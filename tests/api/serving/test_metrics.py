@@ -71,6 +71,16 @@ class TestRuns:
         assert value(metrics, "headrace_answer_tokens_total", **MIRA, kind="completion") == 4
         assert value(metrics, "headrace_answer_seconds_count", **MIRA) == 1
 
+    def test_all_calls_behind_it(self, metrics):
+        """What the client is told of its workflow; no model answered: nothing."""
+        run = a_run(metrics)
+        run.all_usage = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
+        run.end("failed")
+        a_run(metrics).end("done")
+        assert value(metrics, "headrace_workflow_tokens_total", **MIRA, kind="prompt") == 107
+        assert value(metrics, "headrace_workflow_tokens_total", **MIRA, kind="completion") == 23
+        assert value(metrics, "headrace_workflow_calls_total", **MIRA) == 2
+
     def test_its_first_text(self, metrics):
         """From its arrival, not from its turn."""
         run = a_run(metrics)

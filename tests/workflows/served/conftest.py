@@ -24,14 +24,15 @@ REPLY = {
 }
 
 
-def body_saying(text):
+def body_saying(text, usage=REPLY["usage"]):
     message = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    return 200, {"Content-Type": "application/json"}, json.dumps({**REPLY, "choices": [message]}).encode()
+    body = {**REPLY, "choices": [message], "usage": usage}
+    return 200, {"Content-Type": "application/json"}, json.dumps(body).encode()
 
 
-def stream_saying(*tokens):
+def stream_saying(*tokens, usage=REPLY["usage"]):
     chunks = [{"choices": [{"delta": {"content": token}, "finish_reason": None}]} for token in tokens]
-    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": REPLY["usage"]})
+    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage})
     events = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
     return 200, {"Content-Type": "text/event-stream"}, [*events, b"data: [DONE]\n\n"]
 
@@ -119,7 +120,7 @@ def served(house: House) -> Iterator[Served]:
 def big(house, site):
     """`big(**fields)` writes the endpoint `big`, a real backend that says Hello."""
     path = "/v1/chat/completions"
-    site.pages[path] = lambda handler: _answer(site, handler)
+    site.pages[path] = lambda handler: answer_of_model(site, handler)
     site.text = ["Hello"]
     fields = {"streamPropertyName": "stream", "maxNewTokensPropertyName": "max_tokens"}
     house.write("ApiTypes/Real", {"type": "openAIChatCompletion", "presetType": "any", **fields})
@@ -131,10 +132,12 @@ def big(house, site):
     return write
 
 
-def _answer(site, handler):
+def answer_of_model(site, handler, usage=REPLY["usage"]):
     asked = json.loads(site.seen[-1].body)
     status, headers, body = (
-        stream_saying(*site.text) if asked.get("stream") else body_saying("".join(site.text))
+        stream_saying(*site.text, usage=usage)
+        if asked.get("stream")
+        else body_saying("".join(site.text), usage)
     )
     data = b"".join(body) if isinstance(body, list) else body
     handler.send_response(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import logging
 from collections.abc import Mapping
@@ -13,7 +14,9 @@ import pytest
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.workflows.tools import mcp_doors
 from tests.workflows.served.conftest import Recorder, Served, observe
+from tests.workflows.tools.conftest import stdio_file
 
 SCRIPT = """
 from Middleware.llmapis.llm_api import LlmApiService
@@ -37,6 +40,20 @@ def ask(title, endpoint="big", **fields):
 @pytest.fixture
 def recorder(served):
     return observe(served, Recorder())
+
+
+EVENTS = (
+    "arrived",
+    "begun",
+    "named",
+    "node",
+    "call",
+    "call_ended",
+    "first_text",
+    "node_ended",
+    "answered",
+    "ended",
+)
 
 
 class TestOrder:
@@ -266,6 +283,31 @@ class TestFacts:
         assert (call.kind, call.backend, call.status, call.raw) == ("http", "127.0.0.1", 200, answer.decode())
         assert call.url.startswith(site.url(path)) and b"tea" in call.url.encode() + call.body
 
+    def test_of_a_tool_of_an_mcp_server(self, house, served, recorder, tmp_path):
+        """Server, tool, arguments, and what came; a call that fails says why."""
+        house.write("MCPServers/tests", stdio_file(tmp_path / "trace.txt"))
+        node = {
+            "type": "MCPToolCall",
+            "server": "tests",
+            "arguments": {"value": "{chat_user_prompt_last_one}"},
+        }
+        house.workflow(
+            "Main",
+            {**node, "title": "Kinds", "tool": "kinds"},
+            {**node, "title": "None", "tool": "no-such-tool", "onError": "return"},
+            say("a", "Answer"),
+        )
+        served.save_user()
+        try:
+            served.text(text="tea")
+        finally:
+            mcp_doors.end_sessions()
+        well, ill = recorder.calls
+        assert (well.kind, well.backend, well.url, well.outcome) == ("mcp", "tests", "tests: kinds", "done")
+        assert (json.loads(well.body), json.loads(well.raw)) == ({"value": "tea"}, "tea")
+        assert (ill.url, ill.outcome) == ("tests: no-such-tool", "MCPToolCallError")
+        assert "no-such-tool" in ill.error
+
     def test_of_a_value_that_is_no_text(self, house, served, recorder):
         """As JSON."""
         script = house.root / "pair.py"
@@ -396,13 +438,74 @@ class TestEnds:
 
 
 class TestKeeping:
-    def test_a_private_user(self, house, served, big, recorder, site):
-        """No text of it is in the trace, wherever one looks."""
-        house.workflow("Main", ask("First"), ask("Answer"))
-        site.text = ["marker-of-the-answer"]
-        served.save_user(redactLogOutput=True)
-        served.text(text="marker-of-the-prompt")
-        assert [text for text in texts_in(recorder.run) if "marker" in text] == []
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    @pytest.mark.parametrize("private", [True, False], ids=["private", "not-private"])
+    def test_a_private_user(self, house, served, big, site, tmp_path, stream, private):
+        """No text of it is in the trace, whenever and wherever one looks: of prompt, answer, thought, output, script,
+        page, program, tool, warning, failure, discussion."""
+        seen = observe(served, Walking())
+        big(thinkTagNames=["think"], removeThinking=True)
+        big("quoting", endpoint=site.url("/quoting").rstrip("/"))
+        site.pages["/quoting/v1/chat/completions"] = (
+            500,
+            {},
+            b'{"error": {"message": "cannot read marker-5"}}',
+        )
+        site.pages["/page"] = (200, {}, b"marker-of-the-page")
+        site.text = ["<think>marker-of-the-thought</think>", "marker-of-the-answer"]
+        script = tmp_path / "echo.py"
+        script.write_text("def Invoke(*args, **kwargs):\n    return args[0]\n", "utf-8")
+        said = "{chat_user_prompt_last_one}"
+        house.workflow("Child", ask("Inner"), {"type": "Nonsense", "title": "Odd", "endpointName": "big"})
+        house.workflow(
+            "Main",
+            ask("First", addDiscussionIdTimestampsForLLM=True),
+            ask("Fails", "quoting", onNodeError="continue", errorText=said),
+            {"type": "WebFetch", "title": "Fetch", "url": site.url(f"/page?q={said}"), "body": said},
+            {"type": "WebFetch", "title": "Lost", "url": f"http://127.0.0.1:9/{said}", "onError": "return"},
+            {"type": "CurlCommand", "title": "Curl", "args": ["-s", site.url("/page"), "-d", said]},
+            {"type": "PythonModule", "title": "Script", "module_path": str(script), "args": [said]},
+            {
+                "type": "PythonModule",
+                "title": "No script",
+                "module_path": f"{said}.py",
+                "onNodeError": "continue",
+            },
+            {"type": "MCPToolCall", "title": "Tool", "server": said, "tool": said, "onError": "return"},
+            {"type": "CustomWorkflow", "title": "Nested", "workflowName": "Child"},
+            ask("Answer", returnToUser=True),
+            say(f"{said}{{agent1Output}}", "After"),
+        )
+        served.save_user(redactLogOutput=private)
+        served.text(text="marker-4 [DiscussionId]marker-6[/DiscussionId]", stream=stream)
+        assert seen.ended.wait(10)
+        assert [node.title for node in seen.run.nodes][-1] == "After"
+        assert bool(seen.found) is not private
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    @pytest.mark.parametrize("keeps_text", [True, False], ids=["texts", "facts"])
+    def test_no_conversation_lives_on_in_a_run(self, house, served, big, site, stream, keeps_text):
+        """With garbage collection off: when the request has ended, its messages are dead although the run is kept."""
+        recorder = observe(served, Recorder(keeps_text))
+        house.workflow("Child", ask("Inner"))
+        house.workflow(
+            "Main",
+            ask("Member", parallelGroup="g"),
+            ask("Other", parallelGroup="g"),
+            {"type": "CustomWorkflow", "title": "Nested", "workflowName": "Child"},
+            ask("Answer"),
+        )
+        served.save_user()
+        served.text(text="the first", stream=stream)
+        recorder.ended.wait(10)
+        gc.collect()
+        gc.disable()
+        try:
+            served.text(text="the-conversation", stream=stream)
+            left = [one for one in gc.get_objects() if type(one) is list and is_conversation(one)]
+        finally:
+            gc.enable()
+        assert (len(recorder.runs), left) == (2, [])
 
     @pytest.mark.parametrize("private", [True, False])
     def test_what_goes_wrong_quotes_nobody(self, house, served, site, big, private):
@@ -438,15 +541,18 @@ class TestKeeping:
         served.text(text="marker-of-the-prompt")
         assert [text for text in texts_in(recorder.run) if "marker" in text] == []
 
-    def test_an_observer_that_raises_harms_no_answer(self, house, served, big, caplog):
-        """One line in the log."""
+    @pytest.mark.parametrize("at", EVENTS)
+    def test_an_observer_that_raises_harms_no_answer(self, house, served, big, caplog, at):
+        """Wherever it does: one line in the log, it is told nothing any more, and the others are told all."""
 
         class Faulty(Recorder):
             def changed(self, run, what, node):
-                raise RuntimeError("a fault of the observer")
+                super().changed(run, what, node)
+                if what == at:
+                    raise RuntimeError("a fault of the observer")
 
-        observe(served, Faulty())
-        house.workflow("Main", ask("Answer"))
+        faulty, good = observe(served, Faulty()), observe(served, Recorder())
+        house.workflow("Main", ask("Draft"), ask("Answer"))
         served.save_user()
         with caplog.at_level(logging.ERROR):
             texts = [served.text(stream=stream) for stream in (False, True)]
@@ -454,6 +560,25 @@ class TestKeeping:
         assert [record.getMessage() for record in caplog.records] == [
             "Faulty failed and observes no more runs"
         ]
+        assert [told.split()[0] for told in faulty.told].count(at) == 1 and faulty.told[-1].startswith(at)
+        assert good.told.count("ended") == 2
+
+
+class Walking(Recorder):
+    """Looks for markers in all of a run each time that it is told something."""
+
+    def __init__(self):
+        super().__init__(keeps_text=True)
+        self.found = []
+
+    def changed(self, run, what, node):
+        self.found += [(what, text) for text in texts_in(run) if "marker" in text]
+        super().changed(run, what, node)
+
+
+def is_conversation(messages):
+    """Python does not track a dict of texts for its garbage collection, but the list that holds it."""
+    return any(type(one) is dict and one.get("content") == "the-conversation" for one in messages)
 
 
 def texts_in(value, seen=None):
@@ -469,5 +594,5 @@ def texts_in(value, seen=None):
     if isinstance(value, list | tuple):
         return [text for part in value for text in texts_in(part, seen)]
     assert dataclasses.is_dataclass(value), value
-    fields = [field.name for field in dataclasses.fields(value) if field.name != "observers"]
+    fields = [f.name for f in dataclasses.fields(value) if f.name not in ("observers", "counter")]
     return [text for name in fields for text in texts_in(getattr(value, name), seen)]

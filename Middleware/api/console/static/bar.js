@@ -14,7 +14,7 @@ export const PAGES = [["runs", "Runs"], ["workflows", "Workflows"], ["endpoints"
 export function Bar({ page }) {
   const links = PAGES.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${name === page ? "page" : undefined}>${title}</a>`);
   return html`<header class="top">
-    <a class="brand" href="#/runs"><svg viewBox="0 0 24 16" aria-hidden="true"><use href="static/marks.svg#brand" /></svg>Headrace</a>
+    <a class="brand" href="#/runs"><svg viewBox="0 0 24 16" aria-hidden="true"><use href="static/marks.svg#brand" /></svg><span>Headrace</span></a>
     ${keyWanted.value ? html`<span class="gate"></span>` : html`<nav aria-label="Pages">${links}</nav><${Gate} />`}
     <button type="button" class="icon" aria-label="Light or dark" title="Light or dark" onClick=${turnTheme}><svg viewBox="0 0 16 16" aria-hidden="true"><use href="static/marks.svg#theme" /></svg></button>
     <${PageMenu} />

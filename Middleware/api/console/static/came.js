@@ -15,9 +15,10 @@ export function Came({ run, node, call, none }) {
   const [view, setView] = useState("both");
   const raw = useText(run.id, call?.raw ?? null);
   const cleaned = useText(run.id, call?.cleaned ?? null);
-  const thoughts = call?.thoughts.length ? call.thoughts : node.thoughts;
+  const said = raw.text ? raw.text.head + raw.text.tail : "";
+  const beside = (call?.thoughts.length ? call.thoughts : node.thoughts).filter(({ start }) => !start || !said.includes(start.trim()));
   if (!call) return html`<p class="dim">This node asked no model and no other server.</p>`;
-  const boxes = thoughts.map((one, at) => html`<div key=${one.ref} class="msg thought"><h3>Thoughts that came beside the text<span>${counted(one.chars, "character")}</span></h3><${TextBox} id=${run.id} reference=${one} none=${none} /></div>`);
+  const boxes = beside.map((one, at) => html`<div key=${one.ref} class="msg thought"><h2>Thoughts that came beside the text<span>${counted(one.chars, "character")}</span></h2><${TextBox} id=${run.id} reference=${one} none=${none} /></div>`);
   if (!call.raw) return html`${boxes}${call.error && html`<p class="notes bad">${call.error}</p>`}<p class="dim">${call.ended_s === null && !run.private ? "Nothing is here yet: the raw text is told when the call has ended." : call.error ? "Nothing came." : none}</p>`;
   if (raw.error && !raw.text) return html`<${Failed} error=${raw.error} again=${raw.again} />`;
   if (!raw.text || (call.cleaned && !cleaned.text && !cleaned.error)) return html`<${Loading} rows=${4} />`;
@@ -35,10 +36,10 @@ function Both({ run, node, call, raw, cleaned }) {
   const same = raw.head === cleaned.head && raw.tail === cleaned.tail && raw.chars === cleaned.chars;
   const cut = raw.left_out > 0 || cleaned.left_out > 0;
   const { pieces, named, error } = usePieces(run, node, call, same || cut ? null : raw.head, cleaned.head);
-  if (same || cut) return html`<h3>What the model said<span>${same ? "nothing was taken away" : ""}</span></h3>${cut && !same && html`<p class="dim pad">Too long to show what was taken away: raw and cleaned show the parts that are kept.</p>`}<${Whole} text=${raw} />`;
+  if (same || cut) return html`<h2>What the model said<span>${same ? "nothing was taken away" : ""}</span></h2>${cut && !same && html`<p class="dim pad">Too long to show what was taken away: raw and cleaned show the parts that are kept.</p>`}<${Whole} text=${raw} />`;
   if (error) return html`<${Failed} error=${error} />`;
   if (!pieces) return html`<${Loading} rows=${4} />`;
-  return html`<h3>What the model said, and what was taken away<span>${named ? "" : "the rules that did it are not known here"}</span></h3>
+  return html`<h2>What the model said, and what was taken away<span>${named ? "" : "the rules that did it are not known here"}</span></h2>
     <pre tabindex="0">${pieces.map(({ text, kind, rule }, at) => {
       const by = rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept") ? html`<a class="by" href=${`#/help?find=${encodeURIComponent(rule)}`}>${rule}</a>` : "";
       if (kind === "gone") return html`<del aria-label=${`taken away${rule ? ` by ${rule}` : ""}: ${text}`}>${visible(text)}</del>${by}`;
@@ -47,7 +48,7 @@ function Both({ run, node, call, raw, cleaned }) {
 }
 
 /** Line ends alone could not be seen struck through. @param {string} text */
-const visible = (text) => (/^\s+$/.test(text) ? text.replaceAll("\n", "↵\n").replaceAll("\t", "⇥") : text);
+const visible = (text) => (/^\s+$/.test(text) ? text.replace(/\r?\n/g, "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣") : text);
 
 /** @param {Run} run @param {import("./types.js").Node} node @param {Call} call @param {string | null} raw null: nothing to find @param {string} cleaned */
 function usePieces(run, node, call, raw, cleaned) {

@@ -5,10 +5,11 @@ import { nodeHolding, nodesIn, placeAt, read, valueAt } from "./json_tree.js";
 
 /**
  * @typedef {import("./json_tree.js").Tree} Tree
- * @typedef {{name: string, required: boolean, kinds: string[], enum: unknown[] | null, default: unknown, description: string, common: boolean}} Field
+ * @typedef {{name: string, required: boolean, kinds: string[], enum: unknown[] | null, default: unknown, description: string, common: boolean, of_models?: boolean}} Field
  * @typedef {{name: string, summary: string, page: string, calls_model: boolean, fields: Field[]}} NodeType
  * @typedef {{types: NodeType[], common: Field[], variables: {name: string, description: string, example?: string}[], files: {kind: string, fields: Field[]}[]}} Index
- * @typedef {{endpoints?: string[], presets?: string[], workflows?: string[], structured_outputs?: string[], mcp_servers?: string[], variables?: string[]}} Names
+ * @typedef {{endpoints?: string[], presets?: string[], workflows?: string[], structured_outputs?: string[],
+ *   prompt_templates?: string[], mcp_servers?: string[], api_types?: string[], variables?: string[]}} Names
  * @typedef {{kind: string, index: Index, names: Names}} Known `kind`: `workflow`, or a kind of file of the index (`endpoint`)
  * @typedef {{label: string, detail: string, info: string, insert: string, cursor: number, sort: number}} Choice `cursor`: in `insert`
  */
@@ -16,8 +17,9 @@ import { nodeHolding, nodesIn, placeAt, read, valueAt } from "./json_tree.js";
 const DEFAULT_TYPE = "Standard";
 /** Fields whose values are names of files: what they name. */
 const NAMED = /** @type {Record<string, keyof Names>} */ ({
-  endpointName: "endpoints", backupEndpointName: "endpoints", visionEndpoint: "endpoints", embeddingEndpointName: "endpoints",
-  multiModelEndpoint: "endpoints", preset: "presets", workflowName: "workflows", structuredOutputFile: "structured_outputs",
+  endpointName: "endpoints", embeddingEndpointName: "endpoints", backupEndpointName: "endpoints", preset: "presets", presetName: "presets",
+  workflowName: "workflows", fileMemoryWorkflowName: "workflows", structuredOutputFile: "structured_outputs", server: "mcp_servers",
+  apiTypeConfigFileName: "api_types", promptTemplate: "prompt_templates",
 });
 
 /** @param {Tree | null} node @returns {string} the type a node runs as */
@@ -36,8 +38,15 @@ function fieldsAt({ kind, index }, root, holder) {
   const inside = nodeHolding(root, holder);
   if (!inside) return holder === root ? (index.files.find((file) => file.kind === "workflow")?.fields ?? [NODES]) : [];
   if (inside.node !== holder) return [];
-  const type = typeNamed(index, typeOf(holder));
-  return [TYPE, ...(type?.fields ?? []).filter(({ name }) => name !== "type")];
+  return [TYPE, ...fieldsOf(typeNamed(index, typeOf(holder)), index)];
+}
+
+/** A type's own fields, then those that every node which calls a model has, then those of every node. @param {NodeType | undefined} type @param {Index} index */
+function fieldsOf(type, index) {
+  const own = (type?.fields ?? []).filter(({ name }) => name !== "type");
+  const known = new Set([...own.map(({ name }) => name), "type"]);
+  const common = index.common.filter(({ name, of_models: ofModels }) => !known.has(name) && (!ofModels || type?.calls_model));
+  return [...own, ...common.filter((field) => field.of_models), ...common.filter((field) => !field.of_models)];
 }
 
 /** @type {Field} */
@@ -147,7 +156,7 @@ function variables(text, from, at, { holder, root }, { index, names, kind }) {
   const own = (root?.kind === "object" ? root.members : []).filter(({ key, value }) => key !== "nodes" && value?.kind === "value")
     .map(({ key, value }) => variable(key, "this file", String(value?.value)));
   const users = (names.variables ?? []).map((name) => variable(name, "the user's settings", ""));
-  const engine = index.variables.filter(({ name }) => !/[<{*]/.test(name)).map(({ name, description }) => variable(name, "", description));
+  const engine = index.variables.filter(({ name }) => name !== "agent1Output").map(({ name, description }) => variable(name, "", description));
   const unique = new Map([...engine, ...users, ...own, ...outputs].map((choice) => [choice.label, choice]));
   const ordered = [...outputs.reverse(), ...own, ...users, ...engine].filter((choice) => unique.get(choice.label) === choice);
   const closed = text[at] === "}";

@@ -72,7 +72,8 @@ async function explained(run, node, shell) {
 
 /** Everything that is kept, with each text in its place. @param {Run} run */
 async function facts(run) {
-  const filled = async (/** @type {any} */ value) => {
+  /** @param {any} value @returns {Promise<any>} */
+  const filled = async (value) => {
     if (Array.isArray(value)) return Promise.all(value.map(filled));
     if (value === null || typeof value !== "object") return value;
     if (typeof value.ref === "string" && typeof value.chars === "number") return textOf(run.id, value).then(whole, () => value);

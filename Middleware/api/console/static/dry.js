@@ -52,7 +52,7 @@ export function DryRun({ path, user, unsaved, close }) {
 /** @param {{node: DryNode, open: boolean, turn: () => void}} props */
 function Walked({ node, open, turn }) {
   const { number, title, type, depth, answers, sent, notes, fields, output } = node;
-  return html`<button type="button" class=${`fallrow d${Math.min(depth, 2)}`} aria-expanded=${String(open)} aria-current=${open ? "true" : undefined} onClick=${turn}>
+  return html`<button type="button" class="fallrow" style=${{ "--depth": depth }} aria-expanded=${String(open)} aria-current=${open ? "true" : undefined} onClick=${turn}>
       <span class="lab"><span class="n">${number}</span><span class="t">${title || type}</span>${answers && html`<span class="flag">answers</span>`}</span>
       <span class="dim what">${doing(node)}</span></button>
     ${open && html`<div class="drypart">

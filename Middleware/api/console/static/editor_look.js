@@ -85,7 +85,7 @@ const comments = ViewPlugin.fromClass(
       if (docChanged) this.decorations = commentsOf(view);
     }
   },
-  { decorations: (/** @type {{decorations: unknown}} */ plugin) => plugin.decorations },
+  { decorations: (plugin) => plugin.decorations },
 );
 
 const comment = Decoration.mark({ class: "cm-comment" });
@@ -97,17 +97,17 @@ function commentsOf(view) {
 }
 
 /** Sets the lines of the chosen node: `{from, to}` counted from 1, or null. */
-export const chooseLines = StateEffect.define();
+export const chooseLines = /** @type {import("./vendor/editor.js").StateEffectType<{from: number, to: number} | null>} */ (StateEffect.define());
 const chosen = Decoration.line({ class: "chosen" });
 
-const chosenLines = StateField.define({
+const chosenLines = /** @type {import("./vendor/editor.js").StateField<import("./vendor/editor.js").DecorationSet>} */ (StateField.define({
   create: () => Decoration.none,
-  update(/** @type {any} */ lines, /** @type {any} */ transaction) {
+  update(lines, transaction) {
     for (const effect of transaction.effects) if (effect.is(chooseLines)) return linesOf(transaction.state.doc, effect.value);
     return lines.map(transaction.changes);
   },
-  provide: (/** @type {unknown} */ field) => EditorView.decorations.from(field),
-});
+  provide: (field) => EditorView.decorations.from(field),
+}));
 
 /** @param {any} doc @param {{from: number, to: number} | null} wanted */
 function linesOf(doc, wanted) {

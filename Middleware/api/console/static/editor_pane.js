@@ -22,7 +22,7 @@ export function EditorPane(props) {
   const shows = pane === "text" || !["try", "dry"].includes(pane);
   const unsaved = () => (draft.dirty.current ? (hand.current?.text() ?? null) : null);
   useKeys(hand, () => saving.save(), props.reason === "");
-  return html`<div class=${`right ${alone ? "alone" : ""}`}>
+  return html`<div class=${`beside ${alone ? "alone" : ""}`}>
     <section class="editor" aria-label="Text" hidden=${!shows}>
       <${Bar} ...${props} />
       ${saving.conflict && Conflict && html`<${Conflict} theirs=${saving.conflict.text} mine=${saving.conflict.mine} keep=${saving.keep} take=${saving.take} close=${saving.close} />`}

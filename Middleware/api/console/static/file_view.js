@@ -48,7 +48,7 @@ function OpenFile({ file, place, changed }) {
   const [ran, setRan] = useState(/** @type {any} */ (null));
   const { checked, good } = draft;
   useEffect(() => setPane(place.pane), [place.pane, place.run]);
-  useEffect(() => place.node !== null && setChosen(place.node), [place.node]);
+  useEffect(() => void (place.node !== null && setChosen(place.node)), [place.node]);
   useEffect(() => hand.current?.show(linesOf(good?.graph, chosen)), [chosen, good, hand.current]);
   useEffect(() => guardLeaving(() => draft.dirty.current), []);
   const choose = useCallback((/** @type {number | null} */ n) => {

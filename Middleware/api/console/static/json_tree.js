@@ -149,7 +149,7 @@ export function placeAt(text, at) {
   const { root, spots } = read(text);
   const nothing = { role: /** @type {const} */ ("none"), from: at, to: at, typed: "", inString: false, holder: null, member: null, root };
   if (tokensOf(text).some(({ kind, start, end }) => kind === "comment" && start < at && at <= end)) return nothing;
-  const spot = spots.findLast(({ token }) => token.start < at);
+  const spot = spots.filter(({ token }) => token.start < at).at(-1);
   if (!spot) return nothing;
   const { token } = spot;
   if (touches(text, token, at) && spot.role !== "mark") {
@@ -181,7 +181,7 @@ export function nodesIn(root) {
 
 /** @param {Tree | null | undefined} tree @param {string} key @returns {Tree | null} the last one counts */
 export function valueAt(tree, key) {
-  return tree?.members.findLast((member) => member.key === key)?.value ?? null;
+  return tree?.members.filter((member) => member.key === key).at(-1)?.value ?? null;
 }
 
 /**

@@ -23,7 +23,7 @@ export function NodeTabs({ run, node, k, tab, choose }) {
   return html`<${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose} right=${where}>
     ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} call=${call} none=${none} />`}
     ${shown === "came" && html`<${Came} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
-    ${shown === "output" && html`<div class="msg"><h3>agent${node.number}Output<span>${node.output ? `${number(node.output.chars)} characters` : ""}</span></h3><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div></div>`}
+    ${shown === "output" && html`<div class="msg"><h2>agent${node.number}Output<span>${node.output ? `${number(node.output.chars)} characters` : ""}</span></h2><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div></div>`}
     ${shown === "fields" && html`<p><a href=${placeOf(run, node)}>${node.workflow}, node ${node.number}</a></p><div class="msg"><${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`}
     ${shown === "facts" && html`<${Facts} run=${run} node=${node} call=${call} />`}<//>`;
 }
@@ -53,7 +53,7 @@ function Facts({ run, node, call }) {
     ["error", node.error],
     ...node.warnings.map((warning) => ["warning", warning]),
   ]);
-  return html`<${List} facts=${facts} />${call && html`<h3>Call ${call.k + 1} of ${node.calls.length}</h3><${List} facts=${callFacts(call)} />`}`;
+  return html`<${List} facts=${facts} />${call && html`<h2>Call ${call.k + 1} of ${node.calls.length}</h2><${List} facts=${callFacts(call)} />`}`;
 }
 
 /** @param {Call} call @returns {[string, unknown][]} */

@@ -36,7 +36,7 @@ export function Picture({ file, checked, good, times, chosen, choose, place, pan
       <span class="gacts"><button type="button" aria-pressed=${String(pane === "dry")} onClick=${() => open(pane === "dry" ? "text" : "dry")}>Dry run</button>
         <button type="button" class="main" data-try aria-pressed=${String(pane === "try")} onClick=${() => open(pane === "try" ? "text" : "try")}>Try it</button></span>
     </header>
-    <div class="about dim"><${About} node=${good?.graph.nodes.find(({ n }) => n === chosen) ?? null} />
+    <div class="chosennode dim"><${About} node=${good?.graph.nodes.find(({ n }) => n === chosen) ?? null} />
       ${times && html`<span class="times"><label><input type="checkbox" checked=${timed} onChange=${turn} /> times of the last run</label>, <a href=${`#/runs/${encodeURIComponent(times.id)}`}>${clock(times.at)}</a></span>`}</div>
     ${pale || !good ? html`<${NoPicture} problems=${checked.problems} pale=${pale} />` : null}
     ${good && html`<${Zoomed} pale=${pale}>${(/** @type {number} */ zoom) => html`<${Graph} graph=${good.graph} problems=${good.problems} times=${timed && times ? times.nodes : null} chosen=${chosen} choose=${choose}

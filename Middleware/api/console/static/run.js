@@ -9,7 +9,7 @@ import { useKeys } from "./keys.js";
 import { NodeTabs } from "./node_tabs.js";
 import { Dialog, Failed, Loading, Lock, Mark } from "./parts.js";
 import { go, turn } from "./place.js";
-import { isActive } from "./run_list.js";
+import { isActive, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
@@ -31,8 +31,8 @@ export function RunView({ id, place, back }) {
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
   const first = html`<a class="back" href=${back}>‹ All runs</a>`;
-  if (error && !run) return html`<article class="run" aria-label="Run">${first}<${Failed} error=${error} again=${again} /></article>`;
-  if (!run) return html`<article class="run" aria-label="Run">${first}<${Loading} rows=${9} /></article>`;
+  if (error && !run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Failed} error=${error} again=${again} /></article>`;
+  if (!run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Loading} rows=${9} /></article>`;
   const wanted = place.query.get("node");
   const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
   const k = Number(place.query.get("call") ?? 0);
@@ -128,6 +128,7 @@ function Summary({ run }) {
 /** @param {{run: Run}} props */
 function StoodOut({ run }) {
   if (!run.stood_out.length) return null;
+  const names = run.nodes.flatMap(({ title, group, endpoint }) => [title, group ?? "", endpoint ?? ""]);
   const bad = run.stood_out.some(({ level }) => level === "bad");
-  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${text}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(text, names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
 }

@@ -54,3 +54,11 @@ export function held(wanted, shown) {
   const older = wanted.filter((run) => !there.has(run.id) && run.at < oldest && !isActive(run));
   return { rows: [...rows, ...older], fresh: wanted.length - rows.length - older.length };
 }
+
+/** A sentence in pieces, so that names in it can stand out: every second piece is a name. @param {string} text @param {string[]} names */
+export function withNames(text, names) {
+  const known = [...new Set(names)].filter((name) => name.length > 1).sort((a, b) => b.length - a.length);
+  if (!known.length) return [text];
+  const words = known.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
+  return text.split(new RegExp(`(?<![\\p{L}\\p{N}])(${words})(?![\\p{L}\\p{N}])`, "u"));
+}

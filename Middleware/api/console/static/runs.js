@@ -1,11 +1,10 @@
 // @ts-check
 // Runs: the list, and beside it the run that is open.
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { html, signal, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { addressOf } from "./address.js";
 import { step, useKeys } from "./keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Shape } from "./parts.js";
 import { go, turn } from "./place.js";
-import { RunView } from "./run.js";
 import { counted, clock, moment, number, seconds } from "./words.js";
 import { grown, held, isActive, ordered, scaleOf } from "./run_list.js";
 import { useRuns } from "./runs_asked.js";
@@ -21,12 +20,16 @@ const STATES = [["", "any state"], ["waiting,running,answering,finishing", "runn
 const TYPING_MS = 250;
 const POINTING_MS = 2000;
 
+/** How one run is shown: loaded behind the list, which is seen first. */
+const one = signal(/** @type {typeof import("./run.js") | null} */ (null));
+
 /** @param {{place: import("./types.js").Place}} props */
 export function Page({ place }) {
   const id = place.parts[0] ?? "";
   const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
   const filtered = FILTERS.some((name) => filter[name]);
   const asked = useRuns(filter);
+  useEffect(() => void import("./run.js").then((module) => (one.value = module)), []);
   const query = new URLSearchParams(OF_LIST.flatMap((name) => (filter[name] ? [[name, filter[name]]] : [])));
   const list = addressOf("runs", [], query);
   useKeys({
@@ -34,7 +37,7 @@ export function Page({ place }) {
     ArrowDown: (event) => inRows(event) && step(".rows a", 1), ArrowUp: (event) => inRows(event) && step(".rows a", -1),
     Escape: () => (id ? (go(list), focusRow(id)) : false),
   });
-  if (asked.runs && !asked.runs.length && !filtered && !id) return html`<${NoRun} />`;
+  if (asked.runs && !asked.runs.length && !filtered && !id) return state.value ? html`<${NoRun} />` : html`<${Loading} />`;
   return html`<div class=${id ? "split open" : "split"}>
     <section class="list" aria-label="Runs">
       ${!id && html`<h1 class="unseen">Runs</h1>`}
@@ -42,7 +45,7 @@ export function Page({ place }) {
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
       ${asked.runs ? html`<${Rows} asked=${asked} runs=${asked.runs} open=${id} query=${query} filtered=${filtered} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
-    ${id ? html`<${RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
+    ${id ? (one.value ? html`<${one.value.RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run"><${Loading} rows=${9} /></div>`) : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
   </div>`;
 }
 

@@ -29,11 +29,11 @@ export function Sent({ run, call, none }) {
 /** @param {{sent: import("./sent_parts.js").Sent}} props */
 function Parts({ sent }) {
   return html`${sent.messages.map(({ role, text, pictures, calls }, at) => html`<div key=${at} class=${`msg ${role.split(",")[0]}`}>
-      <h3>${role}<span>${counted(text.length, "character")}${pictures.length ? `, ${counted(pictures.length, "picture")}` : ""}</span></h3>
+      <h2>${role}<span>${counted(text.length, "character")}${pictures.length ? `, ${counted(pictures.length, "picture")}` : ""}</span></h2>
       ${text && html`<pre>${text}</pre>`}${calls && html`<pre class="calls">${calls}</pre>`}
       ${pictures.length > 0 && html`<p class="pictures">${pictures.map(({ type, bytes, src }) => html`<span>${src && html`<img src=${src} alt="" />`}<small>${type}${bytes === null ? ", not loaded" : `, ${size(bytes)}`}</small></span>`)}</p>`}
       ${!text && !calls && !pictures.length && html`<p class="dim pad">empty</p>`}</div>`)}
-    ${sent.prompt !== null && html`<div class="msg user"><h3>prompt<span>${counted(sent.prompt.length, "character")}</span></h3><pre>${sent.prompt}</pre></div>`}
+    ${sent.prompt !== null && html`<div class="msg user"><h2>prompt<span>${counted(sent.prompt.length, "character")}</span></h2><pre>${sent.prompt}</pre></div>`}
     ${sent.tools.length > 0 && html`<p class="samplers"><span class="dim">${number(sent.tools.length)} tools</span> ${sent.tools.join(", ")}</p>`}
     ${sent.samplers.length > 0 && html`<dl class="samplers">${sent.samplers.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`}`;
 }

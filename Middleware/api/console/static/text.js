@@ -76,6 +76,7 @@ function handOf(view, now) {
     show(lines) {
       const { doc } = view.state;
       const wanted = lines && lines[0] <= doc.lines ? { from: lines[0], to: Math.min(lines[1], doc.lines) } : null;
+      /** @type {cm.StateEffect<any>[]} */
       const effects = [chooseLines.of(wanted)];
       const cursor = doc.lineAt(view.state.selection.main.head).number;
       if (wanted && !(wanted.from <= cursor && cursor <= wanted.to)) {

@@ -53,7 +53,7 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
           ${!asksKey && html`<button type="button" class="plain" onClick=${() => setAsksKey(true)}>with an API key</button>`}
           ${!mayAct && html`<span class="dim" id="noact">Trying needs the console key, or a request from this machine.</span>`}</p>
       </form>
-      <div class="came" aria-live="polite" aria-busy=${String(busy)}>
+      <div class="tried" aria-live="polite" aria-busy=${String(busy)}>
         ${said && html`<${Answer} said=${said} busy=${busy} />`}
         ${run && html`<p class="acts dim">The run: <a href=${`#/runs/${encodeURIComponent(run.id)}`}>${run.id}</a></p><${Waterfall} run=${run} chosen=${node} choose=${choose} />`}
       </div>

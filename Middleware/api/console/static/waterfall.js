@@ -90,23 +90,23 @@ function FallRow({ run, node, call, depth, grouped, chosen, hue, now, span, choo
   const took = begun === null ? null : (ended ?? now) - begun;
   const endpoint = call ? call.endpoint : node.endpoint;
   const title = call ? `${call.backup_of ? "backup" : call.kind}${call.outcome ? `, ${call.outcome}` : ""}` : node.title || node.type;
-  const state = call?.error ? "failed" : node.state;
+  const state = call ? (call.error ? "failed" : "") : node.state;
   const failed = call ? Boolean(call.error) : ["failed", "went_on"].includes(node.state);
   const said = [call ? `call ${call.k + 1} of node ${node.number}` : `node ${node.number}`, title, call ? "" : node.type, endpoint && `endpoint ${endpoint}`, took === null ? "" : `${took.toFixed(1)} seconds`, call ? "" : stateWords(node.state)].filter(Boolean).join(", ");
   const first = !call && node.answers && node.calls.length > 0 ? run.first_s : null;
-  return html`<button type="button" class=${["fallrow", grouped && "group", node.state, call && "call"].filter(Boolean).join(" ")} style=${indent(depth)} aria-current=${chosen ? "true" : undefined} aria-label=${said} onClick=${choose}>
-    <span class="lab"><span class="n">${call ? "" : node.number}</span>${["failed", "went_on", "cancelled"].includes(state) && html`<${Mark} state=${state} plain />`}
+  return html`<button type="button" class=${["fallrow", grouped && "group", node.state, call && "call"].filter(Boolean).join(" ")} style=${indent(depth)} aria-current=${chosen ? "true" : undefined} onClick=${choose}>
+    <span class="unseen">${said}</span><span class="lab" aria-hidden="true"><span class="n">${call ? "" : node.number}</span>${["failed", "went_on", "cancelled"].includes(state) && html`<${Mark} state=${state} plain />`}
       <span class="t" title=${`${title}, ${node.type}, ${node.workflow}`}>${node.label && !call && html`<span class="dim">${node.label}: </span>`}${title}</span>
       ${!call && node.answers && html`<span class="flag">answers</span>`}${endpoint && html`<span class=${`chip c${hue.get(endpoint) ?? 1}`} title=${endpoint}>${endpoint}</span>`}</span>
     <${Track} bars=${bars} span=${span} failed=${failed} first=${first} grows=${ended === null && begun !== null} />
-    <span class="num">${spanWords(took)}</span></button>`;
+    <span class="num" aria-hidden="true">${spanWords(took)}</span></button>`;
 }
 
 /** @param {{bars: Bar[], span: Span, failed?: boolean, first?: number | null, grows?: boolean}} props */
 function Track({ bars, span, failed, first = null, grows }) {
   const end = bars.at(-1)?.to ?? 0;
   const inside = (/** @type {number} */ at) => at >= span.from && at <= span.to;
-  return html`<span class=${grows ? "track grows" : "track"}>
+  return html`<span class=${grows ? "track grows" : "track"} aria-hidden="true">
     ${bars.map(({ kind, from, to }) => {
       const [left, right] = [Math.max(from, span.from), Math.min(to, span.to)];
       return right >= left && html`<i key=${kind} class=${`k-${kind}`} title=${`${PARTS[kind]} ${seconds(to - from)}`} style=${{ left: percent(left, span), width: percent(right - left, { from: 0, to: span.to - span.from }) }}></i>`;

@@ -1,0 +1,88 @@
+"""What is known besides a run, for the sentences about it: the gate, earlier calls, names that nobody fills.
+
+Source: spec console.md 8.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from Middleware.api.console.stood_out import Around, no_calls
+from Middleware.api.console.view_contract import Hub
+from Middleware.common.errors import ConfigError
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import load_user
+from Middleware.services.run_trace import NodeTrace
+from Middleware.workflows.managers.workflow_check import Reach, variable_findings
+
+_NAME = re.compile(r"\{([^{}]+)\}")
+_HINT = re.compile(r" \(did you mean .+\?\)$")
+_LATE = "is not known yet"
+_EARLY = "is not known here"
+
+
+def around_of(hub: Hub) -> Around:
+    """What the server knows now. Configs are read when they are asked for."""
+    calls = hub.hour.calls if hub.hour is not None else no_calls
+    return Around(slots=hub.gate()["limit"], calls=calls, unfilled=Unfilled(hub))
+
+
+class Unfilled:
+    """The names in a node's texts that look like variables and are none, each once with why.
+
+    The check of the files (`variable_findings`), asked about a node that ran: what a caller may pass is
+    taken to be there, and of a file that was changed since only what the node itself shows is told.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def __call__(self, user: str, node: NodeTrace) -> Iterator[tuple[str, str]]:
+        told = set()
+        for message in self._messages(user, node):
+            found = _NAME.search(message)
+            if found is not None and found[1] not in told:
+                told.add(found[1])
+                yield found[1], _why(message)
+
+    def _messages(self, user: str, node: NodeTrace) -> Iterator[str]:
+        document = self._document(node)
+        nodes: list[Mapping[str, Any]] = [{}] * (node.number - 1) + [node.fields]
+        reach = Reach(self._user_variables(user), inputs=None, categorises=True)
+        own = {key: value for key, value in document.items() if key != "nodes"} if document else {}
+        for finding in variable_findings(node.workflow, {**own, "nodes": nodes}, reach):
+            if document is not None or _LATE in finding.message:
+                yield finding.message
+
+    def _document(self, node: NodeTrace) -> Mapping[str, Any] | None:
+        """The node's file, if the node still stands in it as it ran. A bare list has no variables."""
+        try:
+            read = self._snapshot.read(node.workflow)
+        except ConfigError:
+            return None
+        document = read if isinstance(read, Mapping) else {"nodes": read}
+        nodes = document.get("nodes")
+        here = nodes[node.number - 1 : node.number] if isinstance(nodes, list) else []
+        return document if here == [node.fields] else None
+
+    def _user_variables(self, user: str) -> frozenset[str]:
+        try:
+            return frozenset(load_user(self._snapshot, user).user_wide_workflow_variables)
+        except ConfigError:
+            return frozenset()
+
+    @cached_property
+    def _snapshot(self) -> ConfigSnapshot:
+        return self._hub.snapshot()
+
+
+def _why(message: str) -> str:
+    """The check's sentence as a half one: `is not known yet`."""
+    for known in (_LATE, _EARLY):
+        if known in message:
+            return known
+    hint = _HINT.search(message)
+    return "is no variable" + (hint[0] if hint else "")

@@ -1,0 +1,160 @@
+"""What changes, told to the pages that are open: a stream of server-sent events for each.
+
+A reader sleeps on the recorder's condition and looks when there is news. It is no generation request: it
+holds no slot, and the end of the server does not wait for it. Source: spec console.md 7.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from Middleware.api.client_watch import probe_of
+from Middleware.api.console.looks import Look
+from Middleware.api.console.recorder import MOST_READERS
+from Middleware.api.console.run_facts import tokens_of
+from Middleware.api.console.state_views import state_of
+from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply, json_bytes
+from Middleware.common.types import JsonObject
+from Middleware.services.run_trace import RunTrace
+
+RUN_EVERY_S = 0.5
+STATE_EVERY_S = 2.0
+SILENCE_S = 15.0
+LASTS_S = 600.0
+NAP_S = 0.25
+"""A reader looks at least so often: at counts that grew, and whether the server stops."""
+GATHER_S = 0.1
+"""News that come so close together leave in one piece."""
+MOST_SEQ = 10**15
+FULL = f"the console is open in {MOST_READERS} places already"
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_COMMENT = b": \n\n"
+
+Clock = Callable[[], float]
+
+
+class _Told(NamedTuple):
+    """What a page knows of a run: the change, when it was told, and what grows without one."""
+
+    seq: int
+    at: float
+    mark: int | None
+
+
+def events(ask: Ask) -> Reply:
+    """GET `events?after=N`."""
+    ask.words("after")
+    after = ask.number("after", 0, 0, MOST_SEQ)
+    if not ask.hub.recorder.enter():
+        raise Refused(503, FULL)
+    gone = probe_of(ask.environ) or (lambda: False)
+    stream = Stream(ask.hub, ask.rights, after, gone)
+    return Reply(content_type="text/event-stream", headers=_HEADERS, stream=stream)
+
+
+class Stream:
+    """The body of one reader's answer. `gone`: the reader has hung up. Closing it frees the place."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        rights: tuple[str, ...],
+        after: int,
+        gone: Callable[[], bool],
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._hub, self._gone, self._clock = hub, gone, clock
+        self._news = News(hub, rights, after, clock)
+        self._is_open = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        recorder, clock = self._hub.recorder, self._clock
+        end = clock() + LASTS_S
+        spoke = clock()
+        while not (self._hub.stopping() or self._gone() or clock() > end):
+            told = self._news.since_last()
+            if told:
+                yield told
+                spoke = clock()
+                time.sleep(GATHER_S)
+            elif clock() - spoke >= SILENCE_S:
+                yield _COMMENT
+                spoke = clock()
+            recorder.wait(self._news.seen, NAP_S)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._hub.recorder.leave()
+
+
+class News:
+    """What one page does not know yet. `seen`: the change up to which it has looked."""
+
+    def __init__(self, hub: Hub, rights: tuple[str, ...], after: int, clock: Clock = time.monotonic) -> None:
+        self._hub, self._rights, self._clock = hub, rights, clock
+        now = hub.recorder.seq
+        self._after = after if after <= now else 0  # of a server that was there before this one
+        self.seen = self._after
+        self._gone_told = self._after or now
+        self._told: dict[str, _Told] = {}
+        self._state: JsonObject | None = None
+        self._state_at = 0.0
+
+    def since_last(self) -> bytes:
+        """The events of what changed since the last look; empty: nothing that is due."""
+        look = Look(self._hub, self._clock)
+        fresh, safe = self._due(look)
+        self.seen = look.seq
+        pieces = [_event("run", min(seq, safe), look.summary(run)) for seq, run in fresh]
+        if gone := self._hub.recorder.gone(self._gone_told):
+            pieces.append(_event("gone", safe, gone))
+        self._gone_told = max(self._gone_told, look.seq)
+        if (state := self._new_state(look.now)) is not None:
+            pieces.append(_event("state", safe, state))
+        return b"".join(pieces)
+
+    def _due(self, look: Look) -> tuple[list[tuple[int, RunTrace]], int]:
+        """The runs to tell of, in the order of their changes, and the change up to which the page knows all
+        then: one that was told of just now must wait, and a page that comes back asks for it again.
+        """
+        due, safe = [], look.seq
+        known, self._told = self._told, {}
+        for run in look.runs:
+            seq, mark, told = run.seq, _mark(look, run), known.get(run.id)
+            changed = seq > (told.seq if told else self._after)
+            if not changed and (mark is None or (told is not None and mark == told.mark)):
+                if told is not None:
+                    self._told[run.id] = told
+            elif told is not None and look.now - told.at < RUN_EVERY_S:
+                self._told[run.id] = told
+                safe = min(safe, seq - 1) if changed else safe
+            else:
+                self._told[run.id] = _Told(seq, look.now, mark)
+                due.append((seq, run))
+        return sorted(due, key=lambda one: one[0]), safe
+
+    def _new_state(self, now: float) -> JsonObject | None:
+        """The state, where it is another than the page was told, and it is time."""
+        if self._state is not None and now - self._state_at < STATE_EVERY_S:
+            return None
+        self._state_at = now
+        state = state_of(self._hub, self._rights)
+        known, self._state = self._state, {**state, "seq": 0}
+        return state if self._state != known else None
+
+
+def _mark(look: Look, run: RunTrace) -> int | None:
+    """What grows while nothing else changes: the place in the line, the count of the answer."""
+    if run.state == "waiting":
+        return look.place(run)
+    return tokens_of(run)[0] if run.state == "answering" else None
+
+
+def _event(name: str, seq: int, value: object) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, name.encode(), json_bytes(value))
+
+
+ROUTES = (ApiRoute("GET", "events", "look", events),)

@@ -1,0 +1,211 @@
+"""The last hour in numbers: slots of ten seconds, and the last calls of each endpoint.
+
+An observer of runs that keeps no text of a prompt or an answer. Source: spec console.md 10 and 11.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from Middleware.api.console.run_sums import all_nodes_usage, count_of
+from Middleware.common.errors import KIND_STATUS
+from Middleware.common.types import JsonObject
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.utilities.sensitive_logging_utils import masked
+
+STEP_S = 10
+SLOTS = 360
+MOST_VALUES = 64
+"""First texts of one slot."""
+MOST_CALLS = 100
+MOST_ENDPOINTS = 500
+FEWEST_TOKENS = 5
+SHORTEST_S = 0.2
+_ERROR_CHARS = 500
+_TO_BACKENDS = ("model", "embedding")
+_BROKEN_OFF = ("cancelled", "closed", "dropped")
+_COUNTED = ("requests", "failed", "cancelled", "tokens")
+
+
+class Call(NamedTuple):
+    """One call of an endpoint. `unix`: of its begin. `first_s`: from what was sent to what came. `rate`:
+    tokens a second. `ok`: None for one that was broken off. `kind`, `text`: of a failure.
+    """
+
+    unix: float
+    first_s: float | None
+    rate: float | None
+    ok: bool | None
+    kind: str = ""
+    text: str = ""
+
+
+class _Slot:
+    __slots__ = ("firsts", "memory_mb", "numbers", "running", "waiting")
+
+    def __init__(self, running: int, waiting: int, memory_mb: float | None) -> None:
+        self.numbers = dict.fromkeys(_COUNTED, 0)
+        self.firsts: list[float] = []
+        self.running, self.waiting, self.memory_mb = running, waiting, memory_mb
+
+
+class Hour:
+    """Counts what it observes. `clock`: Unix seconds. `memory_mb`: of this process, None: nobody knows."""
+
+    keeps_text = False
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        memory_mb: Callable[[], float | None] | None = None,
+    ) -> None:
+        self._clock, self._memory_mb = clock, memory_mb or resident_mb
+        self._lock = threading.Lock()
+        self._slots: deque[_Slot | None] = deque([None] * SLOTS, maxlen=SLOTS)
+        self._last = 0
+        self._running = self._waiting = 0
+        self._calls: dict[tuple[str, str], deque[Call]] = {}
+        self._acts: dict[str, Callable[[_Slot, RunTrace], None]] = {
+            "arrived": self._arrived,
+            "begun": self._begun,
+            "first_text": self._first_text,
+            "ended": self._ended,
+        }
+
+    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+        if what == "node_ended" and node is not None and node.calls:
+            self._note_calls(run, node)
+        act = self._acts.get(what)
+        if act is not None:
+            with self._lock:
+                act(self._slot(), run)
+
+    def series(self) -> JsonObject:
+        """`{"step_s", "end", "series"}`: a value a slot in each, the oldest first, None: there is none."""
+        with self._lock:
+            self._slot()
+            slots, end = list(self._slots), (self._last + 1) * STEP_S
+            series = {
+                **{name: [slot and slot.numbers[name] for slot in slots] for name in _COUNTED},
+                "first_p50": [slot and _percentile(slot.firsts, 0.5) for slot in slots],
+                "first_p95": [slot and _percentile(slot.firsts, 0.95) for slot in slots],
+                "running": [slot and slot.running for slot in slots],
+                "waiting": [slot and slot.waiting for slot in slots],
+                "memory_mb": [slot and slot.memory_mb for slot in slots],
+            }
+        return {"step_s": STEP_S, "end": end, "series": series}
+
+    def calls(self, user: str, endpoint: str) -> list[Call]:
+        """The last calls of an endpoint of this user, the oldest first."""
+        with self._lock:
+            return list(self._calls.get((user, endpoint), ()))
+
+    def medians(self, user: str, endpoint: str) -> JsonObject:
+        """`{"first_s", "rate"}` of those calls, None: nothing is known."""
+        calls = self.calls(user, endpoint)
+        return {"first_s": _median(call.first_s for call in calls), "rate": _median(c.rate for c in calls)}
+
+    def _slot(self) -> _Slot:
+        """That of now. What passed without news was as the last news left it. The lock is held."""
+        now = int(self._clock()) // STEP_S
+        missed = now - self._last if self._last else 1
+        for _ in range(min(missed - 1, SLOTS)):
+            self._slots.append(_Slot(self._running, self._waiting, None))
+        if missed > 0:
+            self._slots.append(_Slot(self._running, self._waiting, self._memory_mb()))
+            self._last = now
+        slot = self._slots[-1]
+        assert slot is not None
+        return slot
+
+    def _arrived(self, slot: _Slot, run: RunTrace) -> None:
+        slot.numbers["requests"] += 1
+        self._waiting += 1
+        slot.waiting = max(slot.waiting, self._waiting)
+
+    def _begun(self, slot: _Slot, run: RunTrace) -> None:
+        self._waiting -= 1
+        self._running += 1
+        slot.running = max(slot.running, self._running)
+
+    def _first_text(self, slot: _Slot, run: RunTrace) -> None:
+        if len(slot.firsts) < MOST_VALUES:
+            slot.firsts.append(run.first_text - run.arrived)
+
+    def _ended(self, slot: _Slot, run: RunTrace) -> None:
+        if run.begun:
+            self._running -= 1
+        else:
+            self._waiting -= 1
+        if run.state in ("failed", "cancelled"):
+            slot.numbers[run.state] += 1
+        slot.numbers["tokens"] += all_nodes_usage(run)["completion_tokens"] or 0
+
+    def _note_calls(self, run: RunTrace, node: NodeTrace) -> None:
+        """A node's calls are noted when it ends: they all have ended then."""
+        for call in node.calls:
+            if call.kind in _TO_BACKENDS and call.sent:
+                noted = _noted(run, call)
+                with self._lock:
+                    self._calls_of(run.user, call.endpoint).append(noted)
+
+    def _calls_of(self, user: str, endpoint: str) -> deque[Call]:
+        """The lock is held."""
+        known = self._calls.get((user, endpoint))
+        if known is None:
+            if len(self._calls) >= MOST_ENDPOINTS:
+                del self._calls[next(iter(self._calls))]
+            known = self._calls[user, endpoint] = deque(maxlen=MOST_CALLS)
+        return known
+
+
+def _noted(run: RunTrace, call: CallTrace) -> Call:
+    unix = round(run.wall + call.begun - run.arrived, 3)
+    first_s = round(call.first - call.sent, 3) if call.first else None
+    if call.outcome in _BROKEN_OFF:
+        return Call(unix, first_s, None, None)
+    if not call.error and call.outcome not in KIND_STATUS:
+        return Call(unix, first_s, rate_of(call), True)
+    text = "" if run.private else masked(call.error, *call.secrets, *run.secrets)[:_ERROR_CHARS]
+    return Call(unix, first_s, None, False, call.outcome, text)
+
+
+def rate_of(call: CallTrace) -> float | None:
+    """Tokens a second from the first to the last of a call; None for what is too short to tell."""
+    tokens = count_of(call.usage, "completion_tokens")
+    if tokens is None or not call.first or not call.ended:
+        return None
+    span = call.ended - call.first
+    return round(tokens / span, 3) if tokens >= FEWEST_TOKENS and span >= SHORTEST_S else None
+
+
+def resident_mb() -> float | None:
+    """The memory of this process. None where the system does not tell."""
+    if sys.platform != "linux":
+        return None
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20), 1)
+
+
+def _percentile(values: list[float], share: float) -> float | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    return round(ordered[math.ceil(share * len(ordered)) - 1], 3)
+
+
+def _median(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known), 3) if known else None

@@ -1,0 +1,46 @@
+"""Runs as the page is told of them: what shapes need to know of the rest of the server is looked up here.
+
+Source: spec console.md 6 and 8.4.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from Middleware.api.console.run_texts import Secrets
+from Middleware.api.console.shapes import summary, whole
+from Middleware.api.console.stood_out import Around, all_that_stood_out, stood_out
+from Middleware.api.console.view_contract import Hub
+from Middleware.common.types import JsonObject
+from Middleware.services.run_trace import RunTrace
+
+
+class Look:
+    """One look at the runs of a server, newest first. `clock`: as `time.monotonic`."""
+
+    def __init__(self, hub: Hub, clock: Callable[[], float] = time.monotonic) -> None:
+        self.hub, self.now = hub, clock()
+        self.seq: int = hub.recorder.seq  # before the list: what comes between is looked at again
+        self.runs: list[RunTrace] = hub.recorder.runs()
+        waiting = [run.id for run in reversed(self.runs) if run.state == "waiting"]
+        self._line = {run_id: place for place, run_id in enumerate(waiting, 1)}
+
+    def place(self, run: RunTrace) -> int:
+        """In the line of those that wait, from 1; 0: it waits no more."""
+        return self._line.get(run.id, 0)
+
+    def secrets(self, run: RunTrace) -> Secrets:
+        return Secrets(run, self.hub.secrets)
+
+    def summary(self, run: RunTrace) -> JsonObject:
+        count = len(all_that_stood_out(run, self.now, self._around))
+        return summary(run, self.now, self.place(run), count, self.secrets(run))
+
+    def whole(self, run: RunTrace) -> JsonObject:
+        told = stood_out(run, self.now, self._around)
+        return whole(run, self.now, self.place(run), told, self.hub.secrets)
+
+    @property
+    def _around(self) -> Around:
+        return Around(slots=self.hub.gate()["limit"], calls=self.hub.hour.calls)

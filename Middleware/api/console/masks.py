@@ -1,0 +1,26 @@
+"""How secrets are taken out of what the console shows: whole, and as JSON writes them. Pure.
+
+Source: spec console.md 2.6.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from Middleware.utilities.sensitive_logging_utils import masked
+
+Mask = Callable[[str], str]
+"""A text -> the same without secrets."""
+
+
+def mask_of(secrets: Iterable[str | None]) -> Mask:
+    """Hides these secrets, the longest first, and what looks like one."""
+    known = {secret for secret in secrets if secret}
+    known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}
+    return partial(_without, sorted(known, key=len, reverse=True))
+
+
+def _without(known: list[str], text: str) -> str:
+    return masked(text, *known)

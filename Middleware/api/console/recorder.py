@@ -1,0 +1,134 @@
+"""The runs of this process, in memory: those that run, and the last that ended.
+
+An observer of runs. Knows no protocol and no page; writes nothing to disk. Source: spec console.md 4.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from Middleware.api.console.kept_texts import forget_texts, keep_within
+from Middleware.common.types import JsonObject
+from Middleware.services.run_trace import NodeTrace, RunTrace
+
+MOST_ENDED = 200
+MOST_REFUSED = 20
+"""Of the ended ones."""
+MOST_READERS = 8
+_GONE_REMEMBERED = 1000
+
+
+class Recorder:
+    """`memory_mb`: for the texts of all runs; 0: facts only.
+
+    `seq`: raised by every change; a run's own is that of its last change. `limit`: bytes of texts.
+    """
+
+    def __init__(self, memory_mb: int = 16) -> None:
+        self.keeps_text = memory_mb > 0
+        self.limit = memory_mb << 20
+        self.seq = 0
+        self._readers = 0
+        self._bytes = 0
+        self._runs: dict[str, RunTrace] = {}  # in order of arrival
+        self._ended: dict[str, RunTrace] = {}  # in order of their end
+        self._refused: deque[str] = deque()
+        self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE_REMEMBERED)
+        self._changed = threading.Condition(threading.Lock())
+
+    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+        """In the thread that works on the run. A run that arrived before this recorder was there is not
+        kept."""
+        kept = _limited(run) if what == "ended" else 0
+        with self._changed:
+            if what == "arrived":
+                self._runs[run.id] = run
+            elif run.id not in self._runs:
+                return
+            self.seq += 1
+            run.seq = self.seq
+            forgotten = self._end(run, kept) if what == "ended" else ()
+            if self._readers:
+                self._changed.notify_all()
+        for old in forgotten:
+            forget_texts(old)
+
+    def runs(self) -> list[RunTrace]:
+        """All that are kept, the newest first."""
+        with self._changed:
+            return list(self._runs.values())[::-1]
+
+    def run(self, run_id: str) -> RunTrace | None:
+        return self._runs.get(run_id)
+
+    def kept(self) -> JsonObject:
+        """`{"runs", "bytes", "limit"}`."""
+        with self._changed:
+            return {"runs": len(self._runs), "bytes": self._bytes, "limit": self.limit}
+
+    def gone(self, since: int) -> list[str]:
+        """The runs that left after the change `since`, as far as they are remembered."""
+        with self._changed:
+            return [run_id for seq, run_id in self._gone if seq > since]
+
+    def enter(self) -> bool:
+        """A reader comes, who waits for changes. False: there are too many already."""
+        with self._changed:
+            if self._readers >= MOST_READERS:
+                return False
+            self._readers += 1
+            return True
+
+    def leave(self) -> None:
+        """A reader goes."""
+        with self._changed:
+            self._readers -= 1
+
+    def wait(self, after: int, timeout_s: float) -> None:
+        """Until there is a change behind `after`, or the time is over. For a reader that has entered."""
+        with self._changed:
+            if self.seq <= after:
+                self._changed.wait(timeout_s)
+
+    def _end(self, run: RunTrace, kept: int) -> list[RunTrace]:
+        """The run has ended: what is too much goes. Gives those whose texts must be forgotten.
+
+        The lock is held.
+        """
+        run.bytes_kept = kept
+        self._bytes += kept
+        self._ended[run.id] = run
+        if run.state == "refused":
+            self._refused.append(run.id)
+        if len(self._refused) > MOST_REFUSED:
+            self._drop(self._refused[0])
+        if len(self._ended) > MOST_ENDED:
+            self._drop(next(iter(self._ended)))
+        forgotten = []
+        for old in self._ended.values() if self._bytes > self.limit else ():
+            if old.bytes_kept:
+                self._bytes -= old.bytes_kept
+                old.bytes_kept = 0
+                forgotten.append(old)
+                if self._bytes <= self.limit:
+                    break
+        return forgotten
+
+    def _drop(self, run_id: str) -> None:
+        """The lock is held."""
+        run = self._ended.pop(run_id)
+        del self._runs[run_id]
+        self._bytes -= run.bytes_kept
+        if self._refused and self._refused[0] == run_id:
+            self._refused.popleft()
+        self.seq += 1
+        self._gone.append((self.seq, run_id))
+
+
+def _limited(run: RunTrace) -> int:
+    """How much the texts of a run count that has ended, brought to their limits."""
+    if run.keeps_text:
+        return keep_within(run)
+    forget_texts(run)
+    return 0

@@ -1,0 +1,26 @@
+"""What the calls of a run used. Pure. Source: spec console.md 6.3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from Middleware.common.types import JsonObject
+from Middleware.services.run_trace import RunTrace
+
+
+def count_of(usage: object, key: str) -> int | None:
+    """A number that a backend reported; None for anything else."""
+    count = usage.get(key) if isinstance(usage, Mapping) else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+
+
+def all_nodes_usage(run: RunTrace) -> JsonObject:
+    """`{"prompt_tokens", "completion_tokens", "calls"}` of all calls of models: as the client was told them,
+    before that what the backends have reported so far."""
+    told = run.all_usage
+    keys = ("prompt_tokens", "completion_tokens")
+    if told is not None:
+        return {key: count_of(told, key) for key in (*keys, "calls")}
+    calls = [call for node in list(run.nodes) for call in list(node.calls) if call.kind == "model"]
+    sums = {key: sum(count_of(call.usage, key) or 0 for call in calls) for key in keys}
+    return {**sums, "calls": len(calls)}

@@ -1,0 +1,186 @@
+"""The texts of a run by their names (`n3.c0.raw`), as a reader may see them: cut, and without secrets. Pure.
+
+Source: spec console.md 2.6, 4 and 6.4.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from Middleware.api.console.kept_texts import Cut, cut
+from Middleware.api.console.run_facts import not_run
+from Middleware.common.types import JsonObject
+from Middleware.config.environment import secrets_in_use
+from Middleware.services.outside_call import json_text
+from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace
+from Middleware.utilities.sensitive_logging_utils import MASK, masked, masked_config
+
+START = 200
+_ROOM = 200
+"""What stands behind the first characters of a text decides whether a secret begins in them."""
+_SHORTEST_PIECE = 4
+_NODE = re.compile(r"n(0|[1-9]\d{0,5})\.(.+)", re.ASCII)
+_CALL = re.compile(r"c(0|[1-9]\d{0,5})\.(.+)", re.ASCII)
+_THOUGHT = re.compile(r"thoughts\.(0|[1-9]\d{0,5})", re.ASCII)
+
+Text = str | Cut
+
+
+class Secrets:
+    """What nobody who looks at this run may read. `more`: keys of the server itself."""
+
+    def __init__(self, run: RunTrace, more: Iterable[str] = ()) -> None:
+        known = {*more, *run.secrets, *secrets_in_use()}
+        known.update(
+            secret for node in list(run.nodes) for call in list(node.calls) for secret in call.secrets
+        )
+        known |= {json.dumps(secret)[1:-1] for secret in known}
+        self._known = sorted(filter(None, known), key=len, reverse=True)
+        self._longest = max(map(len, self._known), default=0)
+
+    def out_of(self, text: str) -> str:
+        return masked(text, *self._known)
+
+    def start_of(self, text: Text) -> str:
+        """The first characters of a text."""
+        head = text.head if isinstance(text, Cut) else text
+        return self.out_of(head[: START + _ROOM + self._longest])[:START]
+
+    def out_of_cut(self, text: Cut) -> Cut:
+        """A secret that lay across the cut leaves neither of its ends."""
+        head, tail = text.head, text.tail
+        for secret in self._known if text.left_out else ():
+            sizes = range(len(secret) - 1, _SHORTEST_PIECE - 1, -1)
+            at_end = next((n for n in sizes if head.endswith(secret[:n])), 0)
+            at_start = next((n for n in sizes if tail.startswith(secret[-n:])), 0)
+            head = head[:-at_end] + MASK if at_end else head
+            tail = MASK + tail[at_start:] if at_start else tail
+        return Cut(self.out_of(head), self.out_of(tail), text.left_out)
+
+
+def ref(name: str, text: Text | None, secrets: Secrets) -> JsonObject | None:
+    """`{"ref", "chars", "left_out", "start"}`; None: there is no such text."""
+    if text is None:
+        return None
+    left_out = text.left_out if isinstance(text, Cut) else 0
+    return {"ref": name, "chars": len(text), "left_out": left_out, "start": secrets.start_of(text)}
+
+
+def whole_text(name: str, text: Text, secrets: Secrets) -> JsonObject:
+    """`{"ref", "head", "tail", "chars", "left_out", "json"}`."""
+    shown = secrets.out_of_cut(text if isinstance(text, Cut) else Cut(text, "", 0))
+    return {
+        "ref": name,
+        "head": shown.head,
+        "tail": shown.tail,
+        "chars": len(text),
+        "left_out": shown.left_out,
+        "json": not shown.left_out and _is_json(shown.head),
+    }
+
+
+def find(run: RunTrace, name: str) -> Text | None:
+    """The text of this name; None: there is none."""
+    if name == "asked":
+        return asked_text(run)
+    found = _NODE.fullmatch(name)
+    nodes = [*run.nodes, *not_run(run)] if found else []
+    if found is None or int(found[1]) >= len(nodes):
+        return None
+    return _in_node(nodes[int(found[1])], found[2])
+
+
+def asked_text(run: RunTrace) -> Text | None:
+    return _body(run.asked, run.asked_left_out)
+
+
+def all_texts(run: RunTrace) -> Iterator[Text]:
+    """Every text that a run left; not the fields of its nodes, which stand in files."""
+    asked = asked_text(run)
+    if asked is not None:
+        yield asked
+    for node in list(run.nodes):
+        holders: list[tuple[Any, Mapping[str, Callable[[Any], Text | None]]]] = [(node, _OF_NODE)]
+        holders += [(call, _OF_CALL) for call in list(node.calls)]
+        for holder, parts in holders:
+            made = (part(holder) for name, part in parts.items() if name != "fields")
+            yield from (text for text in made if text is not None)
+            yield from thoughts_of(holder)
+
+
+def _in_node(node: NodeTrace, name: str) -> Text | None:
+    found = _CALL.fullmatch(name)
+    if found is None:
+        return _part(node, name, _OF_NODE)
+    calls = list(node.calls)
+    return _part(calls[int(found[1])], found[2], _OF_CALL) if int(found[1]) < len(calls) else None
+
+
+def _part(holder: Any, name: str, parts: Mapping[str, Callable[[Any], Text | None]]) -> Text | None:
+    if name in parts:
+        return parts[name](holder)
+    found, thoughts = _THOUGHT.fullmatch(name), thoughts_of(holder)
+    return thoughts[int(found[1])] if found and int(found[1]) < len(thoughts) else None
+
+
+def fields_text(node: NodeTrace) -> Text | None:
+    """The node as it stands in its file, without values of secret names."""
+    if not node.fields:
+        return None
+    return _text(json.dumps(masked_config(dict(node.fields)), ensure_ascii=False, indent=2, default=str))
+
+
+def output_text(node: NodeTrace) -> Text | None:
+    output = node.output
+    if output is None:
+        return None
+    return _text(output if isinstance(output, str | Cut) else json_text(output))
+
+
+def body_text(call: CallTrace) -> Text | None:
+    return _body(call.body, call.body_left_out)
+
+
+def raw_text(call: CallTrace) -> Text | None:
+    return None if call.raw is None else _text(call.raw)
+
+
+def cleaned_text(call: CallTrace) -> Text | None:
+    return None if call.cleaned is None else _text(call.cleaned)
+
+
+def thoughts_of(holder: NodeTrace | CallTrace) -> list[Text]:
+    return [_text(thought) for thought in list(holder.thoughts)]
+
+
+_OF_NODE: Mapping[str, Callable[[Any], Text | None]] = {"fields": fields_text, "output": output_text}
+_OF_CALL: Mapping[str, Callable[[Any], Text | None]] = {
+    "body": body_text,
+    "raw": raw_text,
+    "cleaned": cleaned_text,
+}
+
+
+def _text(value: Any) -> Text:
+    """As it would be kept: what runs still has its whole texts."""
+    return value if isinstance(value, Cut) else cut(str(value))
+
+
+def _body(body: bytes, left_out: int) -> Text | None:
+    if not body:
+        return Cut("", "", left_out) if left_out else None
+    if not left_out:
+        return body.decode("utf-8", "replace")
+    head, tail = body[:HEAD_BYTES], body[HEAD_BYTES:]
+    return Cut(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), left_out)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,151 @@
+"""The runs of this process: their list, each one, its texts, its end. Source: spec console.md 5.2, 6, 11."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from Middleware.api.console.call_views import NO_RUN, run_of
+from Middleware.api.console.looks import Look
+from Middleware.api.console.run_facts import RUN_STATES, workflow_names
+from Middleware.api.console.run_texts import all_texts, find, whole_text
+from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
+from Middleware.common.types import JsonObject
+from Middleware.config.validation import found
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import RunTrace
+
+MOST = 200
+DEFAULT = 50
+BY_CONSOLE = "the console"
+PRIVATE = "The user's settings keep texts private; times and counts only."
+NO_TEXT = "this run has no such text"
+
+Fits = Callable[[RunTrace], bool]
+
+
+def runs(ask: Ask) -> JsonObject:
+    """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all."""
+    wish = ask.words("user", "workflow", "state", "text", "before", "limit")
+    limit = ask.number("limit", DEFAULT, 1, MOST)
+    states = _states(wish["state"])
+    look = Look(ask.hub)
+    fits = _filters(look, wish, states)
+    found_runs: list[RunTrace] = []
+    for run in _before(look.runs, wish["before"]):
+        if all(fit(run) for fit in fits):
+            found_runs.append(run)
+            if len(found_runs) > limit:
+                break
+    shown = found_runs[:limit]
+    return {
+        "runs": [look.summary(run) for run in shown],
+        "next": shown[-1].id if len(found_runs) > limit else None,
+        "seq": look.seq,
+    }
+
+
+def run(ask: Ask, run_id: str) -> JsonObject:
+    """GET `runs/<id>`."""
+    ask.words()
+    return Look(ask.hub).whole(run_of(ask, run_id))
+
+
+def text(ask: Ask, run_id: str, ref: str) -> JsonObject:
+    """GET `runs/<id>/texts/<ref>`."""
+    ask.words()
+    kept = run_of(ask, run_id)
+    value = find(kept, ref)
+    if value is None:
+        raise Refused(404, PRIVATE if kept.private else NO_TEXT)
+    return whole_text(ref, value, Look(ask.hub).secrets(kept))
+
+
+def cancel(ask: Ask, run_id: str) -> JsonObject:
+    """POST `runs/<id>/cancel`: as DELETE of a client."""
+    ask.words()
+    if ask.environ.get("CONTENT_LENGTH", "") not in ("", "0"):
+        ask.fields()
+    kept = run_of(ask, run_id)
+    active = cancellation_service.is_running(kept.id)
+    if active:
+        cancellation_service.request_cancellation(kept.id, BY_CONSOLE)
+    return {"status": "cancelled", "active": active}
+
+
+def numbers(ask: Ask) -> JsonObject:
+    """GET `numbers`."""
+    ask.words()
+    series: JsonObject = ask.hub.hour.series()
+    return series
+
+
+def _states(wish: str) -> set[str]:
+    """The states asked for; empty: any. Raises Refused."""
+    states = {state.strip() for state in wish.split(",") if state.strip()}
+    for state in sorted(states - set(RUN_STATES)):
+        raise Refused(400, f"state: found {found(state)}, allowed: {', '.join(RUN_STATES)}")
+    return states
+
+
+def _before(kept: list[RunTrace], run_id: str) -> list[RunTrace]:
+    """Those that arrived before this run. Raises Refused when it is not kept."""
+    if not run_id:
+        return kept
+    for i, one in enumerate(kept):
+        if one.id == run_id:
+            return kept[i + 1 :]
+    raise Refused(404, NO_RUN)
+
+
+def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
+    """What a run must fit; the quick ones first."""
+    fits: list[Fits] = []
+    if wish["user"]:
+        fits.append(lambda run: run.user == wish["user"])
+    if states:
+        fits.append(lambda run: run.state in states)
+    if wish["workflow"]:
+        fits.append(lambda run: wish["workflow"] in workflow_names(run))
+    if wish["text"]:
+        needle = wish["text"].casefold()
+        fits.append(lambda run: _says(look, run, needle))
+    return fits
+
+
+def _says(look: Look, run: RunTrace, needle: str) -> bool:
+    """Claims that this stands in its facts or its texts, as a reader sees them: a search must not find what
+    is masked.
+    """
+    secrets = look.secrets(run)
+    written = json.dumps(needle)[1:-1]
+
+    def shows(value: str) -> bool:
+        folded = value.casefold()
+        return (needle in folded or written in folded) and _is_seen(secrets.out_of(value), needle, written)
+
+    nodes = list(run.nodes)
+    facts = [run.id, run.user, *workflow_names(run), run.error]
+    facts += [fact for node in nodes for fact in (node.title, node.endpoint, node.error)]
+    facts += [fact for node in nodes for call in list(node.calls) for fact in (call.endpoint, call.error)]
+    if any(shows(fact) for fact in facts):
+        return True
+    return any(shows(part) for kept in all_texts(run) for part in _parts(kept))
+
+
+def _is_seen(value: str, *needles: str) -> bool:
+    folded = value.casefold()
+    return any(needle in folded for needle in needles)
+
+
+def _parts(kept: object) -> tuple[str, ...]:
+    return (kept,) if isinstance(kept, str) else (kept.head, kept.tail)  # type: ignore[attr-defined]
+
+
+ROUTES = (
+    ApiRoute("GET", "runs", "look", runs),
+    ApiRoute("GET", "runs/<run_id>", "look", run),
+    ApiRoute("GET", "runs/<run_id>/texts/<ref>", "look", text),
+    ApiRoute("POST", "runs/<run_id>/cancel", "act", cancel),
+    ApiRoute("GET", "numbers", "look", numbers),
+)

@@ -1,0 +1,232 @@
+"""A run as JSON: the line of the list, and the whole of it. Pure; half told runs are no error.
+
+Never shows a secret, and of a private run no text. Source: spec console.md 6.2 and 6.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from Middleware.api.console.answer_times import AnswerTimes, answering_node
+from Middleware.api.console.run_facts import not_run, tokens_of, workflow_of
+from Middleware.api.console.run_sums import all_nodes_usage
+from Middleware.api.console.run_texts import (
+    Secrets,
+    asked_text,
+    body_text,
+    cleaned_text,
+    fields_text,
+    output_text,
+    raw_text,
+    ref,
+    thoughts_of,
+)
+from Middleware.common.types import JsonObject
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+
+SHORTEST_PART_S = 0.001
+FEWEST_TOKENS = 5
+SHORTEST_SAY_S = 0.2
+_PARTS = ("queue", "other", "first", "think", "say", "after")
+_TO_BACKENDS = ("model", "embedding")
+
+Part = tuple[str, float]
+
+
+def shape(run: RunTrace, now: float) -> list[list[Any]]:
+    """`[[name, seconds]]`, the parts of a run in order, those under 1 ms left out. What is not over ends
+    now."""
+    return [[name, round(took, 3)] for name, took in _spans(run, now) if took >= SHORTEST_PART_S]
+
+
+def _spans(run: RunTrace, now: float) -> list[Part]:
+    end = run.ended or now
+    times = AnswerTimes(run, now)
+    node = times.answering
+    text = run.first_text or run.answered or end
+    said = run.answered or end
+    begun = run.begun or end
+    inside = [end] * 4 if node is None else [node.begun, text - times.think_s, text, said]
+    marks = [run.arrived]
+    for mark in (begun, *inside, end):
+        marks.append(min(max(mark, marks[-1]), max(end, marks[-1])))
+    return [(name, marks[i + 1] - marks[i]) for i, name in enumerate(_PARTS)]
+
+
+def summary(
+    run: RunTrace, now: float, place: int = 0, stood_out: int = 0, secrets: Secrets | None = None
+) -> JsonObject:
+    """6.2. `now`: of `time.monotonic()`. `place`: in the line of those that wait, from 1. `stood_out`: how
+    much did."""
+    secrets = secrets or Secrets(run)
+    seq, times = run.seq, AnswerTimes(run, now)
+    tokens, about = tokens_of(run)
+    return {
+        "id": run.id,
+        "at": round(run.wall, 3),
+        "seq": seq,
+        "user": run.user or None,
+        "workflow": workflow_of(run),
+        "front": run.front or None,
+        "path": run.path,
+        "stream": run.stream,
+        "task": run.task,
+        "private": run.private,
+        "state": run.state,
+        "where": where(run, place),
+        "status": run.status,
+        "shape": shape(run, now),
+        "first_s": _rounded(times.first_s),
+        "took_s": _rounded(times.took_s),
+        "tokens": tokens,
+        "about": about,
+        "rate": rate(run, now, tokens),
+        "finish": run.finish_reason,
+        "error": _said(run.error, secrets),
+        "stood_out": stood_out,
+    }
+
+
+def whole(
+    run: RunTrace,
+    now: float,
+    place: int = 0,
+    stood_out: Sequence[JsonObject] = (),
+    hidden: Iterable[str] = (),
+) -> JsonObject:
+    """6.3. `hidden`: more secrets than those of the run."""
+    secrets = Secrets(run, hidden)
+    told = summary(run, now, place, 0, secrets)
+    del told["stood_out"]
+    begun = list(run.nodes)
+    index = {id(node): i for i, node in enumerate(begun)}
+    shown = [*begun, *not_run(run)]
+    return {
+        **told,
+        "model": run.model or None,
+        "api_type": run.api_type or None,
+        "cancelled_by": run.cancelled_by or None,
+        "usage": None if run.usage is None else dict(run.usage),
+        "all_nodes": all_nodes_usage(run),
+        "asked": ref("asked", asked_text(run), secrets),
+        "texts": run.keeps_text,
+        "stood_out": [{**one, "text": secrets.out_of(one["text"])} for one in stood_out],
+        "nodes": [_node(run, i, node, index.get(id(node.parent)), secrets) for i, node in enumerate(shown)],
+    }
+
+
+def where(run: RunTrace, place: int = 0) -> str | None:
+    """Where it stands: in the line, at a node of its outermost workflow, at the node that failed."""
+    if run.state == "waiting":
+        return f"{ordinal(place)} in line" if place else None
+    nodes = list(run.nodes)
+    if run.state in ("running", "answering", "finishing"):
+        node = next((node for node in reversed(nodes) if node.depth == 0), None)
+        return None if node is None else f"node {node.number} of {node.of}"
+    if run.state == "failed":
+        node = next((node for node in reversed(nodes) if node.state == "failed"), None)
+        return None if node is None else f"node {node.number} {node.title or node.type}"
+    return None
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `3rd`, `4th`, `11th`."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+def rate(run: RunTrace, now: float, tokens: int | None) -> float | None:
+    """Tokens a second of the answer; None for what is too short to tell."""
+    say = dict(_spans(run, now))["say"]
+    if tokens is None or tokens < FEWEST_TOKENS or say < SHORTEST_SAY_S:
+        return None
+    return round(tokens / say, 3)
+
+
+def _node(run: RunTrace, i: int, node: NodeTrace, parent: int | None, secrets: Secrets) -> JsonObject:
+    name = f"n{i}"
+    return {
+        "i": i,
+        "parent": parent,
+        "depth": node.depth,
+        "label": node.label,
+        "workflow": node.workflow,
+        "number": node.number,
+        "of": node.of,
+        "title": node.title,
+        "type": node.type,
+        "group": node.group,
+        "answers": node.answers,
+        "after": node.after,
+        "state": node.state,
+        "begun_s": _since(run, node.begun),
+        "ended_s": _since(run, node.ended),
+        "endpoint": node.endpoint or None,
+        "preset": node.preset or None,
+        "tokens": _tokens_of_node(run, node),
+        "dropped": node.dropped,
+        "warnings": [secrets.out_of(warning) for warning in list(node.warnings)],
+        "error": _said(node.error, secrets),
+        "fields": ref(f"{name}.fields", fields_text(node), secrets),
+        "output": ref(f"{name}.output", output_text(node), secrets),
+        "thoughts": _thoughts(name, node, secrets),
+        "calls": [_call(run, f"{name}.c{k}", k, call, secrets) for k, call in enumerate(list(node.calls))],
+    }
+
+
+def _tokens_of_node(run: RunTrace, node: NodeTrace) -> int | None:
+    """Of the one that answers: those that the client is told."""
+    if node is answering_node(run):
+        return tokens_of(run)[0]
+    return node.tokens if node.ended else None
+
+
+def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -> JsonObject:
+    return {
+        "k": k,
+        "kind": call.kind,
+        "endpoint": call.endpoint or None,
+        "backend": call.backend or None,
+        "model": call.model or None,
+        "url": _address(run, call, secrets),
+        "begun_s": _since(run, call.begun),
+        "sent_s": _since(run, call.sent),
+        "first_s": _since(run, call.first),
+        "ended_s": _since(run, call.ended),
+        "tries": call.tries,
+        "status": call.status,
+        "outcome": call.outcome or None,
+        "finish_reason": call.finish_reason,
+        "usage": None if call.usage is None else dict(call.usage),
+        "backup_of": call.backup_of or None,
+        "error": _said(call.error, secrets),
+        "body": ref(f"{name}.body", body_text(call), secrets),
+        "raw": ref(f"{name}.raw", raw_text(call), secrets),
+        "cleaned": ref(f"{name}.cleaned", cleaned_text(call), secrets),
+        "thoughts": _thoughts(name, call, secrets),
+        "has_cleaning": call.cleaning is not None,
+    }
+
+
+def _address(run: RunTrace, call: CallTrace, secrets: Secrets) -> str | None:
+    """That of a tool may hold what people wrote."""
+    if run.private and call.kind not in _TO_BACKENDS:
+        return None
+    return _said(call.url, secrets)
+
+
+def _thoughts(name: str, holder: Any, secrets: Secrets) -> list[JsonObject | None]:
+    return [ref(f"{name}.thoughts.{j}", text, secrets) for j, text in enumerate(thoughts_of(holder))]
+
+
+def _said(text: str, secrets: Secrets) -> str | None:
+    return secrets.out_of(text) if text else None
+
+
+def _since(run: RunTrace, at: float) -> float | None:
+    return round(at - run.arrived, 3) if at else None
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

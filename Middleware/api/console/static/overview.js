@@ -1,0 +1,58 @@
+// @ts-check
+// Overview: the last hour in six plots, or as a table.
+import { html, useState } from "./vendor/preact.js";
+import { useAsked } from "./asked.js";
+import { stateWords } from "./endpoints.js";
+import { Failed, Loading, Mark } from "./parts.js";
+import { Plot } from "./plot.js";
+import { PLOTS, rows, totals, xs } from "./hour.js";
+import { clock, number } from "./words.js";
+
+export function Page() {
+  const { data, error, again } = useAsked("numbers", 5);
+  const { data: servers } = useAsked("endpoints", 15);
+  const [table, show] = useState(false);
+  if (error && !data) return html`<${Failed} error=${error} again=${again} />`;
+  if (!data) return html`<${Loading} />`;
+  return html`<div class="page">
+    <div class="pagehead"><h1>Overview</h1><span class="dim">the last hour, to ${clock(data.end)}</span>
+      <label class="right"><input type="checkbox" checked=${table} onChange=${(/** @type {any} */ event) => show(event.target.checked)} /> as a table</label></div>
+    ${error ? html`<${Failed} error=${error} again=${again} />` : null}
+    <dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>
+    <${Servers} all=${servers?.endpoints ?? []} />
+    ${table ? html`<${Numbers} data=${data} />` : html`<${Plots} data=${data} />`}
+    <p class="dim">Longer than an hour: <code>/metrics</code> and the dashboard in docs (<a href="#/help/metrics">how</a>).</p>
+  </div>`;
+}
+
+/** @param {{ all: any[] }} props */
+function Servers({ all }) {
+  if (!all.length) return null;
+  const mark = (/** @type {any} */ one) => (one.state === "well" ? "done" : one.state === "failing" ? "failed" : "refused");
+  return html`<ul class="servers" aria-label="Endpoints">${all.map(
+    (one) => html`<li><a class=${`state ${mark(one)}`} href="#/endpoints" title=${stateWords(one)}>${one.state === "quiet" ? html`<span class="quiet" aria-hidden="true">–</span>` : html`<${Mark} state=${mark(one)} />`}
+      ${one.name}<span class="dim"> ${one.state === "quiet" ? "not called yet" : one.state}</span></a></li>`,
+  )}</ul>`;
+}
+
+/** @param {{ data: any }} props */
+function Plots({ data }) {
+  const x = xs(data);
+  return html`<div class="plots">${PLOTS.map((plot) => {
+    const curves = plot.curves.map((curve) => ({ label: curve.label, colour: curve.colour, filled: curve.filled, values: curve.of(data) }));
+    const crosses = plot.failed ? data.series.failed.map((/** @type {number | null} */ value) => (value ? 0 : null)) : undefined;
+    return html`<figure><figcaption>${plot.title}${plot.curves.length > 1 ? html`<span class="legend">${plot.curves.map((curve) => html`<span><i class=${curve.swatch}></i>${curve.label}</span>`)}</span>` : null}</figcaption>
+      <${Plot} x=${x} curves=${curves} crosses=${crosses} height=${150} time=${true} group="hour" whole=${plot.whole} tell=${plot.tell} said=${plot.said(data)} /></figure>`;
+  })}</div>`;
+}
+
+/** @param {{ data: any }} props */
+function Numbers({ data }) {
+  const made = rows(data);
+  if (!made.length) return html`<p class="dim">Nothing happened within the last hour.</p>`;
+  const heads = Object.keys(made[0]);
+  return html`<div class="wide" tabindex="0" role="region" aria-label="Numbers of the last hour"><table class="numbers">
+    <thead><tr>${heads.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+    <tbody>${made.map((row) => html`<tr>${heads.map((name, at) => html`<td class=${at ? "num" : null}>${row[name] === null ? "–" : typeof row[name] === "number" ? number(row[name]) : row[name]}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
+}

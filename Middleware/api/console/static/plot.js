@@ -1,0 +1,124 @@
+// @ts-check
+// One plot: lines over a common axis, crosses for what failed. Colours are those of the page.
+import { html, useEffect, useRef } from "./vendor/preact.js";
+import uPlot from "./vendor/plots.js";
+import { clock } from "./words.js";
+
+/** @typedef {{ label: string, values: (number | null)[], colour: string, filled?: boolean }} Curve `colour`: a CSS variable */
+/** @typedef {{ x: number[], curves: Curve[], crosses?: (number | null)[], height: number, time?: boolean, group?: string, said: string,
+ *   whole?: boolean, tell?: (value: number) => string }} Props `crosses`: heights at which something failed; `group`: plots with one cursor; `whole`: marks at whole numbers only;
+ *   `said`: the plot in words; `tell`: a value in words */
+
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000];
+let styled = false;
+
+/** The library's own style sheet, once. */
+function style() {
+  if (styled) return;
+  styled = true;
+  const sheet = document.createElement("link");
+  sheet.rel = "stylesheet";
+  sheet.href = "static/vendor/plots.css";
+  document.head.append(sheet);
+}
+
+/** @param {Props} props */
+export function Plot(props) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const plot = useRef(/** @type {any} */ (null));
+  const shape = JSON.stringify([props.curves.map((curve) => [curve.label, curve.colour]), props.time, props.group, props.height, Boolean(props.crosses)]);
+  useEffect(() => {
+    style();
+    const element = /** @type {HTMLElement} */ (box.current);
+    const make = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot(options(props, element), table(props), element);
+    };
+    make();
+    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth || 200, height: props.height }));
+    sizes.observe(element);
+    const themes = new MutationObserver(make);
+    themes.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    return () => {
+      sizes.disconnect();
+      themes.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [shape]);
+  useEffect(() => plot.current?.setData(table(props)), [props.x, props.curves, props.crosses]);
+  return html`<div class="plot" role="img" aria-label=${props.said} ref=${box}></div>`;
+}
+
+/** @param {Props} props @returns {any} columns, as the library takes them */
+function table({ x, curves, crosses }) {
+  return [x, ...curves.map((curve) => curve.values), ...(crosses ? [crosses] : [])];
+}
+
+/** @param {Props} props @param {HTMLElement} element @returns {any} the library's options */
+function options(props, element) {
+  const look = getComputedStyle(element);
+  const colour = (/** @type {string} */ name) => look.getPropertyValue(name).trim();
+  const axis = { stroke: colour("--soft"), font: "11px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+  const lines = props.curves.map((curve) => ({
+    label: curve.label, stroke: colour(curve.colour), width: 1.5, points: { show: true, size: 4, fill: colour(curve.colour), filter: alone }, spanGaps: false,
+    ...(curve.filled ? { fill: `${colour(curve.colour)}22` } : {}),
+  }));
+  const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
+  return {
+    width: element.clientWidth || 200, height: props.height, legend: { show: false }, padding: [8, 6, props.time ? 0 : 8, 0],
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.group ? { sync: { key: props.group } } : {}) },
+    scales: { x: { time: Boolean(props.time) }, y: { range: upwards } },
+    axes: [{ ...axis, show: Boolean(props.time), size: 22, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => clock(mark).slice(-8, -3)) },
+      { ...axis, size: 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => (mark ? (props.tell ?? String)(mark) : "0")) }],
+    series: [{}, ...lines, ...(props.crosses ? [failed] : [])],
+    hooks: { setCursor: [(/** @type {any} */ shown) => say(shown, props, element)] },
+  };
+}
+
+/** The points that no line reaches: their neighbours hold nothing. @param {any} shown @param {number} series */
+function alone(shown, series) {
+  const values = shown.data[series];
+  const none = (/** @type {number} */ at) => values[at] === null || values[at] === undefined;
+  return values.flatMap((/** @type {number | null} */ _, /** @type {number} */ at) => (none(at) || !none(at - 1) || !none(at + 1) ? [] : [at]));
+}
+
+/** From 0, so that what is small looks small. @param {any} _ @param {number | null} least @param {number | null} most */
+function upwards(_, least, most) {
+  return [0, most ? most * 1.08 : 1];
+}
+
+/** @param {any} shown @param {number} series */
+function drawCrosses(shown, series) {
+  const { ctx } = shown;
+  const reach = 3 * devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = shown.series[series].stroke();
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  ctx.beginPath();
+  shown.data[series].forEach((/** @type {number | null} */ value, /** @type {number} */ at) => {
+    if (value === null || value === undefined) return;
+    const x = shown.valToPos(shown.data[0][at], "x", true);
+    const y = shown.valToPos(value, "y", true) - reach;
+    ctx.moveTo(x - reach, y - reach);
+    ctx.lineTo(x + reach, y + reach);
+    ctx.moveTo(x + reach, y - reach);
+    ctx.lineTo(x - reach, y + reach);
+  });
+  ctx.stroke();
+  ctx.restore();
+  return false;
+}
+
+/** What stands under the cursor, in words in the plot's corner. @param {any} shown @param {Props} props @param {HTMLElement} element */
+function say(shown, props, element) {
+  const at = shown.cursor.idx;
+  let place = /** @type {HTMLElement | null} */ (element.querySelector(".under"));
+  if (!place) {
+    place = document.createElement("span");
+    place.className = "under";
+    element.append(place);
+  }
+  const words = at === null || at === undefined ? [] : props.curves.map((curve) => [curve.label, shown.data[1 + props.curves.indexOf(curve)]?.[at]]);
+  place.textContent = words.filter(([, value]) => value !== null && value !== undefined).map(([label, value]) => `${label} ${(props.tell ?? String)(value)}`).join(", ");
+}

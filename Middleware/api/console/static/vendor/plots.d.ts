@@ -1,0 +1,2 @@
+// What `vendor/plots.js` gives to the page.
+export { default } from "uplot";

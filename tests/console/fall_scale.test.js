@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { barsOf, callBars, firstChosen, hues, rowsOf, spanWords, tickWords, ticks } from "../../Middleware/api/console/static/fall_scale.js";
+
+const node = (i, more = {}) => ({
+  i, parent: null, depth: 0, label: "", workflow: "Workflows/mira/Reviewers.json", number: i + 1, of: 5, title: `N${i}`, type: "Standard", group: null,
+  answers: false, after: false, state: "done", begun_s: i, ended_s: i + 1, endpoint: "Big", calls: [], ...more,
+});
+const call = (more = {}) => ({ k: 0, kind: "model", endpoint: "Big", begun_s: 1, sent_s: 1, first_s: 1.5, ended_s: 3, error: null, ...more });
+const shown = (rows) => rows.map((row) => (row.type === "line" ? "line" : `${row.type} ${row.node.i}${row.call ? `.${row.call.k}` : ""} ${row.depth}${row.grouped ? " together" : ""}`));
+
+test("the axis has the smallest step that gives at most seven ticks (16.6)", () => {
+  const at = (end) => ticks(0, end).at;
+  assert.deepEqual(at(6.3), [0, 1, 2, 3, 4, 5, 6]);
+  assert.deepEqual(at(0.31), [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]);
+  assert.deepEqual(at(47), [0, 10, 20, 30, 40]);
+  assert.deepEqual(at(1900), [0, 500, 1000, 1500]);
+});
+
+test("ticks carry the unit once; from a minute on each has its own", () => {
+  assert.equal(tickWords(0, 0, 0.05), "0\u202fs");
+  assert.equal(tickWords(0.1, 2, 0.05), "0.10");
+  assert.equal(tickWords(500, 1, 500), "8\u202fmin 20\u202fs");
+  assert.equal(tickWords(1.25, 0, 0.05), "1.25\u202fs");
+});
+
+test("a part of the axis has ticks at the same places", () => {
+  assert.deepEqual(ticks(1.2, 2.1), { step: 0.2, at: [1.2, 1.4, 1.6, 1.8, 2] });
+});
+
+test("the column at the right leaves the unit to the axis", () => {
+  assert.deepEqual([null, 0.004, 0.04, 1.56, 12.4, 200].map(spanWords), ["–", "0", "0.04", "1.6", "12", "3\u202fmin 20\u202fs"]);
+});
+
+test("endpoints have hues in the order in which they appear", () => {
+  const nodes = [node(0, { endpoint: "Small" }), node(1, { endpoint: null }), node(2, { endpoint: "Other", calls: [call({ endpoint: "Backup" })] }), node(3, { endpoint: "Small" })];
+  assert.deepEqual([...hues(nodes)], [["Small", 1], ["Other", 2], ["Backup", 3]]);
+});
+
+test("nested nodes stand below theirs, groups are joined, several calls have rows, a line stands before what runs after", () => {
+  const nodes = [node(0), node(1, { group: "critics" }), node(2, { group: "critics", calls: [call(), call({ k: 1 })] }), node(3), node(4, { parent: 1, depth: 1 }), node(5, { after: true }), node(6, { after: true })];
+  assert.deepEqual(shown(rowsOf(nodes, new Set())), [
+    "node 0 0", "node 1 0 together", "node 4 1 together", "node 2 0 together", "call 2.0 1 together", "call 2.1 1 together", "node 3 0", "line", "node 5 0", "node 6 0",
+  ]);
+});
+
+test("a nested run of more than twelve rows is folded until somebody opens it", () => {
+  const nodes = [node(0), ...Array.from({ length: 13 }, (_, i) => node(i + 1, { parent: 0, depth: 1 })), node(14)];
+  assert.deepEqual(shown(rowsOf(nodes, new Set())), ["node 0 0", "fold 0 1", "node 14 0"]);
+  assert.equal(rowsOf(nodes, new Set([0])).length, 16);
+});
+
+test("bars of the answering node: until the first token, thinking, writing (16.3)", () => {
+  const answers = node(3, { answers: true, begun_s: 3.3, ended_s: 6.3, calls: [call({ begun_s: 3.3, first_s: 3.8 })] });
+  const run = { shape: [["queue", 0.2], ["other", 3.1], ["first", 0.5], ["think", 0.6], ["say", 1.9]], first_s: 4.4 };
+  assert.deepEqual(barsOf(answers, run, 7.5), [{ kind: "first", from: 3.3, to: 3.8 }, { kind: "think", from: 3.8, to: 4.4 }, { kind: "say", from: 4.4, to: 6.3 }]);
+  const silent = { shape: [["first", 1.1], ["say", 1.9]], first_s: 4.4 };
+  assert.deepEqual(barsOf(answers, silent, 7.5), [{ kind: "first", from: 3.3, to: 4.4 }, { kind: "say", from: 4.4, to: 6.3 }]);
+});
+
+test("bars of other nodes: a model's in two parts, without a model grey, after the answer pale, unfinished ones until now", () => {
+  const run = { shape: [], first_s: null };
+  assert.deepEqual(barsOf(node(1, { calls: [call()], ended_s: 3 }), run, 9), [{ kind: "first", from: 1, to: 1.5 }, { kind: "say", from: 1.5, to: 3 }]);
+  assert.deepEqual(barsOf(node(1), run, 9), [{ kind: "other", from: 1, to: 2 }]);
+  assert.deepEqual(barsOf(node(1, { after: true, calls: [call()] }), run, 9), [{ kind: "after", from: 1, to: 2 }]);
+  assert.deepEqual(barsOf(node(1, { ended_s: null, calls: [call({ first_s: null })] }), run, 9), [{ kind: "first", from: 1, to: 9 }]);
+  assert.deepEqual(barsOf(node(1, { begun_s: null }), run, 9), []);
+  assert.deepEqual(barsOf(node(1, { ended_s: 1 }), run, 9), [{ kind: "other", from: 1, to: 1 }]);
+  assert.deepEqual(callBars(call({ kind: "http" }), 9), [{ kind: "other", from: 1, to: 3 }]);
+});
+
+test("chosen at first: what failed, else what answers, the deepest of each, else the last that asked a model", () => {
+  const answers = [node(0, { answers: true }), node(1, { answers: true, parent: 0, depth: 1 }), node(2)];
+  assert.equal(firstChosen(answers).i, 1);
+  assert.equal(firstChosen([...answers, node(3, { state: "failed" })]).i, 3);
+  assert.equal(firstChosen([node(0, { calls: [call()] }), node(1)]).i, 0);
+  assert.equal(firstChosen([]), null);
+});

@@ -1,0 +1,52 @@
+// The search of Help, and where links in its pages lead.
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { distance, entries, found, target } from "../../Middleware/api/console/static/search.js";
+
+const INDEX = {
+  types: [{ name: "Standard", summary: "Asks a model.", page: "nodes/Standard", fields: [
+    { name: "prompt", description: "What the model is asked." }, { name: "title", description: "Its name.", common: true }] }],
+  common: [{ name: "title", description: "Its name." }],
+  variables: [{ name: "chat_user_prompt_last_one", description: "The last message of the user.", example: "" }],
+  rules: [{ name: "trim_ends", order: 400, summary: "Cuts white space.", page: "rules/trim_ends", keys: ["trimBeginningAndEndLineBreaks"] }],
+  files: [{ kind: "endpoint", fields: [{ name: "apiKey", description: "The key." }] }],
+  pages: [{ name: "nodes/Standard", title: "Standard" }, { name: "server", title: "The server" }],
+};
+const names = (words, texts = new Map()) => found(entries(INDEX), words, texts).map((hit) => `${hit.name}: ${hit.where}`);
+
+test("names first: whole, beginning, inside, nearly; then what descriptions say", () => {
+  assert.deepEqual(names("prompt"), ["prompt: field of Standard", "{chat_user_prompt_last_one}: variable"]);
+  assert.deepEqual(names("Standrad").slice(0, 1), ["Standard: node type"]);
+  assert.deepEqual(names("{chat"), ["{chat_user_prompt_last_one}: variable"]);
+  assert.deepEqual(names("white space"), ["trim_ends: cleaning rule", "trimBeginningAndEndLineBreaks: key of the rule trim_ends"]);
+  assert.deepEqual(names("apikey"), ["apiKey: field of an endpoint file"]);
+  assert.deepEqual(names("  "), []);
+});
+
+test("last the texts of pages, with the words around", () => {
+  const hits = found(entries(INDEX), "waitress", new Map([["server", "# The server\n\nIt runs on waitress, which is pure Python."]]));
+  assert.deepEqual(hits.map((hit) => hit.page), ["server"]);
+  assert.match(hits[0].text, /It runs on waitress, which/);
+});
+
+test("a field that every node has is told once", () => {
+  assert.deepEqual(names("title"), ["title: field of every node"]);
+});
+
+test("letters that must change, at most so many", () => {
+  assert.equal(distance("abc", "abc", 2), 0);
+  assert.equal(distance("standard", "standrad", 2), 2);
+  assert.equal(distance("abc", "xyz", 2), 3);
+  assert.equal(distance("a", "abcdef", 2), 3);
+});
+
+test("links lead to pages of Help, outside, or nowhere", () => {
+  const pages = new Set(["nodes/Standard", "nodes/README", "server", "rules/trim_ends"]);
+  assert.deepEqual(target("../rules/trim_ends.md#keys", "nodes/Standard", pages), { page: "rules/trim_ends", at: "keys" });
+  assert.deepEqual(target("README.md", "nodes/Standard", pages), { page: "nodes/README", at: "" });
+  assert.deepEqual(target("nodes/", "server", pages), { page: "nodes/README", at: "" });
+  assert.deepEqual(target("#here", "server", pages), { page: "server", at: "here" });
+  assert.deepEqual(target("https://example.org/x", "server", pages), { outside: "https://example.org/x" });
+  for (const to of ["../README.md", "../../x.md", "missing.md", "javascript:alert(1)", "data:text/html,x"]) assert.equal(target(to, "server", pages), null, to);
+});

@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { clock, number, ordinal, seconds, size } from "../../Middleware/api/console/static/words.js";
+
+const plain = (text) => text.replaceAll("\u202f", " ");
+
+test("durations have one form each (13.3)", () => {
+  const said = [0.004, 0.04, 0.8, 9.94, 9.96, 12.3, 59.4, 59.6, 200, 180, 3700].map((value) => plain(seconds(value)));
+  assert.deepEqual(said, ["< 10 ms", "0.04 s", "0.8 s", "9.9 s", "10 s", "12 s", "59 s", "1 min", "3 min 20 s", "3 min", "1 h 1 min"]);
+  assert.equal(seconds(null), "–");
+});
+
+test("numbers from 1,000 have thin spaces; a share of one keeps a digit", () => {
+  assert.deepEqual([0, 0.4, 9.3, 999, 1204, 1234567, -4127].map(number), ["0", "0.4", "9", "999", "1\u202f204", "1\u202f234\u202f567", "-4\u202f127"]);
+});
+
+test("sizes count in thousands", () => {
+  assert.deepEqual([900, 1204, 1_204_311, 16_777_216, 999_999].map((bytes) => plain(size(bytes))), ["900 B", "1.2 KB", "1.2 MB", "17 MB", "1.0 MB"]);
+});
+
+test("a time of another day has its date", () => {
+  const noon = new Date(2026, 10, 28, 12, 4, 31).getTime() / 1000;
+  assert.equal(clock(noon, noon + 60), "12:04:31");
+  assert.equal(clock(noon, noon + 86400), "28 Nov 12:04:31");
+});
+
+test("places in a line", () => {
+  assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal), ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]);
+});
