@@ -43,6 +43,8 @@ CANCEL_S = 5.0
 """How long a stop waits for the requests that it cancelled."""
 REST_S = 30.0
 """How long a stop waits for nodes after an answer."""
+LAST_WORDS_S = 0.5
+"""How long a stop waits for what is on its way to clients."""
 
 
 def serve(launch: Launch, server: ApiServer) -> int:
@@ -213,6 +215,13 @@ def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals)
     _wait(lambda: over(server.door.unanswered), CANCEL_S, signals)
     if not _wait(lambda: over(lambda: server.door.lives), REST_S, signals):
         logger.warning("stopped while %d requests had nodes to run", len(server.door.lives))
+    _wait(lambda: not any(map(_is_speaking, listeners)), LAST_WORDS_S, signals)
+
+
+def _is_speaking(listener: BaseWSGIServer) -> bool:
+    """Claims that an answer is on its way to a client, such as the end of a stream to the console's page."""
+    channels = list(listener.active_channels.values())
+    return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
 
 def _closing(listener: BaseWSGIServer) -> Callable[[], None]:
