@@ -58,6 +58,8 @@ def serve(launch: Launch, server: ApiServer) -> int:
         return 1
     waitress, listeners = waitress_for(server.app, listening, launch.threads)
     server.door.most_posts = most_posts(launch.threads)
+    if server.console is not None:
+        server.console.most_pages = most_pages(launch.threads)
     signals = _Signals()
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
     _announce(launch, server, listeners[0].effective_port)
@@ -140,6 +142,13 @@ def waitress_for(
 def most_posts(threads: int) -> int:
     """How many generation requests so many threads may hold; where there are few, half of them."""
     return threads - SPARE_THREADS if threads > SPARE_THREADS else max(1, threads // 2)
+
+
+def most_pages(threads: int) -> int:
+    """How many open pages of the console so many threads may hold: half of those that no generation request
+    may have.
+    """
+    return (threads - most_posts(threads) + 1) // 2
 
 
 def _bound(launch: Launch) -> socket.socket:
