@@ -83,7 +83,7 @@ def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
         "state": health.state,
         "since": health.since,
         "last_error": _last_error(ask, health, endpoint, wrong),
-        "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls],
+        "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": ask.hub.hour.medians(one.user.name, one.name),
         "used_by": one.users,
         "probe": ask.hub.probes.last((one.user.name, one.name)),
@@ -111,10 +111,15 @@ def _gate(endpoint: EndpointConfig) -> JsonObject | None:
 
 
 def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
-    """The newest failure; before any call that of the file."""
+    """The newest failure; of a file that cannot be read what is wrong with it now."""
     if wrong:
         text = _mask(ask)(wrong)
-        return {"at": None, "kind": "config_error", "text": text, "advice": "correct the file"}
+        return {
+            "at": round(time.time(), 3),
+            "kind": "config_error",
+            "text": text,
+            "advice": "correct the file",
+        }
     failure = health.failure
     if failure is None or endpoint is None:
         return None

@@ -124,7 +124,7 @@ class TestList:
         ]
 
     def test_its_calls(self, house):
-        """One that was broken off is neither well nor failed."""
+        """One that was broken off is neither well nor failed, and is not told."""
         house.called(
             (10.0, 0.5, 31.0, True),
             (11.0, 0.7, None, None),
@@ -136,7 +136,7 @@ class TestList:
             12.0,
             {"first_s": 0.6, "rate": 31.0},
         )
-        assert one["calls"] == [[10.0, 0.5, 31.0, True], [11.0, 0.7, None, None], [12.0, None, None, False]]
+        assert one["calls"] == [[10.0, 0.5, 31.0, True], [12.0, None, None, False]]
         assert one["last_error"] == {
             "at": 12.0,
             "kind": "timeout",
