@@ -24,7 +24,9 @@ from Middleware.config.environment import secrets_in_use
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_file
 from Middleware.config.users import UserSettings, load_user
+from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.endpoint_probe import probe
+from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.slots import endpoint_gate
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 from Middleware.workflows.managers.user_walk import UserWalk
@@ -96,11 +98,18 @@ def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:
         "file": endpoint.file if endpoint else file,
         "type": endpoint.api_type_name if endpoint else "",
         "backend": endpoint.type if endpoint else "",
-        "url": _mask(ask, endpoint)(endpoint.url) if endpoint else "",
+        "url": _mask(ask, endpoint)(_address(endpoint)) if endpoint else "",
         "model": endpoint.model if endpoint else "",
         "embeddings": endpoint is not None and endpoint.type in EMBEDDING_TYPES,
         "gate": _gate(endpoint) if endpoint else None,
     }
+
+
+def _address(endpoint: EndpointConfig) -> str:
+    """Empty for a backend that stays inside this program, whatever its file says."""
+    backend = BACKENDS.get(endpoint.type)
+    calls = backend is None or backend(HandlerSettings(endpoint, endpoint.url))._get_api_endpoint_url()
+    return endpoint.url if calls else ""
 
 
 def _gate(endpoint: EndpointConfig) -> JsonObject | None:

@@ -206,6 +206,16 @@ class TestList:
         assert one["last_error"]["kind"] == "config_error"
         assert "Endpoints/Big.json" in one["last_error"]["text"]
 
+    def test_the_built_in_demo_has_no_address(self, house):
+        """Whatever its file says."""
+        house.write("ApiTypes/Api", {"type": "builtInDemo"})
+        assert house.get()[0]["url"] == ""
+
+    @pytest.mark.parametrize("url", ["http://[::1", "no address", "http://h:port"])
+    def test_an_address_that_is_none(self, house, url):
+        house.endpoint("Big", endpoint=url)
+        assert house.get()[0]["url"] == url
+
     def test_one_for_vectors(self, house):
         house.write("ApiTypes/Api", {"type": "openAIEmbeddings"})
         assert house.get()[0]["embeddings"] is True
