@@ -39,8 +39,8 @@ _CODED = ("%2f", "%5c", "%00")
 MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     state_views.ROUTES,
     run_views.ROUTES,
-    call_views.ROUTES,
     events.ROUTES,
+    call_views.ROUTES,
     endpoint_views.ROUTES,
     help_views.ROUTES,
     file_views.ROUTES,

@@ -225,6 +225,19 @@ class TestCheck:
         assert answer == {"problems": saved["problems"], "graph": saved["graph"]}
         assert said(answer) == validated(mira, REVIEWERS)
 
+    @pytest.mark.parametrize(
+        "text",
+        ["[]", "{}", '{"nodes": []}', '{"size": 4}', "7", "[5]", "", "[{}]", '{"nodes": [{}], "nodes": []}'],
+    )
+    def test_a_text_without_nodes(self, mira, text):
+        """What the server would not take over is told in the words of a check that knows no older version."""
+        mira.write("Users/mira.json", {"customWorkflowOverride": True, "customWorkflow": "Reviewers"})
+        assert mira.hub.snapshot().read(REVIEWERS)
+        answer = checked(mira, text)
+        mira.write(REVIEWERS, text)
+        assert said(answer) == validated(mira, REVIEWERS)
+        assert answer["problems"] == get(mira, REVIEWERS)["problems"]
+
     def test_faults_in_other_files_that_the_text_makes_are_not_told(self, mira):
         """Problems are those of this file."""
         mira.write("Users/mira.json", {"customWorkflowOverride": True, "customWorkflow": "Reviewers"})

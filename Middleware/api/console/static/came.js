@@ -15,9 +15,10 @@ export function Came({ run, node, call, none }) {
   const [view, setView] = useState("both");
   const raw = useText(run.id, call?.raw ?? null);
   const cleaned = useText(run.id, call?.cleaned ?? null);
-  const thoughts = call?.thoughts.length ? call.thoughts : node.thoughts;
+  const said = raw.text ? raw.text.head + raw.text.tail : "";
+  const beside = (call?.thoughts.length ? call.thoughts : node.thoughts).filter(({ start }) => !start || !said.includes(start.trim()));
   if (!call) return html`<p class="dim">This node asked no model and no other server.</p>`;
-  const boxes = thoughts.map((one, at) => html`<div key=${one.ref} class="msg thought"><h2>Thoughts that came beside the text<span>${counted(one.chars, "character")}</span></h2><${TextBox} id=${run.id} reference=${one} none=${none} /></div>`);
+  const boxes = beside.map((one, at) => html`<div key=${one.ref} class="msg thought"><h2>Thoughts that came beside the text<span>${counted(one.chars, "character")}</span></h2><${TextBox} id=${run.id} reference=${one} none=${none} /></div>`);
   if (!call.raw) return html`${boxes}${call.error && html`<p class="notes bad">${call.error}</p>`}<p class="dim">${call.ended_s === null && !run.private ? "Nothing is here yet: the raw text is told when the call has ended." : call.error ? "Nothing came." : none}</p>`;
   if (raw.error && !raw.text) return html`<${Failed} error=${raw.error} again=${raw.again} />`;
   if (!raw.text || (call.cleaned && !cleaned.text && !cleaned.error)) return html`<${Loading} rows=${4} />`;

@@ -79,14 +79,15 @@ function Calls({ one }) {
   const failed = one.calls.map((call) => (call[3] ? null : 0));
   const crosses = failed.some((value) => value !== null) ? failed : undefined;
   const plots = [
-    { title: "first word", values: one.calls.map((call) => (call[3] ? call[1] : null)), usual: one.median.first_s, tell: seconds },
-    { title: "tokens a second", values: one.calls.map((call) => (call[3] ? call[2] : null)), usual: one.median.rate, tell: (/** @type {number} */ value) => number(Math.round(value)) },
+    { title: "first word", values: one.calls.map((call) => (call[3] ? call[1] : null)), usual: one.median.first_s, tell: seconds, whole: false },
+    { title: "tokens a second", values: one.calls.map((call) => (call[3] ? call[2] : null)), usual: one.median.rate, tell: number, whole: true },
   ];
+  const shown = plots.filter((plot) => crosses || plot.values.some((value) => value !== null));
   const bad = failed.filter((value) => value !== null).length;
-  return html`<div class="twoplots">${plots.map((plot) => {
+  return html`<div class="twoplots">${shown.map((plot) => {
     const usual = plot.usual === null ? "" : `, usually ${plot.tell(plot.usual)}`;
     return html`<figure><figcaption class="dim">${plot.title}${usual}</figcaption>
-      <${Plot} x=${x} curves=${[{ label: plot.title, values: plot.values, colour: "--w-say" }]} crosses=${crosses} height=${72} tell=${plot.tell}
+      <${Plot} x=${x} curves=${[{ label: plot.title, values: plot.values, colour: "--w-say" }]} crosses=${crosses} height=${72} whole=${plot.whole} tell=${plot.tell}
         said=${`${plot.title} of the last ${one.calls.length} calls${usual}; ${bad} failed`} /></figure>`;
   })}</div>`;
 }

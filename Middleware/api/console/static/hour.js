@@ -42,21 +42,21 @@ const perSecond = (/** @type {Hour} */ hour) => hour.series.tokens.map((value) =
 const short = (/** @type {number} */ value) => number(Math.round(value * 10) / 10);
 
 export const PLOTS = [
-  { title: "Requests", failed: true, tell: short, curves: [{ label: "requests", colour: "--w-say", swatch: "k-say", filled: true, of: series("requests") }],
+  { title: "Requests", failed: true, whole: true, tell: short, curves: [{ label: "requests", colour: "--w-say", swatch: "k-say", filled: true, of: series("requests") }],
     said: (/** @type {Hour} */ hour) => `Requests: ${sum(hour.series.requests)} within the hour, ${sum(hour.series.failed)} failed` },
-  { title: "Tokens a second", failed: false, tell: short, curves: [{ label: "tokens a second", colour: "--w-say", swatch: "k-say", filled: true, of: perSecond }],
+  { title: "Tokens a second", failed: false, whole: false, tell: short, curves: [{ label: "tokens a second", colour: "--w-say", swatch: "k-say", filled: true, of: perSecond }],
     said: (/** @type {Hour} */ hour) => `Tokens a second: at most ${short(most(perSecond(hour)) ?? 0)}` },
-  { title: "First token", failed: false, tell: seconds, curves: [
+  { title: "First token", failed: false, whole: false, tell: seconds, curves: [
       { label: "median", colour: "--w-say", swatch: "k-say", filled: false, of: series("first_p50") },
       { label: "95 %", colour: "--w-think", swatch: "k-think", filled: false, of: series("first_p95") }],
     said: (/** @type {Hour} */ hour) => `First token: median at most ${told(most(hour.series.first_p50))}, 95 % at most ${told(most(hour.series.first_p95))}` },
-  { title: "Running and waiting", failed: false, tell: short, curves: [
+  { title: "Running and waiting", failed: false, whole: true, tell: short, curves: [
       { label: "running", colour: "--w-say", swatch: "k-say", filled: false, of: series("running") },
       { label: "waiting", colour: "--w-queue", swatch: "k-queue", filled: false, of: series("waiting") }],
     said: (/** @type {Hour} */ hour) => `At most ${most(hour.series.running) ?? 0} running, ${most(hour.series.waiting) ?? 0} waiting` },
-  { title: "Cancellations", failed: false, tell: short, curves: [{ label: "cancelled", colour: "--w-other", swatch: "k-other", filled: true, of: series("cancelled") }],
+  { title: "Cancellations", failed: false, whole: true, tell: short, curves: [{ label: "cancelled", colour: "--w-other", swatch: "k-other", filled: true, of: series("cancelled") }],
     said: (/** @type {Hour} */ hour) => `Cancellations: ${sum(hour.series.cancelled)} within the hour` },
-  { title: "Memory", failed: false, tell: (/** @type {number} */ value) => size(value * 1e6), curves: [{ label: "memory", colour: "--w-other", swatch: "k-other", filled: true, of: series("memory_mb") }],
+  { title: "Memory", failed: false, whole: false, tell: (/** @type {number} */ value) => size(value * 1e6), curves: [{ label: "memory", colour: "--w-other", swatch: "k-other", filled: true, of: series("memory_mb") }],
     said: (/** @type {Hour} */ hour) => `Memory: ${most(hour.series.memory_mb) === null ? "not told by this system" : `at most ${Math.round(most(hour.series.memory_mb) ?? 0)} MB`}` },
 ];
 

@@ -15,7 +15,7 @@ export function Page() {
   if (error && !data) return html`<${Failed} error=${error} again=${again} />`;
   if (!data) return html`<${Loading} />`;
   return html`<div class="page">
-    <div class="ghead"><h1>Overview</h1><span class="dim">the last hour, to ${clock(data.end)}</span>
+    <div class="pagehead"><h1>Overview</h1><span class="dim">the last hour, to ${clock(data.end)}</span>
       <label class="right"><input type="checkbox" checked=${table} onChange=${(/** @type {any} */ event) => show(event.target.checked)} /> as a table</label></div>
     ${error ? html`<${Failed} error=${error} again=${again} />` : null}
     <dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>
@@ -42,7 +42,7 @@ function Plots({ data }) {
     const curves = plot.curves.map((curve) => ({ label: curve.label, colour: curve.colour, filled: curve.filled, values: curve.of(data) }));
     const crosses = plot.failed ? data.series.failed.map((/** @type {number | null} */ value) => (value ? 0 : null)) : undefined;
     return html`<figure><figcaption>${plot.title}${plot.curves.length > 1 ? html`<span class="legend">${plot.curves.map((curve) => html`<span><i class=${curve.swatch}></i>${curve.label}</span>`)}</span>` : null}</figcaption>
-      <${Plot} x=${x} curves=${curves} crosses=${crosses} height=${150} time=${true} group="hour" tell=${plot.tell} said=${plot.said(data)} /></figure>`;
+      <${Plot} x=${x} curves=${curves} crosses=${crosses} height=${150} time=${true} group="hour" whole=${plot.whole} tell=${plot.tell} said=${plot.said(data)} /></figure>`;
   })}</div>`;
 }
 

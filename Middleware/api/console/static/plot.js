@@ -2,12 +2,14 @@
 // One plot: lines over a common axis, crosses for what failed. Colours are those of the page.
 import { html, useEffect, useRef } from "./vendor/preact.js";
 import uPlot from "./vendor/plots.js";
+import { clock } from "./words.js";
 
 /** @typedef {{ label: string, values: (number | null)[], colour: string, filled?: boolean }} Curve `colour`: a CSS variable */
 /** @typedef {{ x: number[], curves: Curve[], crosses?: (number | null)[], height: number, time?: boolean, group?: string, said: string,
- *   tell?: (value: number) => string }} Props `crosses`: heights at which something failed; `group`: plots with one cursor;
+ *   whole?: boolean, tell?: (value: number) => string }} Props `crosses`: heights at which something failed; `group`: plots with one cursor; `whole`: marks at whole numbers only;
  *   `said`: the plot in words; `tell`: a value in words */
 
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000];
 let styled = false;
 
 /** The library's own style sheet, once. */
@@ -48,29 +50,37 @@ export function Plot(props) {
   return html`<div class="plot" role="img" aria-label=${props.said} ref=${box}></div>`;
 }
 
-/** @param {Props} props */
+/** @param {Props} props @returns {any} columns, as the library takes them */
 function table({ x, curves, crosses }) {
   return [x, ...curves.map((curve) => curve.values), ...(crosses ? [crosses] : [])];
 }
 
-/** @param {Props} props @param {HTMLElement} element */
+/** @param {Props} props @param {HTMLElement} element @returns {any} the library's options */
 function options(props, element) {
   const look = getComputedStyle(element);
   const colour = (/** @type {string} */ name) => look.getPropertyValue(name).trim();
   const axis = { stroke: colour("--soft"), font: "11px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const lines = props.curves.map((curve) => ({
-    label: curve.label, stroke: colour(curve.colour), width: 1.5, points: { show: false, size: 4 }, spanGaps: false,
+    label: curve.label, stroke: colour(curve.colour), width: 1.5, points: { show: true, size: 4, fill: colour(curve.colour), filter: alone }, spanGaps: false,
     ...(curve.filled ? { fill: `${colour(curve.colour)}22` } : {}),
   }));
   const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
   return {
-    width: element.clientWidth || 200, height: props.height, legend: { show: false }, padding: [6, 6, 0, 0],
+    width: element.clientWidth || 200, height: props.height, legend: { show: false }, padding: [8, 6, props.time ? 0 : 8, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.group ? { sync: { key: props.group } } : {}) },
     scales: { x: { time: Boolean(props.time) }, y: { range: upwards } },
-    axes: [{ ...axis, show: Boolean(props.time), size: 22 }, { ...axis, size: 46, space: 24, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => (props.tell ?? String)(mark)) }],
+    axes: [{ ...axis, show: Boolean(props.time), size: 22, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => clock(mark).slice(-8, -3)) },
+      { ...axis, size: 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => (mark ? (props.tell ?? String)(mark) : "0")) }],
     series: [{}, ...lines, ...(props.crosses ? [failed] : [])],
     hooks: { setCursor: [(/** @type {any} */ shown) => say(shown, props, element)] },
   };
+}
+
+/** The points that no line reaches: their neighbours hold nothing. @param {any} shown @param {number} series */
+function alone(shown, series) {
+  const values = shown.data[series];
+  const none = (/** @type {number} */ at) => values[at] === null || values[at] === undefined;
+  return values.flatMap((/** @type {number | null} */ _, /** @type {number} */ at) => (none(at) || !none(at - 1) || !none(at + 1) ? [] : [at]));
 }
 
 /** From 0, so that what is small looks small. @param {any} _ @param {number | null} least @param {number | null} most */

@@ -47,6 +47,7 @@ function Line({ parts, leads }) {
     const inside = html`<${Line} parts=${part.inside} leads=${leads} />`;
     if (part.kind === "strong") return html`<strong>${inside}</strong>`;
     if (part.kind === "em") return html`<em>${inside}</em>`;
+    if (part.kind !== "link") return null;
     const to = leads(part.to);
     if (to === null) return inside;
     if ("outside" in to) return html`<a href=${to.outside} rel="noreferrer" target="_blank">${inside}</a>`;

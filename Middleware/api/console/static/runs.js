@@ -37,7 +37,7 @@ export function Page({ place }) {
     ArrowDown: (event) => inRows(event) && step(".rows a", 1), ArrowUp: (event) => inRows(event) && step(".rows a", -1),
     Escape: () => (id ? (go(list), focusRow(id)) : false),
   });
-  if (asked.runs && !asked.runs.length && !filtered && !id) return html`<${NoRun} />`;
+  if (asked.runs && !asked.runs.length && !filtered && !id) return state.value ? html`<${NoRun} />` : html`<${Loading} />`;
   return html`<div class=${id ? "split open" : "split"}>
     <section class="list" aria-label="Runs">
       ${!id && html`<h1 class="unseen">Runs</h1>`}

@@ -1,0 +1,168 @@
+"""The console in a real Chromium: the real server, a scripted backend, and a page that is watched.
+
+Every test ends with a look at what the page did: no violation of the Content Security Policy, no error of a
+script, nothing on the browser's console, no request to another host.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import HOUSE, Server, write_tree
+from tests.e2e.fake_backend import FakeBackend
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+AXE = HOUSE / ".venv" / "console" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE = {"width": 1300, "height": 900}
+QUESTION = {"messages": [{"role": "user", "content": "Hello"}]}
+TELL = """addEventListener("securitypolicyviolation", (event) =>
+  console.error(`violation of ${event.effectiveDirective} by ${event.blockedURI} at ${event.sourceFile}:${event.lineNumber} ${event.sample}`));"""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (.ci/run does it)")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    with api.sync_playwright() as playwright:
+        own = Path(playwright.chromium.executable_path)
+        if path is None and not own.exists():
+            pytest.skip("no Chromium here: Debian package chromium, or playwright install chromium")
+        browser = playwright.chromium.launch(executable_path=path or str(own), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def backend() -> Iterator[FakeBackend]:
+    backend = FakeBackend()
+    yield backend
+    backend.close()
+
+
+Start = Callable[..., Server]
+
+
+@pytest.fixture
+def start(tmp_path: Path, backend: FakeBackend) -> Iterator[Start]:
+    """`start(users, *arguments)`: a server on a tree of its own (tests.e2e.conftest.write_tree)."""
+    servers: list[Server] = []
+
+    def make(users: Mapping[str, Any] | None = None, *arguments: str) -> Server:
+        users = users or {"mira": {}}
+        public = tmp_path / f"public{len(servers)}"
+        write_tree(public, users, backend.url)
+        servers.append(Server(public, users, arguments))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()
+
+
+class Looking:
+    """Pages that are watched. `expected`: words of messages on the browser's console that a test provokes."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._contexts: list[Any] = []
+        self.troubles: list[str] = []
+        self.expected: list[str] = []
+
+    def open(self, server: Server, address: str = "", *, context: Any = None, **options: Any) -> Any:
+        """A page at an address of the console, as `#/runs`; in a window of its own, unless `context` is given."""
+        page = (context or self.window(server, **options)).new_page()
+        page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
+        page.on("console", self._note)
+        page.goto(f"{server.url}/console/{address}")
+        return page
+
+    def window(self, server: Server, **options: Any) -> Any:
+        """A window with a memory of its own."""
+        context = self._browser.new_context(
+            **{"viewport": WIDE, "reduced_motion": "no-preference", **options}
+        )
+        context.set_default_timeout(10_000)
+        context.add_init_script(TELL)
+        context.route(lambda url: not url.startswith((server.url, "data:", "blob:")), self._foreign)
+        self._contexts.append(context)
+        return context
+
+    def _note(self, message: Any) -> None:
+        if message.type == "error" and not any(word in message.text for word in self.expected):
+            self.troubles.append(f"console: {message.text}")
+
+    def _foreign(self, route: Any) -> None:
+        self.troubles.append(f"asked {route.request.url}")
+        route.abort()
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+
+@pytest.fixture
+def looking(chromium: Any) -> Iterator[Looking]:
+    looking = Looking(chromium)
+    yield looking
+    looking.close()
+    assert looking.troubles == []
+
+
+class Client:
+    """A front end that reads a stream in a thread of its own, to its end or until it hangs up."""
+
+    def __init__(self, server: Server, body: Mapping[str, Any], path: str = "/v1/chat/completions") -> None:
+        self.connection, self.answer = server.open_stream(path, body)
+        self.body = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            while piece := self.answer.read1(65536):
+                self.body += piece
+        except (OSError, ValueError):
+            self.body += b"[broken]"
+
+    def wait(self, timeout_s: float = 20) -> bytes:
+        self._thread.join(timeout_s)
+        assert not self._thread.is_alive(), "the stream goes on"
+        return self.body
+
+    def hang_up(self) -> None:
+        self.connection.sock.shutdown(2)
+
+
+def asking(text: str, **more: Any) -> dict[str, Any]:
+    """A chat request that says this."""
+    return {"model": "mira", "messages": [{"role": "user", "content": text}], **more}
+
+
+def until(page: Any, check: Callable[[], bool], timeout_s: float = 15) -> None:
+    """Waits until this holds. (`page.wait_for_function` compiles texts, which the page's policy forbids.)"""
+    end = time.monotonic() + timeout_s
+    while not check():
+        assert time.monotonic() < end, "it did not come to be"
+        page.wait_for_timeout(50)
+
+
+def rows(page: Any, count: int) -> None:
+    """Waits until the list has so many rows."""
+    until(page, lambda: page.locator(".row").count() == count)
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds on the page as it is. (Run in a window with `bypass_csp`: it is not of the page.)"""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed (.ci/run does it)")
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document).then(({ violations }) => violations)")
+    return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]}" for one in found]

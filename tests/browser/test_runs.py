@@ -1,0 +1,259 @@
+"""Runs: the list and one run, while they run and after (spec console.md 17.1, items 1 to 4)."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.browser.conftest import Client, asking, rows, until
+from tests.e2e.conftest import NODE
+from tests.e2e.fake_backend import Reply
+
+pytestmark = pytest.mark.browser
+
+SLOW = Reply(["one", " two", " three", " four", " five", " six"], gap_s=0.4)
+
+
+def seconds(text: str) -> float:
+    return float(re.search(r"[\d.]+", text).group())
+
+
+class TestList:
+    def test_an_empty_page_says_how_to_begin(self, start, looking):
+        page = looking.open(start())
+        page.get_by_role("heading", name="No request yet").wait_for()
+        assert "/v1/chat/completions" in page.locator("pre").first.inner_text()
+        assert '"model":"mira"' in page.locator("pre").nth(1).inner_text()
+
+    def test_a_request_appears_while_it_runs_and_its_bar_grows(self, start, looking, backend):
+        backend.on("Tell me", Reply(["one", *[" more"] * 12], gap_s=0.25))
+        server = start(None, "--concurrency", "1")
+        page = looking.open(server)
+        page.wait_for_selector("text=No request yet")
+        first, second = Client(server, asking("Tell me")), None
+        page.wait_for_selector(".row .mark.answering")
+        bar = page.locator(".row .shape i.k-say").first
+        before = bar.bounding_box()["width"]
+        second = Client(server, asking("Hello"))
+        page.wait_for_selector(".row .mark.waiting")
+        assert "1st in line" in page.locator(".row", has=page.locator(".mark.waiting")).inner_text()
+        until(page, lambda: bar.bounding_box()["width"] > before + 5)
+        first.wait(), second.wait()
+        until(page, lambda: page.locator(".row .mark.done").count() == 2)
+        assert page.locator(".row").count() == 2
+
+    def test_the_numbers_of_a_row_are_those_of_the_client(self, start, looking, backend):
+        backend.on("Tell me", SLOW)
+        server = start()
+        page = looking.open(server)
+        body = Client(server, asking("Tell me", stream_options={"include_usage": True})).wait()
+        usage = [
+            json.loads(line[6:])["usage"]
+            for line in body.decode().splitlines()
+            if '"usage":{' in line.replace(" ", "")
+        ]
+        row = page.locator(".row")
+        page.wait_for_selector(".row .mark.done")
+        assert f"{usage[-1]['completion_tokens']} tok" in row.locator(".facts").inner_text()
+        assert 2.0 <= seconds(row.locator(".took b").inner_text()) < 4
+
+    def test_filters_stand_in_the_address_and_say_when_nothing_fits(self, start, looking):
+        server = start({"mira": {}, "jo": {}})
+        server.post("/v1/chat/completions", asking("pineapple"))
+        server.post("/v1/chat/completions", {**asking("other"), "model": "jo"})
+        page = looking.open(server)
+        rows(page, 2)
+        page.get_by_label("Find").fill("pineapple")
+        rows(page, 1)
+        assert "text=pineapple" in page.url
+        page.get_by_label("State").select_option("failed")
+        page.wait_for_selector("text=No run fits. 2 are kept.")
+        page.get_by_role("button", name="Show all").click()
+        rows(page, 2)
+
+    def test_a_list_that_is_scrolled_holds_still(self, start, looking):
+        server = start()
+        for number in range(25):
+            server.post("/v1/chat/completions", asking(f"number {number}"))
+        page = looking.open(server)
+        rows(page, 25)
+        page.evaluate("document.querySelector('.rows').scrollTop = 200")
+        page.wait_for_timeout(100)
+        before = page.locator(".row").nth(6).bounding_box()["y"]
+        server.post("/v1/chat/completions", asking("newest"))
+        page.get_by_role("button", name="1 new").wait_for()
+        assert page.locator(".row").nth(6).bounding_box()["y"] == before
+        page.get_by_role("button", name="1 new").click()
+        rows(page, 26)
+        assert page.evaluate("document.querySelector('.rows').scrollTop") == 0
+
+
+NESTED = {
+    "workflows": {
+        "Chat": [
+            {**NODE, "title": "Draft", "prompt": "draft", "lastMessagesToSendInsteadOfPrompt": 0},
+            {**NODE, "title": "Facts", "prompt": "facts", "parallelGroup": "critics"},
+            {**NODE, "title": "Style", "prompt": "style", "parallelGroup": "critics"},
+            {**NODE, "title": "Lost", "prompt": "lost", "onNodeError": "continue"},
+            {"title": "Below", "type": "CustomWorkflow", "workflowName": "Inner"},
+            {**NODE, "title": "Answer", "returnToUser": True},
+            {**NODE, "title": "Notes", "prompt": "notes"},
+        ],
+        "Inner": [{**NODE, "title": "Deep", "prompt": "deep"}],
+    }
+}
+
+
+class TestWaterfall:
+    @pytest.fixture
+    def page(self, start, looking, backend):
+        backend.on("lost", Reply(status=500))
+        for mark in ("draft", "facts", "style", "deep", "notes"):
+            backend.on(mark, Reply(["a", " b", " c"], gap_s=0.1))
+        self.server = start({"mira": NESTED})
+        Client(self.server, asking("Hello there")).wait()
+        page = looking.open(self.server)
+        page.locator(".row .mark.done").wait_for(timeout=15_000)
+        page.locator(".row").click()
+        page.locator(".fallrow .flag").wait_for()
+        return page
+
+    def run(self, page):
+        found = page.url.split("#/runs/")[1].split("?")[0]
+        headers = {"X-Headrace-Console": "1"}
+        return page.request.get(f"{self.server.url}/console/api/runs/{found}", headers=headers).json()
+
+    def test_each_node_has_its_row_its_place_and_its_depth(self, page):
+        titles = [text.strip() for text in page.locator(".fallrow .lab .t").all_inner_texts()]
+        assert [title for title in titles if title != "waiting for a slot"] == [
+            "Draft",
+            "Facts",
+            "Style",
+            "Lost",
+            "Below",
+            "Deep",
+            "Answer",
+            "Notes",
+        ]
+        depth = page.locator("button.fallrow", has_text="Deep").evaluate(
+            "(row) => getComputedStyle(row).getPropertyValue('--depth')"
+        )
+        assert depth == "1"
+        assert page.locator("button.fallrow.group .t").all_inner_texts() == ["Facts", "Style"]
+        assert page.locator("button.fallrow.went_on .x").count() == 1
+        after = page.locator(".fallrows > li").evaluate_all(
+            "(rows) => rows.map((row) => row.className === 'cutline' ? 'line' : row.querySelector('.t')?.textContent)"
+        )
+        assert after[-2:] == ["line", "Notes"]
+
+    def test_bars_stand_where_the_trace_says(self, page):
+        run = self.run(page)
+        end = max([run["took_s"], *[node["ended_s"] or 0 for node in run["nodes"]]])
+        for node in run["nodes"]:
+            row = page.locator("button.fallrow", has=page.get_by_text(node["title"], exact=True)).first
+            track = row.locator(".track").bounding_box()
+            bars = [bar.bounding_box() for bar in row.locator(".track i:not(.mk)").all()]
+            left = min(bar["x"] for bar in bars) - track["x"]
+            right = max(bar["x"] + bar["width"] for bar in bars) - track["x"]
+            assert abs(left - track["width"] * node["begun_s"] / end) <= 1
+            assert abs(right - max(left + 2, track["width"] * node["ended_s"] / end)) <= 2
+
+    def test_one_can_look_closer_and_come_back(self, page):
+        axis = page.locator(".axis .track").bounding_box()
+        page.mouse.move(axis["x"] + axis["width"] * 0.25, axis["y"] + 10)
+        page.mouse.down()
+        page.mouse.move(axis["x"] + axis["width"] * 0.5, axis["y"] + 10)
+        page.mouse.up()
+        page.get_by_role("button", name="whole time").wait_for()
+        page.keyboard.press("0")
+        page.get_by_role("button", name="whole time").wait_for(state="detached")
+        assert page.locator(".axis .track span").first.inner_text() == "0\u202fs"
+
+
+ENDPOINT_THAT_THINKS = {
+    "endpoints": {
+        "Model": {
+            "thinkTagNames": ["think"], "removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>",
+            "trimBeginningAndEndLineBreaks": True, "removeCustomTextFromResponseStartEndpointWide": True,
+            "responseStartTextToRemoveEndpointWide": ["Assistant:"],
+        }
+    }
+}  # fmt: skip
+RAW = "<think>hm, let me see</think>\n\nAssistant: Hello there\n\n"
+
+
+class TestTabs:
+    def open_run(self, server, looking, tab):
+        page = looking.open(server)
+        page.locator(".row .mark.done").wait_for()
+        page.locator(".row").click()
+        page.get_by_role("tab", name=tab).click()
+        return page
+
+    def test_sent_is_what_the_backend_got(self, start, looking, backend):
+        server = start()
+        server.post("/v1/chat/completions", asking("What is \U0001f9e1 <b>this</b>?"))
+        page = self.open_run(server, looking, "Sent")
+        page.get_by_role("button", name="JSON").click()
+        assert json.loads(page.locator(".pane pre").inner_text()) == backend.calls()[0].body
+        page.get_by_role("button", name="Messages").click()
+        assert page.locator(".msg.user pre").last.inner_text() == "What is \U0001f9e1 <b>this</b>?"
+
+    def test_came_names_each_rule_beside_what_it_took(self, start, looking, backend):
+        backend.on("Hello", Reply([RAW[:20], RAW[20:40], RAW[40:]]))
+        server = start({"mira": ENDPOINT_THAT_THINKS})
+        answer = Client(server, asking("Hello")).wait()
+        assert b"think" not in answer
+        page = self.open_run(server, looking, "Came")
+        page.locator(".pane del").first.wait_for()
+        assert page.locator(".pane .by").all_inner_texts() == [
+            "thinking_names",
+            "leading_space",
+            "endpoint_prefixes",
+            "trim_ends",
+        ]
+        assert page.locator(".pane del").first.inner_text() == "<think>hm, let me see</think>"
+        page.get_by_role("button", name="cleaned").click()
+        assert page.locator(".pane pre").inner_text() == "Hello there"
+        page.get_by_role("button", name="raw").click()
+        assert page.locator(".pane pre").text_content() == RAW
+        page.get_by_role("tab", name="Output").click()
+        assert page.locator(".pane pre").inner_text() == "Hello there"
+
+    def test_a_body_of_a_megabyte_says_what_was_left_out(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", asking("a" * 1_000_000))
+        page = self.open_run(server, looking, "Sent")
+        assert re.search(r"\d\S*\d characters are left out here", page.locator(".leftout").inner_text())
+
+
+class TestCancel:
+    def test_the_backend_is_let_go_and_the_client_s_stream_ends_well(self, start, looking, backend):
+        backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
+        server = start()
+        client = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        page.locator(".row").click()
+        page.get_by_role("button", name="Cancel").click()
+        assert backend.wait_for_call("Tell me").hung_up.wait(0.5)
+        assert client.wait().rstrip().endswith(b"data: [DONE]")
+        page.locator(".head .state.cancelled").wait_for()
+        assert "by the console" in page.locator(".head .state").inner_text()
+
+    def test_the_key_asks_first(self, start, looking, backend):
+        backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
+        server = start()
+        client = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        page.locator(".row").click()
+        page.get_by_role("button", name="Cancel").wait_for()
+        page.keyboard.press("c")
+        page.get_by_role("button", name="Let it run").click()
+        page.keyboard.press("c")
+        page.get_by_role("button", name="Cancel the run").click()
+        page.locator(".head .state.cancelled").wait_for()
+        client.wait()
