@@ -273,10 +273,11 @@ class TracedCall(NamedTuple):
     at: TracedNode
     call: CallTrace
 
-    def sends(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """The body goes out; a further one takes the place of the first, and the node says so."""
+    def sends(self, url: str, body: bytes, headers: Mapping[str, str], *, amended: bool = False) -> None:
+        """The body goes out, or goes out again; one that is `amended` takes the place of the first, and the
+        node says so."""
         call = self.call
-        if call.sent:
+        if amended and not self.at.run.private:
             self.at.node.warnings.append(f"endpoint '{call.endpoint}' refused a body and got another")
         call.url, call.sent = url, time.monotonic()
         if self.at.run.keeps_text:
