@@ -226,6 +226,15 @@ class RunTrace:
         self.tell("node", node)
         return TracedNode(self, node)
 
+    def says(self, counter: Callable[[], int] | None, node: NodeTrace | None = None) -> None:
+        """The first text of the answer leaves. `node`: who gives it, None: none does."""
+        if self.first_text:
+            return
+        self.first_text, self.counter, self.state = time.monotonic(), counter, "answering"
+        if node is not None and node.state == "running":
+            node.state = "answering"
+        self.tell("first_text", node)
+
     def answer(self) -> None:
         """The client has its whole answer."""
         if not self.answered:
@@ -248,12 +257,7 @@ class TracedNode(NamedTuple):
 
     def says(self, counter: Callable[[], int] | None) -> None:
         """The first text of the answer leaves."""
-        if not self.run.first_text:
-            self.run.first_text, self.run.counter = time.monotonic(), counter
-            self.run.state = "answering"
-            if self.node.state == "running":
-                self.node.state = "answering"
-            self.tell("first_text")
+        self.run.says(counter, self.node)
 
     def call(self, call: CallTrace) -> TracedCall:
         """A call begins. It is told when it is sent."""
