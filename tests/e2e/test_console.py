@@ -67,6 +67,8 @@ class TestEveryServer:
         status, _, text = looked(server, Authorization=f"Bearer {key}")
         assert (status, json.loads(text)["rights"]) == (200, ["look", "act", "save"])
         assert looked(server)[0] == 401
+        question = {"model": "ann", "messages": [{"role": "user", "content": "Hi"}]}
+        assert server.post("/v1/chat/completions", question)[0] == 200
         files = [file for file in server.public.rglob("*") if file.is_file() and file.name != "server.log"]
         assert any(file.name == "wilmerai.log" for file in files)
         assert not [file for file in files if key.encode() in file.read_bytes()]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from Middleware.api.commands.doctor import with_backups
 from Middleware.api.commands.endpoint_advice import is_well, line, step_after
-from Middleware.api.console.endpoint_health import Call, Health, calls_of, health_of
+from Middleware.api.console.endpoint_health import Health, health_of
 from Middleware.api.console.masks import Mask, mask_of
 from Middleware.api.console.probes import NotNow
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
@@ -69,8 +69,7 @@ def reached(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
 
 
 def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
-    hour = ask.hub.hour
-    calls = calls_of(hour.calls(one.user.name, one.name) if hour is not None else ())
+    calls = ask.hub.hour.calls(one.user.name, one.name)
     health = health_of(calls)
     try:
         endpoint: EndpointConfig | None = load_endpoint(snapshot, one.user, one.name)
@@ -84,8 +83,8 @@ def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
         "state": health.state,
         "since": health.since,
         "last_error": _last_error(ask, health, endpoint, wrong),
-        "calls": [[call.at, call.first_s, call.rate, call.ok if call.tells else None] for call in calls],
-        "median": {"first_s": health.first_s, "rate": health.rate},
+        "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls],
+        "median": ask.hub.hour.medians(one.user.name, one.name),
         "used_by": one.users,
         "probe": ask.hub.probes.last((one.user.name, one.name)),
     }
@@ -116,11 +115,11 @@ def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong
     if wrong:
         text = _mask(ask)(wrong)
         return {"at": None, "kind": "config_error", "text": text, "advice": "correct the file"}
-    failure: Call | None = health.failure
+    failure = health.failure
     if failure is None or endpoint is None:
         return None
     return {
-        "at": failure.at,
+        "at": failure.unix,
         "kind": failure.kind,
         "text": _mask(ask, endpoint)(failure.text),
         "advice": step_after(failure.kind, endpoint),

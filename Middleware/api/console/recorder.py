@@ -23,6 +23,7 @@ class Recorder:
     """`memory_mb`: for the texts of all runs; 0: facts only.
 
     `seq`: raised by every change; a run's own is that of its last change. `limit`: bytes of texts.
+    `counts`: of ended runs, what a reader found out of them.
     """
 
     def __init__(self, memory_mb: int = 16) -> None:
@@ -34,6 +35,7 @@ class Recorder:
         self._runs: dict[str, RunTrace] = {}  # in order of arrival
         self._ended: dict[str, RunTrace] = {}  # in order of their end
         self._refused: deque[str] = deque()
+        self.counts: dict[str, int] = {}
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE_REMEMBERED)
         self._changed = threading.Condition(threading.Lock())
 
@@ -71,6 +73,12 @@ class Recorder:
         """The runs that left after the change `since`, as far as they are remembered."""
         with self._changed:
             return [run_id for seq, run_id in self._gone if seq > since]
+
+    def note_count(self, run_id: str, count: int) -> None:
+        """Remember a number of a run for as long as the run is kept."""
+        with self._changed:
+            if run_id in self._ended:
+                self.counts[run_id] = count
 
     def enter(self) -> bool:
         """A reader comes, who waits for changes. False: there are too many already."""
@@ -119,6 +127,7 @@ class Recorder:
         """The lock is held."""
         run = self._ended.pop(run_id)
         del self._runs[run_id]
+        self.counts.pop(run_id, None)
         self._bytes -= run.bytes_kept
         if self._refused and self._refused[0] == run_id:
             self._refused.popleft()

@@ -50,7 +50,7 @@ function OpenFile({ file, place, changed }) {
   useEffect(() => setPane(place.pane), [place.pane, place.run]);
   useEffect(() => void (place.node !== null && setChosen(place.node)), [place.node]);
   useEffect(() => hand.current?.show(linesOf(good?.graph, chosen)), [chosen, good, hand.current]);
-  useEffect(() => guardLeaving(() => draft.dirty.current), []);
+  useEffect(() => guardLeaving(file.path, () => draft.dirty.current), []);
   const choose = useCallback((/** @type {number | null} */ n) => {
     setChosen(n);
     history.replaceState(history.state, "", addressOf({ ...place, node: n }));

@@ -128,6 +128,7 @@ function extensions(now) {
     cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable }),
     cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(view, at, now)),
     cm.EditorState.readOnly.of(!writable),
+    overLines,
     cm.EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": String(!writable), tabindex: "0" }),
     cm.EditorView.updateListener.of((/** @type {any} */ update) => {
       if (update.docChanged) now.current.typed(update.state.doc.toString());
@@ -141,6 +142,22 @@ function extensions(now) {
     ]),
   ];
 }
+
+/** What is typed over a selection is put there by the editor: the browser's own way joins lines with `style`
+ * attributes, which the policy of the page forbids. */
+const overLines = cm.EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { state } = view;
+    const { main } = state.selection;
+    const words = event.data;
+    if (event.inputType !== "insertText" || !words || event.isComposing || main.empty || state.readOnly) return false;
+    event.preventDefault();
+    const insert = () => state.update(state.replaceSelection(words), { userEvent: "input.type", scrollIntoView: true });
+    const taken = state.facet(cm.EditorView.inputHandler).some((handler) => handler(view, main.from, main.to, words, insert));
+    if (!taken) view.dispatch(insert());
+    return true;
+  },
+});
 
 /** @param {cm.EditorView} view @param {number} at @param {{current: {known: Known | null}}} now */
 function describe(view, at, now) {
