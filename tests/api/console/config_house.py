@@ -80,12 +80,18 @@ class House:
         return [str(finding) for finding in check_tree(checked_tree(self.root).snapshot())]
 
 
+def recorder() -> Any:
+    """One that has seen no run."""
+    return SimpleNamespace(runs=list)
+
+
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     """The tree of `FILES`, whole and right: `mira` is served."""
     root = tmp_path / "Public" / "Configs"
-    recorder = SimpleNamespace(runs=list)
-    made = House(root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit", recorder=recorder))
+    made = House(
+        root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit", recorder=recorder())
+    )
     for name, document in FILES.items():
         made.write(f"{name}.json", document)
     assert made.views  # made once, before threads ask it
