@@ -42,6 +42,15 @@ class TestTry:
         assert "Draft" in rows.first.inner_text()
         page.locator('.node[data-n="3"] .tm').wait_for()
 
+    def test_the_waterfall_grows_while_the_nodes_before_the_answer_run(self, page, backend):
+        """Before the first word of the answer."""
+        backend.on("Draft: mark-slow", Reply(("slow ", "words"), hangs=True))
+        asked(page, "mark-slow")
+        page.locator(".tried .fall button.fallrow", has_text="Draft").wait_for()
+        assert page.locator(".answer").inner_text().strip() == ""
+        page.get_by_role("button", name="Stop").click()
+        page.wait_for_selector('.tried[aria-busy="false"]')
+
     def test_stop_ends_it_at_the_backend_too(self, page, backend):
         """What came so far stays."""
         backend.on("Draft: mark-stop", Reply(("never ", "ends"), hangs=True))
