@@ -135,6 +135,8 @@ class Client:
     def wait(self, timeout_s: float = 20) -> bytes:
         self._thread.join(timeout_s)
         assert not self._thread.is_alive(), "the stream goes on"
+        self.answer.close()
+        self.connection.close()
         return self.body
 
     def hang_up(self) -> None:
