@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
 import pytest
 
 from Middleware.api.console.endpoint_views import ROUTES
+from Middleware.api.console.hour import Call, Hour
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
@@ -59,15 +59,14 @@ class House:
 
     def __init__(self, root, ask, url):
         self.root, self._ask, self.url = root, ask, url
-        self.calls = {}
         self.users = ["mira"]
         self.write("ApiTypes/Api", {"type": "openAIChatCompletion", "streamPropertyName": "stream"})
         self.write("Users/mira", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         self.nodes({"endpointName": "Big"})
         self.endpoint("Big")
-        hour = SimpleNamespace(calls=lambda user, name: self.calls.get((user, name), []))
+        self.hour = Hour()
         self.hub = a_hub(
-            hour=hour, snapshot=lambda: ConfigTree(root).snapshot(), served_users=lambda: self.users
+            hour=self.hour, snapshot=lambda: ConfigTree(root).snapshot(), served_users=lambda: self.users
         )
 
     def write(self, file, document):
@@ -81,6 +80,10 @@ class House:
     def endpoint(self, name, **fields):
         known = {"endpoint": self.url, "apiTypeConfigFileName": "Api", "modelNameToSendToAPI": "tiny"}
         self.write(f"Endpoints/{name}", {**known, **fields})
+
+    def called(self, *calls, user="mira", name="Big"):
+        """Calls as `(begin, first_s, rate, ok, kind, text)`, as the hour has noted them."""
+        self.hour._calls_of(user, name).extend(Call(*call) for call in calls)
 
     def get(self):
         status, value = self._ask("GET", "endpoints", hub=self.hub, routes=ROUTES)
@@ -121,19 +124,19 @@ class TestList:
         ]
 
     def test_its_calls(self, house):
-        """A cancelled one is neither well nor failed."""
-        house.calls["mira", "Big"] = [
+        """One that was broken off is neither well nor failed, and is not told."""
+        house.called(
+            (10.0, 0.5, 31.0, True),
+            (11.0, 0.7, None, None),
             (12.0, None, None, False, "timeout", "no answer"),
-            (10.0, 0.5, 31.0, True, "", ""),
-            (11.0, 0.7, None, False, "cancelled", ""),
-        ]
+        )
         [one] = house.get()
         assert (one["state"], one["since"], one["median"]) == (
             "failing",
             12.0,
-            {"first_s": 0.5, "rate": 31.0},
+            {"first_s": 0.6, "rate": 31.0},
         )
-        assert one["calls"] == [[10.0, 0.5, 31.0, True], [11.0, 0.7, None, None], [12.0, None, None, False]]
+        assert one["calls"] == [[10.0, 0.5, 31.0, True], [12.0, None, None, False]]
         assert one["last_error"] == {
             "at": 12.0,
             "kind": "timeout",
@@ -156,7 +159,7 @@ class TestList:
         ],
     )
     def test_advice_for_a_failure(self, house, kind, advice):
-        house.calls["mira", "Big"] = [(12.0, None, None, False, kind, "")]
+        house.called((12.0, None, None, False, kind, ""))
         assert house.get()[0]["last_error"]["advice"] == advice
 
     def test_the_gate(self, house):
@@ -203,6 +206,16 @@ class TestList:
         assert one["last_error"]["kind"] == "config_error"
         assert "Endpoints/Big.json" in one["last_error"]["text"]
 
+    def test_the_built_in_demo_has_no_address(self, house):
+        """Whatever its file says."""
+        house.write("ApiTypes/Api", {"type": "builtInDemo"})
+        assert house.get()[0]["url"] == ""
+
+    @pytest.mark.parametrize("url", ["http://[::1", "no address", "http://h:port"])
+    def test_an_address_that_is_none(self, house, url):
+        house.endpoint("Big", endpoint=url)
+        assert house.get()[0]["url"] == url
+
     def test_one_for_vectors(self, house):
         house.write("ApiTypes/Api", {"type": "openAIEmbeddings"})
         assert house.get()[0]["embeddings"] is True
@@ -217,7 +230,7 @@ class TestList:
             extraHeaders={"X-Team": "${ENV:TEAM}", "X-Api-Token": "Bearer zzzzzzzz", "X-Plain": "plainplain"},
         )
         text = f"{KEY} pw123456 value-of-the-team zzzzzzzz plainplain"
-        house.calls["mira", "Big"] = [(12.0, None, None, False, "auth", text)]
+        house.called((12.0, None, None, False, "auth", text))
         [one] = house.get()
         assert one["url"] == "http://u:***@h:1"
         assert one["last_error"]["text"] == "*** *** *** *** plainplain"

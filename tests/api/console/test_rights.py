@@ -56,7 +56,7 @@ ROWS = [
     Row("10", ("--listen",), NETWORK, 403, need="look", peer="192.168.1.9"),
     Row("11", ("--listen", "--console", "view"), NETWORK, 200, ["look"], peer="192.168.1.9"),
     Row("12", ("--listen", "--console", "view"), NETWORK, 403, need="act", peer="192.168.1.9", method="POST",
-        path="/console/api/try"),
+        path="/console/api/runs/5b1e/cancel"),
     Row("13", ("--listen", *KEY), {**NETWORK, **BEARER}, 200, ["look", "act"], peer="192.168.1.9"),
     Row("14", ("--listen", *KEY), {}, 401),
     Row("15", ("--require-api-key", "a"), {}, 404),
