@@ -37,6 +37,8 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     run, call = call_of(ask, run_id, i, k)
     if call.kind not in CURLS:
         raise Refused(404, f"this call is no HTTP request: {call.kind}")
+    if call.sent and not call.url:
+        raise Refused(404, "this call stays inside this program")
     if not run.keeps_text or call.headers is None:
         raise Refused(404, NO_TEXTS)
     is_cut = bool(call.body_left_out)

@@ -24,7 +24,9 @@ from Middleware.config.environment import secrets_in_use
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_file
 from Middleware.config.users import UserSettings, load_user
+from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.endpoint_probe import probe
+from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.slots import endpoint_gate
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 from Middleware.workflows.managers.user_walk import UserWalk
@@ -83,7 +85,7 @@ def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
         "state": health.state,
         "since": health.since,
         "last_error": _last_error(ask, health, endpoint, wrong),
-        "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls],
+        "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": ask.hub.hour.medians(one.user.name, one.name),
         "used_by": one.users,
         "probe": ask.hub.probes.last((one.user.name, one.name)),
@@ -96,11 +98,18 @@ def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:
         "file": endpoint.file if endpoint else file,
         "type": endpoint.api_type_name if endpoint else "",
         "backend": endpoint.type if endpoint else "",
-        "url": _mask(ask, endpoint)(endpoint.url) if endpoint else "",
+        "url": _mask(ask, endpoint)(_address(endpoint)) if endpoint else "",
         "model": endpoint.model if endpoint else "",
         "embeddings": endpoint is not None and endpoint.type in EMBEDDING_TYPES,
         "gate": _gate(endpoint) if endpoint else None,
     }
+
+
+def _address(endpoint: EndpointConfig) -> str:
+    """Empty for a backend that stays inside this program, whatever its file says."""
+    backend = BACKENDS.get(endpoint.type)
+    calls = backend is None or backend(HandlerSettings(endpoint, endpoint.url))._get_api_endpoint_url()
+    return endpoint.url if calls else ""
 
 
 def _gate(endpoint: EndpointConfig) -> JsonObject | None:
@@ -111,10 +120,15 @@ def _gate(endpoint: EndpointConfig) -> JsonObject | None:
 
 
 def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
-    """The newest failure; before any call that of the file."""
+    """The newest failure; of a file that cannot be read what is wrong with it now."""
     if wrong:
         text = _mask(ask)(wrong)
-        return {"at": None, "kind": "config_error", "text": text, "advice": "correct the file"}
+        return {
+            "at": round(time.time(), 3),
+            "kind": "config_error",
+            "text": text,
+            "advice": "correct the file",
+        }
     failure = health.failure
     if failure is None or endpoint is None:
         return None

@@ -230,8 +230,14 @@ def tries(seen: Seen) -> Iterator[Sentence]:
 def went_on(seen: Seen) -> Iterator[Sentence]:
     for node in seen.nodes:
         if node.state == "went_on":
-            told = f": {node.error}" if node.error else "."
+            told = f": {_without_place(node)}" if node.error else "."
             yield Sentence("bad", f"{name_of(node)} failed and the run went on{told}", node)
+
+
+def _without_place(node: NodeTrace) -> str:
+    """The node's error; that it is of this node has been said."""
+    place, mark, said = node.error.partition(f"({node.type}): ")
+    return said if mark and place.startswith(node.workflow) else node.error
 
 
 def locked(seen: Seen) -> Iterator[Sentence]:

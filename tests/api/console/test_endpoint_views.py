@@ -124,7 +124,7 @@ class TestList:
         ]
 
     def test_its_calls(self, house):
-        """One that was broken off is neither well nor failed."""
+        """One that was broken off is neither well nor failed, and is not told."""
         house.called(
             (10.0, 0.5, 31.0, True),
             (11.0, 0.7, None, None),
@@ -136,7 +136,7 @@ class TestList:
             12.0,
             {"first_s": 0.6, "rate": 31.0},
         )
-        assert one["calls"] == [[10.0, 0.5, 31.0, True], [11.0, 0.7, None, None], [12.0, None, None, False]]
+        assert one["calls"] == [[10.0, 0.5, 31.0, True], [12.0, None, None, False]]
         assert one["last_error"] == {
             "at": 12.0,
             "kind": "timeout",
@@ -205,6 +205,16 @@ class TestList:
         assert (one["file"], one["url"], one["state"]) == ("Endpoints/Big.json", "", "quiet")
         assert one["last_error"]["kind"] == "config_error"
         assert "Endpoints/Big.json" in one["last_error"]["text"]
+
+    def test_the_built_in_demo_has_no_address(self, house):
+        """Whatever its file says."""
+        house.write("ApiTypes/Api", {"type": "builtInDemo"})
+        assert house.get()[0]["url"] == ""
+
+    @pytest.mark.parametrize("url", ["http://[::1", "no address", "http://h:port"])
+    def test_an_address_that_is_none(self, house, url):
+        house.endpoint("Big", endpoint=url)
+        assert house.get()[0]["url"] == url
 
     def test_one_for_vectors(self, house):
         house.write("ApiTypes/Api", {"type": "openAIEmbeddings"})

@@ -132,14 +132,14 @@ class TestList:
     @pytest.mark.parametrize(
         ("query", "status", "sentence"),
         [
-            ({"state": "over"}, 400, f"state: found 'over', allowed: {', '.join(RUN_STATES)}"),
-            ({"limit": 0}, 400, "limit: found '0', allowed: a number from 1 to 200"),
-            ({"limit": 201}, 400, "limit: found '201', allowed: a number from 1 to 200"),
-            ({"limit": "ten"}, 400, "limit: found 'ten', allowed: a number from 1 to 200"),
+            ({"state": "over"}, 400, f'state: found "over", allowed: {", ".join(RUN_STATES)}'),
+            ({"limit": 0}, 400, 'limit: found "0", allowed: a number from 1 to 200'),
+            ({"limit": 201}, 400, 'limit: found "201", allowed: a number from 1 to 200'),
+            ({"limit": "ten"}, 400, 'limit: found "ten", allowed: a number from 1 to 200'),
             (
                 {"page": 2},
                 400,
-                "'page' is no part of this query, allowed: user, workflow, state, text, before, limit",
+                '"page" is no part of this query, allowed: user, workflow, state, text, before, limit',
             ),
             ({"before": "zz"}, 404, NO_RUN),
         ],

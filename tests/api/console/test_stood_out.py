@@ -7,7 +7,7 @@ import pytest
 from Middleware.api.console.hour import Call
 from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.stood_out import MOST, RULES, Around, stood_out
-from tests.api.console.traced import call_of, node_of, run_of
+from tests.api.console.traced import FILE, call_of, node_of, run_of
 
 THINK = {"removeThinking": True, "thinkTagNames": ["think"]}
 
@@ -172,6 +172,18 @@ class TestOnTheWay:
         assert told(good(critic, answered(call_of()))) == [
             "Critic failed and the run went on: endpoint 'Big' answered 500: oh"
         ]
+
+    @pytest.mark.parametrize(
+        ("error", "said"),
+        [
+            (f"{FILE}:2:2: node 2 \"Critic\" (Standard): endpoint 'Big': no", "endpoint 'Big': no"),
+            ("the tool (Standard): no", "the tool (Standard): no"),
+        ],
+    )
+    def test_what_was_said_is_not_said_again(self, error, said):
+        """The place of the error is the node's own."""
+        critic = node_of(2, "Critic", state="went_on", error=error)
+        assert told(good(critic, answered(call_of()))) == [f"Critic failed and the run went on: {said}"]
 
     def test_locked(self):
         """The innermost of those that were stopped."""

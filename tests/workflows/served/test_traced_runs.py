@@ -413,6 +413,22 @@ class TestEnds:
         served.text(stream=stream)
         assert (recorder.run.state, recorder.run.first_text) == ("done", 0.0)
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_a_run_that_a_lock_ends(self, house, served, recorder, stream):
+        """Its message is an answer, of no node."""
+        lock = {"type": "WorkflowLock", "workflowLockId": "one", "lockedMessage": "Busy."}
+        house.workflow("Main", lock, {**lock, "title": "Again"}, say("a", "Answer"))
+        served.save_user()
+        assert served.text(stream=stream) == "Busy."
+        assert recorder.ended.wait(10)
+        run = recorder.run
+        assert (run.state, run.finish_reason, [node.state for node in run.nodes]) == (
+            "done",
+            "stop",
+            ["done", "stopped"],
+        )
+        assert run.first_text and run.usage["completion_tokens"] == 1
+
     def test_a_request_that_is_refused(self, house, served, recorder):
         """No workflow began."""
         served.save_user()

@@ -18,9 +18,9 @@ import { rangeOf } from "./text_places.js";
 const SEVERITY = /** @type {const} */ ({ error: "error", warning: "warning", note: "info" });
 
 /**
- * @param {{text: string, problems: Problem[], checked: string, writable: boolean, label: string, known: Known | null,
+ * @param {{text: string, problems: Problem[], checked: string, writable: boolean, label: string, known: Known | null, chosen: [number, number] | null,
  *   typed: (text: string) => void, atLine: (line: number) => void, save: () => void, help: (page: string) => void, hand: {current: Hand | null}}} props
- * `text`: what it begins with; `checked`: the text to which the problems belong
+ * `text`: what it begins with; `checked`: the text to which the problems belong; `chosen`: lines that are marked
  */
 export function TextEditor(props) {
   const host = useRef(/** @type {HTMLElement | null} */ (null));
@@ -38,6 +38,8 @@ export function TextEditor(props) {
       props.hand.current = null;
     };
   }, []);
+  const { chosen } = props;
+  useEffect(() => props.hand.current?.show(chosen), [chosen?.[0], chosen?.[1]]);
   useEffect(() => {
     const editor = view.current;
     if (editor && editor.state.doc.toString() === props.checked) tell(editor, props.problems);
