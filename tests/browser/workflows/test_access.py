@@ -21,7 +21,7 @@ def server(launch):
 @pytest.fixture
 def file(server):
     """The example's file on disk, as it was before every test."""
-    for path, content in files().items():
+    for path, content in files(server.public).items():
         write_text(server, path, content)
     return server.public / "Configs" / PATH
 
