@@ -155,6 +155,25 @@ class TestCompletion:
         assert "filepath" in about.inner_text()
         assert about.get_by_role("link").get_attribute("href") == "#/help/nodes/SaveCustomFile"
 
+    def test_f1_tells_it_to_the_keyboard_and_escape_takes_it_away(self, editor):
+        """Where there is nothing to tell, Help opens."""
+        at_end_of(editor, '"returnToUser"')
+        editor.mouse.move(400, 700)
+        editor.keyboard.press("Home")
+        editor.keyboard.press("ArrowRight")
+        about = editor.locator(".about")
+        for _ in range(100):  # its words come from the server, behind the text
+            editor.keyboard.press("F1")
+            if about.count():
+                break
+            editor.wait_for_timeout(50)
+        assert "returnToUser" in about.inner_text()
+        editor.keyboard.press("Escape")
+        about.wait_for(state="detached")
+        editor.keyboard.press("End")
+        editor.keyboard.press("F1")
+        until(editor, "location.hash.startsWith('#/help')")
+
 
 class TestLayout:
     def test_format_keeps_comments_and_the_order_of_keys(self, editor, server, file, tab):
