@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from Middleware.api.console.cleaning_steps import steps
 from Middleware.api.console.commands import SHELLS, as_explain, call_as_curl, request_as_curl
-from Middleware.api.console.masks import Mask, mask_of
+from Middleware.api.console.masks import Mask
+from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
-from Middleware.config.environment import secrets_in_use
 from Middleware.config.users import load_user
 from Middleware.config.validation import found
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
@@ -37,6 +37,8 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     run, call = call_of(ask, run_id, i, k)
     if call.kind not in CURLS:
         raise Refused(404, f"this call is no HTTP request: {call.kind}")
+    if call.sent and not call.url:
+        raise Refused(404, "this call stays inside this program")
     if not run.keeps_text or call.headers is None:
         raise Refused(404, NO_TEXTS)
     is_cut = bool(call.body_left_out)
@@ -70,9 +72,7 @@ def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
 
 
 def _mask(ask: Ask, run: RunTrace) -> Mask:
-    """Hides the keys of the server, of the run's calls, and what configs took from the environment."""
-    of_calls = (secret for node in list(run.nodes) for call in list(node.calls) for secret in call.secrets)
-    return mask_of((*ask.hub.secrets, *secrets_in_use(), *of_calls))
+    return Secrets(run, ask.hub.secrets).out_of
 
 
 def run_of(ask: Ask, run_id: str) -> RunTrace:

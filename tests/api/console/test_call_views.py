@@ -88,6 +88,13 @@ class TestCurl:
     def test_of_what_is_not_kept(self, get, call, facts):
         assert get("runs/r1/nodes/1/calls/0/curl", call, **facts) == (404, {"error": NO_TEXTS})
 
+    def test_of_the_built_in_demo(self, get):
+        """It has no address."""
+        assert get("runs/r1/nodes/1/calls/0/curl", sent(url="", sent=0.1)) == (
+            404,
+            {"error": "this call stays inside this program"},
+        )
+
     def test_of_a_body_that_was_cut(self, get):
         """The command is no whole one, and says so."""
         _, value = get("runs/r1/nodes/1/calls/0/curl", sent(body_left_out=1))

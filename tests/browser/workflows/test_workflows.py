@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, write_text
+from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, until, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 
 CARD = ".col > .grow .node"
@@ -128,7 +128,7 @@ class TestPicture:
         picture.keyboard.down("Control")
         picture.mouse.wheel(0, -100)
         picture.keyboard.up("Control")
-        picture.wait_for_function("document.querySelector('.node').getBoundingClientRect().width > 240")
+        until(picture, "document.querySelector('.node').getBoundingClientRect().width > 240")
 
 
 class TestTwoSides:
