@@ -23,17 +23,21 @@ class Recorder:
     """`memory_mb`: for the texts of all runs; 0: facts only.
 
     `seq`: raised by every change; a run's own is that of its last change. `limit`: bytes of texts.
+    `most_readers`: how many may wait for changes at once.
+    `counts`: of ended runs, what a reader found out of them.
     """
 
     def __init__(self, memory_mb: int = 16) -> None:
         self.keeps_text = memory_mb > 0
         self.limit = memory_mb << 20
         self.seq = 0
+        self.most_readers = MOST_READERS
         self._readers = 0
         self._bytes = 0
         self._runs: dict[str, RunTrace] = {}  # in order of arrival
         self._ended: dict[str, RunTrace] = {}  # in order of their end
         self._refused: deque[str] = deque()
+        self.counts: dict[str, int] = {}
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE_REMEMBERED)
         self._changed = threading.Condition(threading.Lock())
 
@@ -72,10 +76,16 @@ class Recorder:
         with self._changed:
             return [run_id for seq, run_id in self._gone if seq > since]
 
+    def note_count(self, run_id: str, count: int) -> None:
+        """Remember a number of a run for as long as the run is kept."""
+        with self._changed:
+            if run_id in self._ended:
+                self.counts[run_id] = count
+
     def enter(self) -> bool:
         """A reader comes, who waits for changes. False: there are too many already."""
         with self._changed:
-            if self._readers >= MOST_READERS:
+            if self._readers >= self.most_readers:
                 return False
             self._readers += 1
             return True
@@ -119,6 +129,7 @@ class Recorder:
         """The lock is held."""
         run = self._ended.pop(run_id)
         del self._runs[run_id]
+        self.counts.pop(run_id, None)
         self._bytes -= run.bytes_kept
         if self._refused and self._refused[0] == run_id:
             self._refused.popleft()

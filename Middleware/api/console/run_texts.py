@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.api.console.kept_texts import Cut, cut
+from Middleware.api.console.masks import mask_of
 from Middleware.api.console.run_facts import not_run
 from Middleware.common.types import JsonObject
 from Middleware.config.environment import secrets_in_use
 from Middleware.services.outside_call import json_text
 from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import MASK, masked, masked_config
+from Middleware.utilities.sensitive_logging_utils import MASK, masked_config
 
 START = 200
 _ROOM = 200
@@ -37,12 +38,9 @@ class Secrets:
         known.update(
             secret for node in list(run.nodes) for call in list(node.calls) for secret in call.secrets
         )
-        known |= {json.dumps(secret)[1:-1] for secret in known}
-        self._known = sorted(filter(None, known), key=len, reverse=True)
+        self._known = known - {""}
         self._longest = max(map(len, self._known), default=0)
-
-    def out_of(self, text: str) -> str:
-        return masked(text, *self._known)
+        self.out_of = mask_of(self._known)
 
     def start_of(self, text: Text) -> str:
         """The first characters of a text."""

@@ -1,0 +1,204 @@
+"""The last hour in numbers, and the last calls of each endpoint."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from Middleware.api.console.hour import (
+    MOST_CALLS,
+    MOST_ENDPOINTS,
+    MOST_VALUES,
+    SLOTS,
+    Hour,
+    rate_of,
+    resident_mb,
+)
+from Middleware.services.run_trace import Observers
+from tests.api.console.traced import call_of, node_of, run_of
+
+NOW = 1_760_000_003.0
+
+
+class Clock:
+    def __init__(self):
+        self.now = NOW
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def hour(clock):
+    return Hour(clock, lambda: 88.5)
+
+
+@pytest.fixture
+def begin(hour):
+    """`begin()`: a request whose run `hour` observes."""
+    observers = Observers()
+    observers.observe(hour)
+    return lambda: observers.begin("r", "/api/chat")
+
+
+def last(hour, name, count=1):
+    return hour.series()["series"][name][-count:]
+
+
+def note(hour, *calls, user="mira", **facts):
+    hour.changed(run_of(user=user, **facts), "node_ended", node_of(1, "", *calls))
+
+
+class TestSlots:
+    def test_their_shape(self, hour):
+        """360 of ten seconds; the end is a multiple of that; what was before the server is no value."""
+        told = hour.series()
+        assert (told["step_s"], told["end"]) == (10, 1_760_000_010)
+        assert list(told["series"]) == [
+            "requests", "failed", "cancelled", "tokens", "first_p50", "first_p95", "running", "waiting", "memory_mb"
+        ]  # fmt: skip
+        assert {len(values) for values in told["series"].values()} == {SLOTS}
+        assert told["series"]["requests"] == [None] * (SLOTS - 1) + [0]
+
+    def test_requests_and_their_ends(self, hour, begin):
+        for state in ("done", "failed", "cancelled", "refused"):
+            begin().end(state)
+        assert [last(hour, name) for name in ("requests", "failed", "cancelled")] == [[4], [1], [1]]
+
+    def test_tokens_of_all_nodes(self, hour, begin):
+        run = begin()
+        run.nodes = [node_of(n, "", call_of(usage={"completion_tokens": 20 + n})) for n in (1, 2)]
+        run.end("done")
+        assert last(hour, "tokens") == [43]
+
+    def test_first_texts(self, hour):
+        """The middle of them, and what 95 of 100 do not exceed."""
+        for i in range(1, 21):
+            hour.changed(run_of(first_text=i / 10), "first_text", None)
+        assert (last(hour, "first_p50"), last(hour, "first_p95")) == ([1.0], [1.9])
+
+    def test_no_more_than_some_of_them(self, hour):
+        for _ in range(MOST_VALUES):
+            hour.changed(run_of(first_text=1.0), "first_text", None)
+        for _ in range(10 * MOST_VALUES):
+            hour.changed(run_of(first_text=9.0), "first_text", None)
+        assert last(hour, "first_p95") == [1.0]
+
+    def test_the_most_at_once(self, hour, begin):
+        """Of those that run and those that wait; afterwards none does."""
+        made = [begin() for _ in range(3)]
+        for run in made[:2]:
+            run.begin()
+        for run in made:
+            run.end("done")
+        assert (last(hour, "running"), last(hour, "waiting")) == ([2], [3])
+        assert (hour._running, hour._waiting) == (0, 0)
+
+    def test_slots_without_news(self, hour, begin, clock):
+        """Who ran went on running; the memory was not looked at."""
+        begin().begin()
+        clock.now += 30
+        assert last(hour, "running", 4) == [1, 1, 1, 1]
+        assert last(hour, "requests", 4) == [1, 0, 0, 0]
+        assert last(hour, "memory_mb", 4) == [88.5, None, None, 88.5]
+
+    @pytest.mark.parametrize("passed", [3600, 10**9])
+    def test_a_long_time_without_news(self, hour, begin, clock, passed):
+        """All that was is over."""
+        begin().end("done")
+        clock.now += passed
+        assert set(hour.series()["series"]["requests"]) == {0}
+
+    def test_a_clock_that_is_set_back(self, hour, begin, clock):
+        """Counted where we are."""
+        begin()
+        clock.now -= 5000
+        begin()
+        assert last(hour, "requests") == [2]
+
+
+class TestCalls:
+    def test_a_good_one(self, hour):
+        call = call_of(
+            begun=1.0, sent=1.5, first=2.0, ended=4.0, outcome="stop", usage={"completion_tokens": 60}
+        )
+        note(hour, call)
+        assert hour.calls("mira", "Big") == [(1_760_000_001.0, 0.5, 30.0, True, "", "")]
+
+    @pytest.mark.parametrize(
+        ("facts", "told"),
+        [
+            ({"outcome": "timeout"}, (False, "timeout", "")),
+            ({"outcome": "error", "error": "it said abcdef99"}, (False, "error", "it said ***")),
+            ({"outcome": "cancelled", "error": "x"}, (None, "", "")),
+            ({"outcome": "dropped"}, (None, "", "")),
+            ({"outcome": "3 texts", "kind": "embedding"}, (True, "", "")),
+        ],
+        ids=["failed", "failed-after-output", "cancelled", "left", "embedding"],
+    )
+    def test_how_it_ended(self, hour, facts, told):
+        """No secret is kept."""
+        note(hour, call_of(sent=0.1, secrets=("abcdef99",), **facts))
+        call = hour.calls("mira", "Big")[0]
+        assert (call.ok, call.kind, call.text) == told
+
+    def test_of_a_private_run(self, hour):
+        """An error may quote."""
+        note(hour, call_of(sent=0.1, outcome="bad_answer", error="a prompt"), private=True)
+        assert hour.calls("mira", "Big")[0][3:] == (False, "bad_answer", "")
+
+    def test_others(self, hour):
+        """Tools are no endpoints, and what was not sent is no call."""
+        note(hour, call_of(kind="http", sent=0.1), call_of())
+        assert hour.calls("mira", "Big") == []
+
+    def test_no_more_than_the_last(self, hour):
+        for i in range(MOST_CALLS + 5):
+            note(hour, call_of(begun=float(i), sent=float(i)))
+        calls = hour.calls("mira", "Big")
+        assert (len(calls), calls[0].unix, calls[-1].unix) == (100, 1_760_000_005.0, 1_760_000_104.0)
+
+    def test_each_user_has_his_own(self, hour):
+        note(hour, call_of(sent=0.1), user="jo")
+        assert hour.calls("mira", "Big") == [] and len(hour.calls("jo", "Big")) == 1
+
+    def test_no_more_than_some_endpoints(self, hour):
+        for i in range(MOST_ENDPOINTS + 1):
+            note(hour, call_of(f"E{i}", sent=0.1))
+        assert hour.calls("mira", "E0") == [] and len(hour.calls("mira", "E500")) == 1
+
+    def test_medians(self, hour):
+        for first in (1.0, 2.0, 9.0):
+            note(hour, call_of(sent=0.5, first=first, ended=first + 1, usage={"completion_tokens": 30}))
+        assert hour.medians("mira", "Big") == {"first_s": 1.5, "rate": 30.0}
+        assert hour.medians("mira", "Small") == {"first_s": None, "rate": None}
+
+    @pytest.mark.parametrize(
+        "facts",
+        [
+            {"usage": {"completion_tokens": 4}},
+            {"usage": None},
+            {"first": None},
+            {"ended": None},
+            {"ended": 0.1},
+        ],
+    )
+    def test_what_has_no_rate(self, facts):
+        known = {"first": 0.0, "ended": 1.0, "usage": {"completion_tokens": 30}, **facts}
+        assert rate_of(call_of(**known)) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells in this way")
+def test_memory_of_this_process():
+    """As the kernel tells others."""
+    told = subprocess.run(
+        ["ps", "-o", "rss=", "-p", str(__import__("os").getpid())], capture_output=True, check=True
+    )
+    assert resident_mb() == pytest.approx(int(told.stdout) / 1024, rel=0.2)
