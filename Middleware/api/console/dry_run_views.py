@@ -45,6 +45,7 @@ def dry_run(ask: Ask) -> JsonObject:
     walk = DryRun(user, request, fields["stub"])
     error = _walked(walk, place.file, ClientQuestion(internal_messages(messages, user)))
     secrets = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
+    secrets.update(ask.hub.secrets)
     nodes = [_masked(_told(node), secrets) for node in walk.nodes]
     return {"nodes": nodes, "error": error and masked(error, *secrets)}
 
