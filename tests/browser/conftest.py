@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -133,9 +134,9 @@ class Client:
 
     def _read(self) -> None:
         try:
-            answer = self.connection.getresponse()
-            while piece := answer.read1(65536):
-                self.body += piece
+            with closing(self.connection), self.connection.getresponse() as answer:
+                while piece := answer.read1(65536):
+                    self.body += piece
         except (OSError, ValueError, http.client.HTTPException):
             self.body += b"[broken]"
 

@@ -5,6 +5,8 @@ Source: spec console.md 5.2, 8.5, 8.6.
 
 from __future__ import annotations
 
+import re
+
 from Middleware.api.console.cleaning_steps import steps
 from Middleware.api.console.commands import SHELLS, as_explain, call_as_curl, request_as_curl
 from Middleware.api.console.masks import Mask
@@ -46,13 +48,18 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
 
 
 def request_curl(ask: Ask, run_id: str) -> JsonObject:
-    """GET `runs/<id>/curl?shell=`: what the client asked (8.6)."""
-    shell = _shell(ask)
+    """GET `runs/<id>/curl?shell=&address=`: what the client asked (8.6). `address`: of this server as the
+    reader knows it, who may see it through a proxy and below a path."""
+    shell = _shell(ask, "address")
     run = run_of(ask, run_id)
     if not run.asked:
         raise Refused(404, NO_TEXTS)
     environ = ask.environ
-    address = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
+    own = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
+    address = ask.query.get("address") or own
+    if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", address):
+        raise Refused(400, f"address: found {found(address)}, allowed: http(s)://host and perhaps a path")
+    address = address.rstrip("/")
     text = request_as_curl(
         run,
         address,
@@ -99,8 +106,8 @@ def call_of(ask: Ask, run_id: str, i: int, k: int) -> tuple[RunTrace, CallTrace]
     return run, calls[k]
 
 
-def _shell(ask: Ask) -> str:
-    shell = ask.words("shell")["shell"] or "sh"
+def _shell(ask: Ask, *others: str) -> str:
+    shell = ask.words("shell", *others)["shell"] or "sh"
     if shell not in SHELLS:
         raise Refused(400, f"shell: found {found(shell)}, allowed: {', '.join(SHELLS)}")
     return shell

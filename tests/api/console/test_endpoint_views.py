@@ -21,7 +21,7 @@ KEY = "sk-abcdefghijklmnop"
 
 
 class Model(BaseHTTPRequestHandler):
-    """An OpenAI server with one model."""
+    """An OpenAI server with one model. One that is `strict` takes no key, and says which it got."""
 
     def do_GET(self):
         self._answer(b'{"data": [{"id": "tiny"}]}', "application/json")
@@ -29,10 +29,14 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.calls.append(self.path)
-        self._answer(TOKEN, "text/event-stream")
+        if self.server.strict:
+            said = {"error": {"message": f"no such key: {self.headers['Authorization']}"}}
+            self._answer(json.dumps(said).encode(), "application/json", 401)
+        else:
+            self._answer(TOKEN, "text/event-stream")
 
-    def _answer(self, body, content_type):
-        self.send_response(200)
+    def _answer(self, body, content_type, status=200):
+        self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -45,7 +49,7 @@ class Model(BaseHTTPRequestHandler):
 @pytest.fixture
 def model():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    server.calls = []
+    server.calls, server.strict = [], False
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
@@ -259,6 +263,14 @@ class TestProbe:
         status, value = house.probe()
         assert (status, value["well"], value["symptom"], value["seconds"]) == (200, False, "refused", None)
         assert value["line"].endswith("start the server, or correct `endpoint` in Endpoints/Big.json")
+
+    def test_a_server_that_quotes_the_key(self, house, model):
+        """It is told without."""
+        model.strict = True
+        house.endpoint("Big", apiKey=KEY)
+        _, value = house.probe()
+        assert (value["well"], value["symptom"]) == (False, "auth")
+        assert "no such key: Bearer ***" in value["line"] and KEY not in json.dumps(value)
 
     def test_one_whose_file_is_broken(self, house):
         house.write("Endpoints/Big", '{"endpoint": ')

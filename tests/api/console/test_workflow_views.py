@@ -48,7 +48,6 @@ def mira(house):
     house.runs, house.users = [], ["mira"]
     recorder = SimpleNamespace(runs=lambda: house.runs, kept=dict, seq=0)
     house.hub = replace(house.hub, recorder=recorder, served_users=lambda: house.users)
-    house.views = Views(house.hub)
     demo = {"endpoint": "", "apiTypeConfigFileName": "Demo", "modelNameToSendToAPI": "other-8b"}
     for name in ("Endpoints/Small", "Endpoints/Other"):
         house.write(f"{name}.json", demo)

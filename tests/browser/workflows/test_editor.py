@@ -23,7 +23,7 @@ def server(launch):
 @pytest.fixture
 def file(server):
     """The example's file on disk, as it was before every test."""
-    for path, content in files().items():
+    for path, content in files(server.public).items():
         write_text(server, path, content)
     return server.public / "Configs" / PATH
 
@@ -103,7 +103,7 @@ class TestCheck:
 class TestCompletion:
     def test_a_key_comes_from_the_type_of_its_node(self, editor):
         """Missing ones alone; chosen, it brings what its value begins with."""
-        at_end_of(editor, '"filepath": "notes.txt"')
+        at_end_of(editor, '"filepath": "')
         editor.keyboard.type('\n"')
         names = offered(editor)
         assert "mode" in names
@@ -119,7 +119,7 @@ class TestCompletion:
 
     def test_an_enum_offers_its_words(self, editor):
         """Inside the quotes."""
-        at_end_of(editor, '"filepath": "notes.txt"')
+        at_end_of(editor, '"filepath": "')
         editor.keyboard.type('\n"mode": "')
         assert "append" in offered(editor)
 
@@ -247,7 +247,7 @@ class TestSave:
     def test_without_the_right_it_is_read_only_and_says_why(self, launch, tab):
         """Everything else works."""
         server = launch(USERS)
-        for path, content in files().items():
+        for path, content in files(server.public).items():
             write_text(server, path, content)
         page = opened(tab, server, key="")
         page.get_by_text("Start with --console edit to save from here.").wait_for()

@@ -12,7 +12,7 @@ from tests.e2e.fake_backend import Reply
 @pytest.fixture(scope="module")
 def server(launch):
     server = launch(USERS, *EDIT)
-    for path, content in files().items():
+    for path, content in files(server.public).items():
         write_text(server, path, content)
     return server
 

@@ -47,11 +47,11 @@ function useLoaded(pane, conflict) {
 }
 
 /** @param {Props} props */
-function Bar({ file, draft, saving, hand, reason }) {
+function Bar({ file, draft, saving, hand, reason, alone }) {
   const [format, setFormat] = useState("");
   const lay = () => setFormat(hand.current?.format() === false ? "The brackets do not fit together: there is nothing to lay out." : "");
   const { word } = saving;
-  return html`<div class="edbar"><h2 class="path">${file.path}</h2>
+  return html`<div class="edbar">${alone ? html`<h1 class="path">${file.path}</h1>` : html`<h2 class="path">${file.path}</h2>`}
       <span class="dim" role="status">${draft.unsaved ? "not saved" : word.bad ? "" : word.sentence}</span>
       <button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>
       <button type="button" class="main" disabled=${reason !== "" || !draft.unsaved} aria-describedby=${reason ? "whynot" : undefined} onClick=${() => saving.save()}>Save</button></div>

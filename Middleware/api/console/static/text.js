@@ -15,6 +15,8 @@ import { rangeOf } from "./text_places.js";
  *   show: (lines: [number, number] | null) => void, focus: () => void}} Hand what others do with the editor
  */
 
+/** Rows of the list of completions, which moves with the choice instead of scrolling: the focus stays in the text. */
+const SHOWN_CHOICES = 12;
 const SEVERITY = /** @type {const} */ ({ error: "error", warning: "warning", note: "info" });
 
 /**
@@ -127,7 +129,7 @@ function extensions(now) {
     cm.indentUnit.of("  "),
     cm.search({ top: true }),
     cm.highlightSelectionMatches(),
-    cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable }),
+    cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable, maxRenderedOptions: SHOWN_CHOICES }),
     cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(view, at, now)),
     cm.EditorState.readOnly.of(!writable),
     overLines,
