@@ -151,8 +151,8 @@ class TestHostileTexts:
         server.post("/v1/chat/completions", asking("Hello"))
         page = looking.open(server)
         page.locator(".row").click()
-        assert name in page.locator("h1").inner_text()
         assert page.locator("button.fallrow .t").text_content() == title
+        assert name in page.locator("h1").inner_text()
 
     def test_a_body_is_folded_by_depth(self, start, looking):
         server = start()

@@ -29,7 +29,8 @@ export function Page({ place }) {
   const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
   const filtered = FILTERS.some((name) => filter[name]);
   const asked = useRuns(filter);
-  useEffect(() => void import("./run.js").then((module) => (one.value = module)), []);
+  const wanted = Boolean(id || asked.runs);
+  useEffect(() => void (wanted && import("./run.js").then((module) => (one.value = module))), [wanted]);
   const query = new URLSearchParams(OF_LIST.flatMap((name) => (filter[name] ? [[name, filter[name]]] : [])));
   const list = addressOf("runs", [], query);
   useKeys({
