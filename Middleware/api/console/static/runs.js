@@ -22,6 +22,8 @@ const POINTING_MS = 1000;
 
 /** How one run is shown: loaded behind the list, which is seen first. */
 const one = signal(/** @type {typeof import("./run.js") | null} */ (null));
+const notLoaded = signal(/** @type {Error | null} */ (null));
+const load = () => import("./run.js").then((module) => (one.value = module), () => (notLoaded.value = new Error("This part of the page could not be loaded.")));
 
 /** @param {{place: import("./types.js").Place}} props */
 export function Page({ place }) {
@@ -30,7 +32,7 @@ export function Page({ place }) {
   const filtered = FILTERS.some((name) => filter[name]);
   const asked = useRuns(filter);
   const wanted = Boolean(id || asked.runs);
-  useEffect(() => void (wanted && import("./run.js").then((module) => (one.value = module))), [wanted]);
+  useEffect(() => void (wanted && (one.value || load())), [wanted]);
   const query = new URLSearchParams(OF_LIST.flatMap((name) => (filter[name] ? [[name, filter[name]]] : [])));
   const list = addressOf("runs", [], query);
   useKeys({
@@ -46,7 +48,7 @@ export function Page({ place }) {
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
       ${asked.runs ? html`<${Rows} key=${String(query)} asked=${asked} runs=${asked.runs} open=${id} query=${query} filtered=${filtered} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
-    ${id ? (one.value ? html`<${one.value.RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run"><${Loading} rows=${9} /></div>`) : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
+    ${id ? (one.value ? html`<${one.value.RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run">${notLoaded.value ? html`<${Failed} error=${notLoaded.value} again=${() => location.reload()} />` : html`<${Loading} rows=${9} />`}</div>`) : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
   </div>`;
 }
 
