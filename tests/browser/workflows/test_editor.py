@@ -340,3 +340,12 @@ class TestNewFile:
         editor.get_by_role("button", name="Make it").click()
         editor.get_by_role("alert").wait_for()
         assert editor.get_by_label("Name", exact=True).input_value() == "Reviewers"
+
+    def test_a_copy_begins_with_the_text_of_the_open_file(self, editor, server, file):
+        """Byte for byte."""
+        editor.get_by_role("button", name="New", exact=True).click()
+        editor.get_by_label("Name", exact=True).fill("Second")
+        editor.get_by_role("radio", name="copy a copy of Reviewers").check()
+        editor.get_by_role("button", name="Make it").click()
+        editor.wait_for_selector("h1:has-text('Second')")
+        assert file.with_name("Second.json").read_bytes() == file.read_bytes()
