@@ -88,8 +88,8 @@ class ApiServer:
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
-        self.door.observers.observe(recorder)
-        self.door.observers.observe(hour)
+        for observer in (recorder, hour):
+            self.door.observers.observe(observer)
         hub = Hub(
             recorder=recorder,
             hour=hour,

@@ -18,6 +18,8 @@ class Position:
 
 
 NOWHERE = Position()
+_LONGEST_INDEX = 9
+"""Digits. What is longer is a key: no list is that long, and Python reads no thousands of digits."""
 
 
 def file_place(file: str, position: Position = NOWHERE) -> str:
@@ -39,7 +41,8 @@ def node_index(file: str, pointer: str) -> int | None:
     """The index of the node that a pointer leads to or into; None: to none."""
     parts = pointer.split("/")[1:]
     depth = _depth(parts) if file.startswith("Workflows/") else len(parts) + 1
-    return int(parts[depth - 1]) if len(parts) >= depth and parts[depth - 1].isdecimal() else None
+    part = parts[depth - 1] if len(parts) >= depth else ""
+    return int(part) if part.isdecimal() and len(part) <= _LONGEST_INDEX else None
 
 
 def where(file: str, pointer: str, position: Position = NOWHERE) -> str:

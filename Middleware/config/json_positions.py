@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:"/]+|/', re.DOTALL
 )
 _MARK = "\ufeff"
+_LONGEST_INDEX = 9
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +105,8 @@ class Positions:
         for part in pointer.split("/")[1:]:
             name = part.replace("~1", "/").replace("~0", "~")
             members = place.members or {}
-            found = members.get(name) or members.get(int(name) if name.isdecimal() else -1)
+            is_index = name.isdecimal() and len(name) <= _LONGEST_INDEX
+            found = members.get(name) or members.get(int(name) if is_index else -1)
             if found is None:
                 break
             place = found

@@ -226,6 +226,15 @@ class RunTrace:
         self.tell("node", node)
         return TracedNode(self, node)
 
+    def says(self, counter: Callable[[], int] | None, node: NodeTrace | None = None) -> None:
+        """The first text of the answer leaves. `node`: who gives it, None: none does."""
+        if self.first_text:
+            return
+        self.first_text, self.counter, self.state = time.monotonic(), counter, "answering"
+        if node is not None and node.state == "running":
+            node.state = "answering"
+        self.tell("first_text", node)
+
     def answer(self) -> None:
         """The client has its whole answer."""
         if not self.answered:
@@ -248,12 +257,7 @@ class TracedNode(NamedTuple):
 
     def says(self, counter: Callable[[], int] | None) -> None:
         """The first text of the answer leaves."""
-        if not self.run.first_text:
-            self.run.first_text, self.run.counter = time.monotonic(), counter
-            self.run.state = "answering"
-            if self.node.state == "running":
-                self.node.state = "answering"
-            self.tell("first_text")
+        self.run.says(counter, self.node)
 
     def call(self, call: CallTrace) -> TracedCall:
         """A call begins. It is told when it is sent."""
@@ -273,10 +277,11 @@ class TracedCall(NamedTuple):
     at: TracedNode
     call: CallTrace
 
-    def sends(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """The body goes out; a further one takes the place of the first, and the node says so."""
+    def sends(self, url: str, body: bytes, headers: Mapping[str, str], *, amended: bool = False) -> None:
+        """The body goes out, or goes out again; one that is `amended` takes the place of the first, and the
+        node says so."""
         call = self.call
-        if call.sent:
+        if amended and not self.at.run.private:
             self.at.node.warnings.append(f"endpoint '{call.endpoint}' refused a body and got another")
         call.url, call.sent = url, time.monotonic()
         if self.at.run.keeps_text:

@@ -6,10 +6,14 @@ script, nothing on the browser's console, no request to another host.
 
 from __future__ import annotations
 
+import http.client
+import json
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,28 +121,34 @@ def looking(chromium: Any) -> Iterator[Looking]:
 
 
 class Client:
-    """A front end that reads a stream in a thread of its own, to its end or until it hangs up."""
+    """A front end that asks and reads a stream in a thread of its own, to its end or until it hangs up."""
 
     def __init__(self, server: Server, body: Mapping[str, Any], path: str = "/v1/chat/completions") -> None:
-        self.connection, self.answer = server.open_stream(path, body)
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         self.body = b""
+        payload = json.dumps({**body, "stream": True})
+        self.connection.request("POST", path, payload, {"Content-Type": "application/json"})
+        self._socket = self.connection.sock.dup()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
         try:
-            while piece := self.answer.read1(65536):
-                self.body += piece
-        except (OSError, ValueError):
+            with closing(self.connection), self.connection.getresponse() as answer:
+                while piece := answer.read1(65536):
+                    self.body += piece
+        except (OSError, ValueError, http.client.HTTPException):
             self.body += b"[broken]"
 
     def wait(self, timeout_s: float = 20) -> bytes:
         self._thread.join(timeout_s)
         assert not self._thread.is_alive(), "the stream goes on"
+        self._socket.close()
         return self.body
 
     def hang_up(self) -> None:
-        self.connection.sock.shutdown(2)
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self.wait(5)
 
 
 def asking(text: str, **more: Any) -> dict[str, Any]:

@@ -20,9 +20,10 @@ HERE = Position(4, 9, "Recall")
         ("Workflows/a/M.json", "/nodes", NOWHERE, "Workflows/a/M.json: nodes"),
         ("Workflows/a/M.json", "/0/scoped_variables/1", NOWHERE, "Workflows/a/M.json: node 1, scoped_variables[1]"),
         ("Workflows/a/M.json", "/0/routeOverrides/x~1y/prompt", NOWHERE, "Workflows/a/M.json: node 1, routeOverrides.x/y.prompt"),
+        ("Workflows/a/M.json", "/" + "9" * 5000, NOWHERE, "Workflows/a/M.json: " + "9" * 5000),
         ("Routing/r.json", "/0/workflow", NOWHERE, "Routing/r.json: 0.workflow"),
     ],
-    ids=["file", "field", "node-and-title", "list-form", "node", "no-node", "item", "nested", "digits-as-a-name"],
+    ids=["file", "field", "node-and-title", "list-form", "node", "no-node", "item", "nested", "digits-without-end", "digits-as-a-name"],
 )  # fmt: skip
 def test_a_place_is_file_line_column_then_node_then_field(file, pointer, position, said):
     assert where(file, pointer, position) == said

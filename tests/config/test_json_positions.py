@@ -141,6 +141,12 @@ def test_lines_and_columns_count_from_one(offset, line, column):
     assert positions("[1,\n2\n]").line_column(offset) == (line, column)
 
 
+@pytest.mark.parametrize("text", ["[1]", "{}", '{"' + "9" * 5000 + '": 1}'])
+def test_a_key_of_thousands_of_digits_is_no_index(text):
+    """Python reads no such number."""
+    assert (positions(text).find("/" + "9" * 5000) is not None) is ("9" in text)
+
+
 def test_a_byte_order_mark_is_passed_over():
     assert positions("\ufeff[7]").value("/0") == (2, 3)
 

@@ -13,10 +13,11 @@ import pytest
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, entered
-from Middleware.config import loader
+from Middleware.config import endpoints, loader
 from Middleware.config.loader import ConfigTree, default_snapshot, tree_of
 from Middleware.config.validation import ERROR, Finding
 
+assert endpoints  # the module that hands in the fields of endpoint files
 FILE = "PromptTemplates/x.json"
 
 

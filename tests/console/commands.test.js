@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { asCurl, asExplain, firstRequest } from "../../Middleware/api/console/static/commands.js";
+import { asCurl, firstRequest } from "../../Middleware/api/console/static/commands.js";
 
 const ADDRESS = "http://10.0.0.7:8080/v1/chat/completions";
 
@@ -12,11 +12,6 @@ test("a request as curl, quoted for each shell (16.11)", () => {
 test("a body over 8 KB is named as a file", () => {
   assert.ok(asCurl(ADDRESS, "x".repeat(8193), "sh").endsWith(" -d @body.json"));
   assert.ok(asCurl(ADDRESS, "é".repeat(4097), "powershell").endsWith(" -d '@body.json'"));
-});
-
-test("a node as --explain", () => {
-  assert.equal(asExplain("mira", "It's #1", 4, "sh"), `python server.py --User mira --explain 'It'\\''s #1#4' --messages messages.json`);
-  assert.equal(asExplain("mi ra", "R", 1, "powershell"), "python server.py --User 'mi ra' --explain 'R#1' --messages messages.json");
 });
 
 test("the first request asks the first user's model", () => {

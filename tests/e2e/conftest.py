@@ -176,6 +176,7 @@ class Gunicorn(Server):
     def __init__(self, public, users, arguments):
         self.public = public
         self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
         self._log = public / "server.log"
         words = [
             "--PublicDirectory",

@@ -67,6 +67,8 @@ class TestEveryServer:
         status, _, text = looked(server, Authorization=f"Bearer {key}")
         assert (status, json.loads(text)["rights"]) == (200, ["look", "act", "save"])
         assert looked(server)[0] == 401
+        question = {"model": "ann", "messages": [{"role": "user", "content": "Hi"}]}
+        assert server.post("/v1/chat/completions", question)[0] == 200
         files = [file for file in server.public.rglob("*") if file.is_file() and file.name != "server.log"]
         assert any(file.name == "wilmerai.log" for file in files)
         assert not [file for file in files if key.encode() in file.read_bytes()]
@@ -81,6 +83,30 @@ class TestEveryServer:
         navigates = {"Sec-Fetch-Mode": "navigate", "Accept": "text/html"}
         status, headers, _ = looked(start(kind), "/", **navigates)
         assert (status, headers["Location"]) == (303, "console/")
+
+    def test_an_open_page_does_not_hold_the_end_up(self, start, kind):
+        """Its stream ends when the server begins to stop; gunicorn would wait half a minute for it."""
+        server = start(kind)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        connection.request("GET", "/console/api/events?after=0", headers=ASKS)
+        stream = connection.getresponse()
+        assert stream.status == 200 and stream.readline().startswith(b"id: ")
+        server.process.terminate()
+        assert b"event: state" in stream.read()
+        assert server.process.wait(15) == 0
+        connection.close()
+
+    def test_pages_that_are_open_leave_threads_for_others(self, start, kind):
+        """As many as there may be; one more is told so."""
+        server = start(kind)
+        connections = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=20) for _ in range(9)]
+        for connection in connections:
+            connection.request("GET", "/console/api/events?after=0", headers=ASKS)
+        answers = [connection.getresponse() for connection in connections]
+        assert sorted(answer.status for answer in answers) == [200] * 8 + [503]
+        assert looked(server)[0] == 200
+        for connection in connections:
+            connection.close()
 
 
 def test_several_workers_have_none_unless_it_is_asked_for(start):

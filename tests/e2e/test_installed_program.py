@@ -109,8 +109,9 @@ def carried(wheel: Path) -> set[str]:
 
 class TestWheel:
     def test_it_carries_the_code_the_examples_and_the_pages(self, clone: Path, built: Path) -> None:
-        """Each file (the console's page, scripts and templates are code), and nothing of a server that ran in the clone."""
-        code = {f.relative_to(clone).as_posix() for f in (clone / "Middleware").rglob("*") if f.is_file()}
+        """Each file (the console's page and templates are code, types for developers are not), and nothing of a server."""
+        files = [f for f in (clone / "Middleware").rglob("*") if f.is_file() and not f.name.endswith(".d.ts")]
+        code = {f.relative_to(clone).as_posix() for f in files}
         examples = {f for part in EXAMPLES for f in (clone / part).rglob("*") if f.is_file()}
         pages = {f for f in (clone / PAGES).rglob("*.md") if "spec" not in f.parts}
         shipped = {f"Middleware/shipped/{f.relative_to(clone).as_posix()}" for f in examples | pages}

@@ -160,17 +160,20 @@ class TestNode:
         node.end()
         assert (before, node.state) == (0.0, ended) and node.seconds > 0
 
-    def test_a_second_body_is_told(self, observers):
-        """The trace holds what was sent last, and the node says that there was more."""
+    @pytest.mark.parametrize("private", [False, True])
+    def test_a_second_body_is_told(self, observers, private):
+        """The trace holds what was sent last, and the node says that there was more; private: no word of it."""
         observers.observe(Seen(keeps_text=True))
-        run = named(observers.begin("r1", "/api/chat"))
+        run = named(observers.begin("r1", "/api/chat"), privacy=private)
         at = run.node(NodeTrace("w", 1, "Standard", "Answer"))
         call = at.call(CallTrace("model", "Big", "x", "m"))
         call.sends("http://h/1", b"one", {"A": "1"})
-        call.sends("http://h/1", b"two", {"A": "1"})
+        before = list(run.nodes[0].warnings)
+        call.sends("http://h/1", b"two", {"A": "1"}, amended=True)
         call.end("stop")
-        assert call.call.body == b"two" and run.nodes[0].calls == [call.call]
-        assert run.nodes[0].warnings == ["endpoint 'Big' refused a body and got another"]
+        assert call.call.body == (b"" if private else b"two") and run.nodes[0].calls == [call.call]
+        told = [] if private else ["endpoint 'Big' refused a body and got another"]
+        assert (before, run.nodes[0].warnings) == ([], told)
 
     def test_cleaning_of_a_node_without_a_call(self):
         """There is no call that could hold it."""

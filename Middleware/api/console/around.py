@@ -6,7 +6,7 @@ Source: spec console.md 8.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -39,14 +39,23 @@ class Unfilled:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self._known: dict[tuple[str, int, int], tuple[NodeTrace, dict[str, str]]] = {}
 
-    def __call__(self, user: str, node: NodeTrace) -> Iterator[tuple[str, str]]:
-        told = set()
+    def __call__(self, user: str, node: NodeTrace) -> Iterable[tuple[str, str]]:
+        """Runs of one file share its nodes: each is looked at once."""
+        key = (user, id(node.fields), node.number)
+        if key not in self._known:
+            self._known[key] = (node, self._names(user, node))  # with the node, whose id it is
+        return self._known[key][1].items()
+
+    def _names(self, user: str, node: NodeTrace) -> dict[str, str]:
+        """Name -> why it has no value."""
+        told: dict[str, str] = {}
         for message in self._messages(user, node):
             found = _NAME.search(message)
-            if found is not None and found[1] not in told:
-                told.add(found[1])
-                yield found[1], _why(message)
+            if found is not None:
+                told.setdefault(found[1], _why(message))
+        return told
 
     def _messages(self, user: str, node: NodeTrace) -> Iterator[str]:
         document = self._document(node)

@@ -5,13 +5,15 @@ Source: spec console.md 5.2, 8.5, 8.6.
 
 from __future__ import annotations
 
+import re
+
 from Middleware.api.console.cleaning_steps import steps
 from Middleware.api.console.commands import SHELLS, as_explain, call_as_curl, request_as_curl
-from Middleware.api.console.masks import Mask, mask_of
+from Middleware.api.console.masks import Mask
+from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
-from Middleware.config.environment import secrets_in_use
 from Middleware.config.users import load_user
 from Middleware.config.validation import found
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
@@ -37,6 +39,8 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     run, call = call_of(ask, run_id, i, k)
     if call.kind not in CURLS:
         raise Refused(404, f"this call is no HTTP request: {call.kind}")
+    if call.sent and not call.url:
+        raise Refused(404, "this call stays inside this program")
     if not run.keeps_text or call.headers is None:
         raise Refused(404, NO_TEXTS)
     is_cut = bool(call.body_left_out)
@@ -44,13 +48,18 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
 
 
 def request_curl(ask: Ask, run_id: str) -> JsonObject:
-    """GET `runs/<id>/curl?shell=`: what the client asked (8.6)."""
-    shell = _shell(ask)
+    """GET `runs/<id>/curl?shell=&address=`: what the client asked (8.6). `address`: of this server as the
+    reader knows it, who may see it through a proxy and below a path."""
+    shell = _shell(ask, "address")
     run = run_of(ask, run_id)
     if not run.asked:
         raise Refused(404, NO_TEXTS)
     environ = ask.environ
-    address = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
+    own = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
+    address = ask.query.get("address") or own
+    if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", address):
+        raise Refused(400, f"address: found {found(address)}, allowed: http(s)://host and perhaps a path")
+    address = address.rstrip("/")
     text = request_as_curl(
         run,
         address,
@@ -70,9 +79,7 @@ def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
 
 
 def _mask(ask: Ask, run: RunTrace) -> Mask:
-    """Hides the keys of the server, of the run's calls, and what configs took from the environment."""
-    of_calls = (secret for node in list(run.nodes) for call in list(node.calls) for secret in call.secrets)
-    return mask_of((*ask.hub.secrets, *secrets_in_use(), *of_calls))
+    return Secrets(run, ask.hub.secrets).out_of
 
 
 def run_of(ask: Ask, run_id: str) -> RunTrace:
@@ -99,8 +106,8 @@ def call_of(ask: Ask, run_id: str, i: int, k: int) -> tuple[RunTrace, CallTrace]
     return run, calls[k]
 
 
-def _shell(ask: Ask) -> str:
-    shell = ask.words("shell")["shell"] or "sh"
+def _shell(ask: Ask, *others: str) -> str:
+    shell = ask.words("shell", *others)["shell"] or "sh"
     if shell not in SHELLS:
         raise Refused(400, f"shell: found {found(shell)}, allowed: {', '.join(SHELLS)}")
     return shell

@@ -70,6 +70,16 @@ class ConsoleDoor:
         environ[CONSOLE] = self.rules.access
         return onward(environ, _told(start_response))
 
+    @property
+    def most_pages(self) -> int:
+        """How many pages may be open at once: each holds a thread of the server."""
+        most: int = self.hub.recorder.most_readers
+        return most
+
+    @most_pages.setter
+    def most_pages(self, most: int) -> None:
+        self.hub.recorder.most_readers = min(most, self.hub.recorder.most_readers)
+
     def ready_line(self, address: str) -> str:
         """Where it is; with the key, if nobody else knows it."""
         return f"console: {address}{_PAGE}" + (f"#key={self.rules.key}" if self.rules.made else "")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from Middleware.api.console.config_files import read
 from Middleware.api.console.config_masks import shown_value
 from Middleware.api.console.config_paths import config_file
-from Middleware.api.console.config_saving import checked
+from Middleware.api.console.config_saving import checked, read_held
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.client_question import ClientQuestion
@@ -39,7 +38,7 @@ def dry_run(ask: Ask) -> JsonObject:
     place = config_file(snapshot.root, fields["path"])
     if fields["text"] is not None:
         ask.need("save")
-        raw = checked(snapshot, place.file, fields["text"], read(snapshot.tree, place))
+        raw = checked(snapshot, place.file, fields["text"], read_held(snapshot, place))
         snapshot = drafted(snapshot, place.file, raw)
     user = load_user(snapshot, fields["user"])
     request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)

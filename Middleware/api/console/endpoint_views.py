@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from Middleware.api.commands.doctor import with_backups
 from Middleware.api.commands.endpoint_advice import is_well, line, step_after
-from Middleware.api.console.endpoint_health import Call, Health, calls_of, health_of
+from Middleware.api.console.endpoint_health import Health, health_of
 from Middleware.api.console.masks import Mask, mask_of
 from Middleware.api.console.probes import NotNow
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
@@ -24,7 +24,9 @@ from Middleware.config.environment import secrets_in_use
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_file
 from Middleware.config.users import UserSettings, load_user
+from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.endpoint_probe import probe
+from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.slots import endpoint_gate
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 from Middleware.workflows.managers.user_walk import UserWalk
@@ -69,8 +71,7 @@ def reached(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
 
 
 def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
-    hour = ask.hub.hour
-    calls = calls_of(hour.calls(one.user.name, one.name) if hour is not None else ())
+    calls = ask.hub.hour.calls(one.user.name, one.name)
     health = health_of(calls)
     try:
         endpoint: EndpointConfig | None = load_endpoint(snapshot, one.user, one.name)
@@ -84,8 +85,8 @@ def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
         "state": health.state,
         "since": health.since,
         "last_error": _last_error(ask, health, endpoint, wrong),
-        "calls": [[call.at, call.first_s, call.rate, call.ok if call.tells else None] for call in calls],
-        "median": {"first_s": health.first_s, "rate": health.rate},
+        "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
+        "median": ask.hub.hour.medians(one.user.name, one.name),
         "used_by": one.users,
         "probe": ask.hub.probes.last((one.user.name, one.name)),
     }
@@ -97,11 +98,18 @@ def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:
         "file": endpoint.file if endpoint else file,
         "type": endpoint.api_type_name if endpoint else "",
         "backend": endpoint.type if endpoint else "",
-        "url": _mask(ask, endpoint)(endpoint.url) if endpoint else "",
+        "url": _mask(ask, endpoint)(_address(endpoint)) if endpoint else "",
         "model": endpoint.model if endpoint else "",
         "embeddings": endpoint is not None and endpoint.type in EMBEDDING_TYPES,
         "gate": _gate(endpoint) if endpoint else None,
     }
+
+
+def _address(endpoint: EndpointConfig) -> str:
+    """Empty for a backend that stays inside this program, whatever its file says."""
+    backend = BACKENDS.get(endpoint.type)
+    calls = backend is None or backend(HandlerSettings(endpoint, endpoint.url))._get_api_endpoint_url()
+    return endpoint.url if calls else ""
 
 
 def _gate(endpoint: EndpointConfig) -> JsonObject | None:
@@ -112,15 +120,20 @@ def _gate(endpoint: EndpointConfig) -> JsonObject | None:
 
 
 def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
-    """The newest failure; before any call that of the file."""
+    """The newest failure; of a file that cannot be read what is wrong with it now."""
     if wrong:
         text = _mask(ask)(wrong)
-        return {"at": None, "kind": "config_error", "text": text, "advice": "correct the file"}
-    failure: Call | None = health.failure
+        return {
+            "at": round(time.time(), 3),
+            "kind": "config_error",
+            "text": text,
+            "advice": "correct the file",
+        }
+    failure = health.failure
     if failure is None or endpoint is None:
         return None
     return {
-        "at": failure.at,
+        "at": failure.unix,
         "kind": failure.kind,
         "text": _mask(ask, endpoint)(failure.text),
         "advice": step_after(failure.kind, endpoint),

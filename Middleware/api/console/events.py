@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from Middleware.api.client_watch import end_connection, probe_of
 from Middleware.api.console.looks import Look
-from Middleware.api.console.recorder import MOST_READERS
 from Middleware.api.console.run_facts import tokens_of
 from Middleware.api.console.state_views import state_of
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply, json_bytes
@@ -29,7 +28,6 @@ NAP_S = 0.25
 GATHER_S = 0.1
 """News that come so close together leave in one piece."""
 MOST_SEQ = 10**15
-FULL = f"the console is open in {MOST_READERS} places already"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _COMMENT = b": \n\n"
 
@@ -49,7 +47,8 @@ def events(ask: Ask) -> Reply:
     ask.words("after")
     after = ask.number("after", 0, 0, MOST_SEQ)
     if not ask.hub.recorder.enter():
-        raise Refused(503, FULL)
+        places = f"{ask.hub.recorder.most_readers} places"
+        raise Refused(503, f"the console is open in {places} already")
     reader = Connection(probe_of(ask.environ) or (lambda: False), partial(end_connection, ask.environ))
     stream = Stream(ask.hub, ask.rights, after, reader)
     return Reply(content_type="text/event-stream", headers=_HEADERS, stream=stream)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 
 from Middleware.api.console.around import around_of
 from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.shapes import summary, whole
-from Middleware.api.console.stood_out import all_that_stood_out, stood_out
+from Middleware.api.console.stood_out import Around, all_that_stood_out, stood_out
 from Middleware.api.console.view_contract import Hub
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import RunTrace
@@ -25,7 +26,6 @@ class Look:
         self.seq: int = hub.recorder.seq  # before the list: what comes between is looked at again
         self.runs: list[RunTrace] = hub.recorder.runs()
         waiting = [run.id for run in reversed(self.runs) if run.state == "waiting"]
-        self._around = around_of(hub)
         self._line = {run_id: place for place, run_id in enumerate(waiting, 1)}
 
     def place(self, run: RunTrace) -> int:
@@ -39,7 +39,7 @@ class Look:
         return summary(run, self.now, self.place(run), self._count(run), self.secrets(run))
 
     def whole(self, run: RunTrace) -> JsonObject:
-        told = stood_out(run, self.now, around_of(self.hub))
+        told = stood_out(run, self.now, self._around)
         return whole(run, self.now, self.place(run), told, self.hub.secrets)
 
     def _count(self, run: RunTrace) -> int:
@@ -51,3 +51,7 @@ class Look:
             if run.ended:
                 self.hub.recorder.note_count(run.id, count)
         return count
+
+    @cached_property
+    def _around(self) -> Around:
+        return around_of(self.hub)

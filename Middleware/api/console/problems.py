@@ -18,16 +18,19 @@ from Middleware.config.validation import Finding, found
 from Middleware.utilities.sensitive_logging_utils import MASK, MIN_SECRET, masked
 
 
-def problems(findings: Iterable[Finding], file: str, text: str) -> list[JsonObject]:
+def problems(
+    findings: Iterable[Finding], file: str, text: str, shown: Positions | None = None
+) -> list[JsonObject]:
     """The findings of `file`, in their order, each `{"line", "column", "end_line", "end_column", "pointer",
     "node", "level", "message"}`.
 
-    `text`: of the file, secrets and all. `node`: its number, null for what is in none.
+    `text`: of the file, secrets and all. `shown`: the map of it as it is shown, made here when not given.
+    `node`: its number, null for what is in none.
     """
     own = [finding for finding in findings if finding.file == file]
     if not own:
         return []
-    told = positions(shown_text(text))
+    told = shown or positions(shown_text(text))
     secrets = secrets_in(text)
     return [
         {

@@ -23,6 +23,7 @@ class Recorder:
     """`memory_mb`: for the texts of all runs; 0: facts only.
 
     `seq`: raised by every change; a run's own is that of its last change. `limit`: bytes of texts.
+    `most_readers`: how many may wait for changes at once.
     `counts`: of ended runs, what a reader found out of them.
     """
 
@@ -30,6 +31,7 @@ class Recorder:
         self.keeps_text = memory_mb > 0
         self.limit = memory_mb << 20
         self.seq = 0
+        self.most_readers = MOST_READERS
         self._readers = 0
         self._bytes = 0
         self._runs: dict[str, RunTrace] = {}  # in order of arrival
@@ -84,7 +86,7 @@ class Recorder:
     def enter(self) -> bool:
         """A reader comes, who waits for changes. False: there are too many already."""
         with self._lock:
-            if self._readers >= MOST_READERS:
+            if self._readers >= self.most_readers:
                 return False
             self._readers += 1
             return True

@@ -114,7 +114,7 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
 
 
 def _says(look: Look, run: RunTrace, needle: str) -> bool:
-    """Claims that this stands in its facts or its texts as a reader sees them: nothing masked is found."""
+    """Claims that its facts or texts hold this, as a reader sees them: what is masked is not found."""
     secrets = look.secrets(run)
     written = json.dumps(needle)[1:-1]
 

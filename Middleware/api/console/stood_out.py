@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 from Middleware.api.console.answer_times import AnswerTimes
 from Middleware.api.console.cleaning_steps import LAST_OF_THOUGHTS, taken
+from Middleware.api.console.hour import Call, rate_of
+from Middleware.api.console.kept_texts import Cut
+from Middleware.api.console.run_sums import count_of
 from Middleware.api.console.words import about, counted, number, seconds
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 from Middleware.utilities.sensitive_logging_utils import masked
@@ -29,8 +32,6 @@ SLOW_SHARE = 0.5
 EARLIER_CALLS = 20
 WARNINGS = 3
 NODES_NAMED = 3
-FEWEST_TOKENS = 5
-SHORTEST_S = 0.2
 _ROUNDING = 2
 """Backends count a limit a token or two differently."""
 
@@ -43,7 +44,7 @@ class Sentence(NamedTuple):
     node: NodeTrace | None = None
 
 
-def no_calls(user: str, endpoint: str) -> Sequence[Sequence[Any]]:
+def no_calls(user: str, endpoint: str) -> Sequence[Call]:
     return ()
 
 
@@ -56,12 +57,12 @@ class Around:
     """What is known besides the run.
 
     `slots`: how many requests may run at once, 0 = any number. `calls(user, endpoint)`: earlier calls of an
-    endpoint, each `(unix, first_s, rate, ok, ...)`. `unfilled(user, node)`: the names in a node's fields that
+    endpoint. `unfilled(user, node)`: the names in a node's fields that
     look like variables and are none, each with why (`is not known yet`).
     """
 
     slots: int = 0
-    calls: Callable[[str, str], Sequence[Sequence[Any]]] = no_calls
+    calls: Callable[[str, str], Sequence[Call]] = no_calls
     unfilled: Callable[[str, NodeTrace], Iterable[tuple[str, str]]] = no_names
 
 
@@ -156,7 +157,7 @@ def _why_empty(seen: Seen) -> str:
     if call is None:
         return f"node {answer.number} gave no text" if answer is not None else ""
     raw = call.raw
-    if not isinstance(raw, str):
+    if not isinstance(raw, str | Cut):
         return ""
     beside = sum(map(len, call.thoughts or seen.times.thoughts)) if not raw else 0
     if not raw and not beside:
@@ -187,7 +188,7 @@ def cut(seen: Seen) -> Iterator[Sentence]:
     answer, limit = seen.answer, None
     if answer is not None:
         limit = _whole(answer.fields.get("maxResponseSizeInTokens"))
-    wrote = _tokens(seen.call.usage if seen.call else None, "completion_tokens")
+    wrote = count_of(seen.call.usage if seen.call else None, "completion_tokens")
     if answer is None or limit is None or (wrote is not None and wrote < limit - _ROUNDING):
         yield Sentence("bad", "The answer was cut at the token limit.", answer)
         return
@@ -229,8 +230,14 @@ def tries(seen: Seen) -> Iterator[Sentence]:
 def went_on(seen: Seen) -> Iterator[Sentence]:
     for node in seen.nodes:
         if node.state == "went_on":
-            told = f": {node.error}" if node.error else "."
+            told = f": {_without_place(node)}" if node.error else "."
             yield Sentence("bad", f"{name_of(node)} failed and the run went on{told}", node)
+
+
+def _without_place(node: NodeTrace) -> str:
+    """The node's error; that it is of this node has been said."""
+    place, mark, said = node.error.partition(f"({node.type}): ")
+    return said if mark and place.startswith(node.workflow) else node.error
 
 
 def locked(seen: Seen) -> Iterator[Sentence]:
@@ -290,7 +297,7 @@ def slow_first(seen: Seen) -> Iterator[Sentence]:
 
 
 def _prompt_tokens(call: CallTrace) -> str:
-    counted_tokens = _tokens(call.usage, "prompt_tokens")
+    counted_tokens = count_of(call.usage, "prompt_tokens")
     if counted_tokens:
         return counted(counted_tokens, "token")
     if not call.body:
@@ -314,22 +321,13 @@ def slow_tokens(seen: Seen) -> Iterator[Sentence]:
     rate = rate_of(call) if call is not None else None
     if call is None or rate is None:
         return
-    began = run.wall + call.begun - run.arrived
-    earlier = [row[2] for row in seen.around.calls(run.user, call.endpoint) if row[0] < began]
-    rates = [other for other in earlier if other is not None]
+    began = round(run.wall + call.begun - run.arrived, 3)
+    earlier = [other for other in seen.around.calls(run.user, call.endpoint) if other.unix < began]
+    rates = [other.rate for other in earlier if other.rate is not None]
     usual = statistics.median(rates) if rates else 0.0
     if len(earlier) >= EARLIER_CALLS and rate < SLOW_SHARE * usual:
         text = f"{call.endpoint} wrote {number(rate)} tokens a second; {number(usual)} is usual."
         yield Sentence("note", text, seen.answer)
-
-
-def rate_of(call: CallTrace) -> float | None:
-    """Tokens a second from the first to the last of a call; None for what is too short to tell."""
-    tokens = _tokens(call.usage, "completion_tokens")
-    if tokens is None or not call.first or not call.ended:
-        return None
-    span = call.ended - call.first
-    return tokens / span if tokens >= FEWEST_TOKENS and span >= SHORTEST_S else None
 
 
 # --- what was left out, and the rest ---
@@ -358,12 +356,6 @@ def warned(seen: Seen) -> Iterator[Sentence]:
 def task(seen: Seen) -> Iterator[Sentence]:
     if seen.run.task:
         yield Sentence("note", f"A background request of Open WebUI ({seen.run.task}).")
-
-
-def _tokens(usage: object, key: str) -> int | None:
-    """A number that a backend reported; None for anything else."""
-    count = usage.get(key) if isinstance(usage, Mapping) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
 
 
 def _whole(value: object) -> int | None:

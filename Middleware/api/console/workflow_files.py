@@ -24,7 +24,7 @@ from Middleware.config import paths
 from Middleware.config.drafts import drafted
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.fresh_tree import FreshTree
-from Middleware.config.json_positions import positions
+from Middleware.config.json_positions import Positions, positions
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR, WARNING, Finding
@@ -140,12 +140,13 @@ class WorkflowFiles:
         """A file with these bytes, whatever is on disk. `text`: the same decoded, secrets and all."""
         snapshot = drafted(self._tree.snapshot(), path, raw)
         findings = check_workflow_file(snapshot, path)
-        told = problems(findings, path, text)
+        shown = positions(shown_text(text))
+        told = problems(findings, path, text, shown)
         document, error = snapshot.inspect(path)
         if error is not None:
             return Reading("unreadable", told, None)
         settings = next(iter(_users(snapshot, [user] if user else [])), None)
-        lookups = _lookups(snapshot, settings, path, shown_text(text))
+        lookups = _lookups(snapshot, settings, path, shown)
         graph = workflow_graph(path, document, lookups, [problem["node"] for problem in told])
         return Reading("workflow" if is_workflow(snapshot, path) else "settings", told, graph)
 
@@ -198,9 +199,8 @@ def _below(snapshot: ConfigSnapshot, folder: str) -> str:
     return (found or wanted).removeprefix(_TOP)
 
 
-def _lookups(snapshot: ConfigSnapshot, user: UserSettings | None, path: str, shown: str) -> Lookups:
+def _lookups(snapshot: ConfigSnapshot, user: UserSettings | None, path: str, told: Positions) -> Lookups:
     """Where the names in a file lead for a user; nowhere without one."""
-    told = positions(shown)
     folder = path.removeprefix(_TOP).rpartition("/")[0]
     if user is not None:
         own = _below(snapshot, paths.workflow_folder(user))

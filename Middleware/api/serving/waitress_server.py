@@ -43,6 +43,8 @@ CANCEL_S = 5.0
 """How long a stop waits for the requests that it cancelled."""
 REST_S = 30.0
 """How long a stop waits for nodes after an answer."""
+LAST_WORDS_S = 0.5
+"""How long a stop waits for what is on its way to clients."""
 
 
 def serve(launch: Launch, server: ApiServer) -> int:
@@ -56,6 +58,8 @@ def serve(launch: Launch, server: ApiServer) -> int:
         return 1
     waitress, listeners = waitress_for(server.app, listening, launch.threads)
     server.door.most_posts = most_posts(launch.threads)
+    if server.console is not None:
+        server.console.most_pages = most_pages(launch.threads)
     signals = _Signals()
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
     _announce(launch, server, listeners[0].effective_port)
@@ -140,6 +144,13 @@ def most_posts(threads: int) -> int:
     return threads - SPARE_THREADS if threads > SPARE_THREADS else max(1, threads // 2)
 
 
+def most_pages(threads: int) -> int:
+    """How many open pages of the console so many threads may hold: half of those that no generation request
+    may have.
+    """
+    return (threads - most_posts(threads) + 1) // 2
+
+
 def _bound(launch: Launch) -> socket.socket:
     """The listening socket. Raises OSError."""
     family = socket.AF_INET6 if ":" in launch.host else socket.AF_INET
@@ -213,6 +224,13 @@ def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals)
     _wait(lambda: over(server.door.unanswered), CANCEL_S, signals)
     if not _wait(lambda: over(lambda: server.door.lives), REST_S, signals):
         logger.warning("stopped while %d requests had nodes to run", len(server.door.lives))
+    _wait(lambda: not any(map(_is_speaking, listeners)), LAST_WORDS_S, signals)
+
+
+def _is_speaking(listener: BaseWSGIServer) -> bool:
+    """Claims that an answer is on its way to a client, such as the end of a stream to the console's page."""
+    channels = list(listener.active_channels.values())
+    return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
 
 def _closing(listener: BaseWSGIServer) -> Callable[[], None]:

@@ -89,7 +89,7 @@ class OutgoingCall:
             amended = self._handler._amend_payload(payload, error.message)
             if amended is None:
                 raise
-            return self._send(amended)
+            return self._send(amended, amended=True)
 
     def whole(self) -> LlmText | JsonObject:
         """The whole answer; a backend that streams it all the same is listened to. Raises as `body`."""
@@ -169,7 +169,7 @@ class OutgoingCall:
         shown = redacted(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
         return BackendError(settings.endpoint.name, "protocol_error", f"the answer is {page}: {shown}")
 
-    def _send(self, payload: JsonObject) -> Answer:
+    def _send(self, payload: JsonObject, *, amended: bool = False) -> Answer:
         settings = self._handler.settings
         post = Post(
             url=self._handler._get_api_endpoint_url(),
@@ -186,7 +186,7 @@ class OutgoingCall:
         try:
             if trace is None:
                 return default_transport().post(post, self.handle)
-            trace.sends(post.url, post.body, post.headers)
+            trace.sends(post.url, post.body, post.headers, amended=amended)
             return _watched(trace.call, lambda: default_transport().post(post, self.handle))
         finally:
             self.log.tries += self.handle.tries

@@ -10,6 +10,8 @@ from typing import Any
 
 _ASKED_BY_JINJA = ("unsafe_callable", "alters_data")
 """Marks of what a template may not call; a stub bears none."""
+_ASKED_BY_THE_ENGINE = ("prompt_tokens", "thinking")
+"""What came beside a model's text; a stub is no model's. A template finds them as items."""
 
 
 class StubOutput(str):
@@ -25,7 +27,7 @@ class StubOutput(str):
         return stub
 
     def __getattr__(self, name: str) -> StubOutput:
-        if name.startswith("_") or name in _ASKED_BY_JINJA:
+        if name.startswith("_") or name in (*_ASKED_BY_JINJA, *_ASKED_BY_THE_ENGINE):
             raise AttributeError(name)
         return self._part(f".{name}")
 

@@ -57,6 +57,8 @@ _NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS) | NUMBERS
 _OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking)")
 _OF_INPUT = re.compile(r"agent(\d{1,18})Input")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_A_WORD = re.compile(r"\w+")
+_IN_BRACES = re.compile(r"(?<=\{)[^{}\[\].!:]+")
 _FOR_OWN_TEXT = (
     "removeCustomTextFromResponseStart",
     "lowercaseToolCallFunctionNames",
@@ -251,8 +253,12 @@ def names_written(config: NodeConfig) -> Iterator[tuple[str, str]]:
     """
     is_jinja = bool(config.get("jinja2"))
     for pointer, text in _texts_with_braces(config, _LITERAL_FIELDS - set(OVERRIDES)):
-        names = _names_in_text(text, is_jinja=is_jinja and pointer.split("/")[1] not in _NO_TEMPLATES)
-        yield from ((pointer, name) for name in sorted(names, key=lambda name: (text.find(name), name)))
+        is_template = is_jinja and pointer.split("/")[1] not in _NO_TEMPLATES
+        places: dict[str, int] = {}
+        for match in (_A_WORD if is_template else _IN_BRACES).finditer(text):
+            places.setdefault(match[0], match.start())
+        names = _names_in_text(text, is_jinja=is_template)
+        yield from ((pointer, name) for name in sorted(names, key=lambda name: (places.get(name, 0), name)))
 
 
 def output_named(name: str) -> tuple[int, str] | None:

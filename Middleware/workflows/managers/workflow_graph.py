@@ -6,6 +6,7 @@ names lead is asked of `Lookups`. Never raises, however wrong the document is. S
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -61,13 +62,18 @@ def workflow_graph(
     variables = document if isinstance(document, Mapping) else {}
     rows, alone = _rows(places, answering)
     numbers = {place.number for place in places}
+    by_node: defaultdict[int | None, list[int]] = defaultdict(list)
+    for index, number in enumerate(problems):
+        by_node[number].append(index)
     nodes = []
     for place in places:
+        written = list(_written(place.config))
         node = _node(place, answering.number, _Names(variables, lookups))
         node["alone"] = alone.get(place.number)
-        node["uses"] = _uses(place, numbers)
+        node["uses"] = _uses(place.number, written, numbers)
+        node["variables"] = _variables(written, variables)
         node["lines"] = list(lookups.lines(place.pointer))
-        node["problems"] = [index for index, number in enumerate(problems) if number == place.number]
+        node["problems"] = by_node[place.number]
         nodes.append(node)
     return {"responder": answering.number, "rows": rows, "nodes": nodes}
 
@@ -101,7 +107,7 @@ def _node(place: NodePlace, answering: int, names: _Names) -> JsonObject:
         "alone": None,
         "children": _children(config, names.lookups),
         "uses": [],
-        "variables": _variables(config, names.variables),
+        "variables": [],
     }
 
 
@@ -146,23 +152,23 @@ def _label(pointer: str) -> str:
     return key.replace("~1", "/").replace("~0", "~")
 
 
-def _uses(place: NodePlace, numbers: set[int]) -> list[JsonObject]:
-    """The outputs of nodes that this one uses, once a pair of node and field. In a text for a child the
+def _uses(own: int, written: list[tuple[str, str]], numbers: set[int]) -> list[JsonObject]:
+    """The outputs of nodes that node `own` uses, once a pair of node and field. In a text for a child the
     number of a node that comes later is one of the child's.
     """
     used: dict[tuple[int, str], str] = {}
-    for field, name in _written(place.config):
+    for field, name in written:
         output = output_named(name)
-        if output and output[0] in numbers and (field not in OVERRIDES or output[0] < place.number):
+        if output and output[0] in numbers and (field not in OVERRIDES or output[0] < own):
             used.setdefault((output[0], field), output[1].lower())
     return [{"n": number, "what": what, "field": field} for (number, field), what in used.items()]
 
 
-def _variables(config: NodeConfig, own: Mapping[str, Any]) -> list[str]:
+def _variables(written: list[tuple[str, str]], own: Mapping[str, Any]) -> list[str]:
     """The other names, without repeats; not what only looks like one, as the braces of JSON in a text. Those
     of a text for a child may be known there alone.
     """
-    names = (name for field, name in _written(config) if field not in OVERRIDES and not output_named(name))
+    names = (name for field, name in written if field not in OVERRIDES and not output_named(name))
     return [name for name in dict.fromkeys(names) if name.isidentifier() or name in own]
 
 

@@ -29,6 +29,7 @@ from Middleware.workflows.models.execution_context import ChildCall, ExecutionCo
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
 from Middleware.workflows.processors.delivery import Ending, finish_chunks, merged
 from Middleware.workflows.processors.node_lines import trace_for_the_log
+from Middleware.workflows.processors.node_telling import tell_answer
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
@@ -173,6 +174,8 @@ class WorkflowManager:
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []
         batch = [*first, *finish_chunks(self.request, self.user, Ending(text))]
+        if (trace := self.state.run_trace) is not None:
+            tell_answer(trace, None, text, batch[-1])
         return batch if stream else [merged(batch)]
 
     def _tell_unused(self, question: ClientQuestion) -> None:

@@ -179,7 +179,7 @@ class Delivery:
         if isinstance(self._result, NodeStream) and self._result.running:
             context.request.usage.add(finish[-1]["usage"])
         if context.trace is not None:
-            tell_answer(context.trace, text, finish[-1])
+            tell_answer(*context.trace, text, finish[-1])
             self._keep_cleaning(text, cleaner)
         yield [merged([whole, *finish])] if whole is not None else finish
 

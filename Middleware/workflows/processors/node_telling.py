@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from Middleware.common.types import Chunk
-from Middleware.services.run_trace import NodeTrace, TracedNode
+from Middleware.services.run_trace import NodeTrace, RunTrace, TracedNode
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.handlers.registry import known_type
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -50,11 +50,12 @@ def tell_output(trace: TracedNode | None, output: NodeValue, thoughts: list[str]
         trace.node.output, trace.node.thoughts = output, thoughts
 
 
-def tell_answer(trace: TracedNode, text: str, finish: Chunk) -> None:
-    """The answer is complete. What leaves in one piece has its first text here."""
-    trace.run.finish_reason, trace.run.usage = finish["finish_reason"], finish.get("usage")
+def tell_answer(run: RunTrace, node: NodeTrace | None, text: str, finish: Chunk) -> None:
+    """The answer is complete. What leaves in one piece has its first text here. `node`: who gave it, None: it
+    stands in for that of a run that a lock ended."""
+    run.finish_reason, run.usage = finish["finish_reason"], finish.get("usage")
     if text:
-        trace.says(None)
+        run.says(None, node)
 
 
 class Cleaned(NamedTuple):

@@ -250,7 +250,7 @@ class WorkflowProcessor:
         self._say_whether_last(index, finish[-1], of_child=False)
         tell_output(kit.trace, text, kit.thinking)
         if kit.trace is not None:
-            tell_answer(kit.trace, text, finish[-1])
+            tell_answer(*kit.trace, text, finish[-1])
         batches.append(finish)
         if self.run.question.stream:
             yield from batches

@@ -1,4 +1,4 @@
-"""Every variable that exists without being configured: `@variable("name")`, one small function each.
+"""Every variable that exists without being configured: `@variable("name", ...)`, one small function each.
 
 A function gets a `View` of the node and is called only when a text names it, at most once a substitution. A
 new variable is a function here and nothing else (and a line in docs/variables.md). Source: workflows.md 7.5,

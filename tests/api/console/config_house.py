@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,9 +34,14 @@ class House:
     root: Path
     hub: Any
 
-    @cached_property
+    _routes: Views | None = field(default=None, init=False)
+
+    @property
     def views(self) -> Views:
-        return Views(self.hub)
+        """One router for all requests, until the test gives the house another hub."""
+        if self._routes is None or self._routes.hub is not self.hub:
+            self._routes = Views(self.hub)
+        return self._routes
 
     def write(self, file: str, content: Any) -> bytes:
         """A file below the root (`Workflows/mira/Main.json`): bytes, a text, or a value that becomes JSON."""
@@ -76,12 +80,18 @@ class House:
         return [str(finding) for finding in check_tree(checked_tree(self.root).snapshot())]
 
 
+def recorder() -> Any:
+    """One that has seen no run."""
+    return SimpleNamespace(runs=list)
+
+
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     """The tree of `FILES`, whole and right: `mira` is served."""
     root = tmp_path / "Public" / "Configs"
-    recorder = SimpleNamespace(runs=list)
-    made = House(root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit", recorder=recorder))
+    made = House(
+        root, a_hub(snapshot=lambda: checked_tree(root).snapshot(), mode="edit", recorder=recorder())
+    )
     for name, document in FILES.items():
         made.write(f"{name}.json", document)
     assert made.views  # made once, before threads ask it

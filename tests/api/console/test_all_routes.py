@@ -63,6 +63,14 @@ def console(serve, configs):
     return start
 
 
+@pytest.fixture
+def edited(console):
+    """(client, id of a run that is kept)."""
+    client = console("edit", KEY)
+    body = {"model": "mira", "messages": [{"role": "user", "content": "Hi"}]}
+    return client, client.post("/v1/chat/completions", json=body).headers["X-Request-Id"]
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=named)
 class TestClosed:
     @pytest.mark.parametrize(
@@ -116,14 +124,21 @@ class TestClosed:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    body=BODIES, query=QUERIES, part=st.sampled_from(["r1", "0", "-1", "mira", "é", "99999999999999999999"])
+    body=BODIES,
+    query=QUERIES,
+    part=st.sampled_from(["<run>", "0", "-1", "mira", "n0.output", "asked", "é", "9" * 20]),
 )
-def test_no_request_breaks_a_route(console, route, body, query, part):
+def test_no_request_breaks_a_route(edited, route, body, query, part):
     """An answer or a refusal that says why; never a bug."""
+    client, run_id = edited
     headers = {**ASKS, "Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     data = json.dumps(body).encode() if route.method != "GET" else b""
-    with console("edit", KEY).open(
-        address(route, part), method=route.method, headers=headers, data=data, query_string=query
+    with client.open(
+        address(route, part.replace("<run>", run_id)),
+        method=route.method,
+        headers=headers,
+        data=data,
+        query_string=query,
     ) as answer:
         if answer.mimetype == "text/event-stream":
             return

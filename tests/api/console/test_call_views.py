@@ -88,6 +88,13 @@ class TestCurl:
     def test_of_what_is_not_kept(self, get, call, facts):
         assert get("runs/r1/nodes/1/calls/0/curl", call, **facts) == (404, {"error": NO_TEXTS})
 
+    def test_of_the_built_in_demo(self, get):
+        """It has no address."""
+        assert get("runs/r1/nodes/1/calls/0/curl", sent(url="", sent=0.1)) == (
+            404,
+            {"error": "this call stays inside this program"},
+        )
+
     def test_of_a_body_that_was_cut(self, get):
         """The command is no whole one, and says so."""
         _, value = get("runs/r1/nodes/1/calls/0/curl", sent(body_left_out=1))
@@ -105,6 +112,17 @@ class TestCurl:
 
     def test_of_a_request_that_needs_a_key(self, get):
         assert '"Authorization: Bearer $API_KEY"' in get("runs/r1/curl", needs_key=True)[1]["text"]
+
+    def test_the_address_is_the_one_that_the_reader_knows(self, get):
+        _, value = get("runs/r1/curl", query="address=https%3A%2F%2Fllm.example.com%2Fx%2F")
+        assert value["text"].startswith("curl https://llm.example.com/x/v1/chat/completions ")
+
+    @pytest.mark.parametrize(
+        "address", ["file%3A%2F%2F%2Fetc", "llm.example.com", "https%3A%2F%2Fa%3Fb", "https%3A%2F%2Fa%0Ab"]
+    )
+    def test_an_address_that_is_none(self, get, address):
+        status, value = get("runs/r1/curl", query=f"address={address}")
+        assert (status, "allowed: http(s)://host" in value["error"]) == (400, True)
 
     def test_of_a_request_that_is_not_kept(self, get):
         assert get("runs/r1/curl", asked=b"") == (404, {"error": NO_TEXTS})

@@ -10,6 +10,7 @@ import pytest
 
 from Middleware.api.console.cleaning_steps import steps
 from Middleware.cleaning import ResponseCleaner
+from Middleware.workflows.streaming.response_handler import StreamingResponseHandler
 
 CORPUS = Path(__file__).parents[2] / "conformance" / "cleaning.jsonl"
 LINES = [json.loads(line) for line in CORPUS.read_text("utf-8").splitlines()]
@@ -53,6 +54,22 @@ def test_the_steps_agree_with_the_run(line):
 
     assert made["agrees"] is True
     assert [raw, *(step["text"] for step in made["steps"])][-1] == line["expected"]
+
+
+@pytest.mark.parametrize("line", LINES, ids=[line["id"] for line in LINES])
+def test_the_steps_agree_with_a_stream(line):
+    """Cleaned as an answer is on its way to the client, by what the trace then keeps."""
+    opening = line.get("generation_prompt")
+    handler = StreamingResponseHandler(line["endpoint"], line["node"], opening, user_config=line["user"])
+    handler.raw = []
+    pieces = line["chunks"] if "chunks" in line else list(line["text"])
+    for _ in handler.clean(iter([[{"token": piece, "finish_reason": None}] for piece in pieces])):
+        pass
+
+    cleaning = by(line["endpoint"], line["node"], line["user"], opening)
+    made = steps("".join(handler.raw), handler.full_response_text, cleaning)
+
+    assert made["agrees"] is True
 
 
 def test_what_changed_nothing_is_no_step():

@@ -236,6 +236,16 @@ class TestState:
         assert state["kept"]["limit"] == 16 << 20
 
 
+def test_a_small_server_keeps_few_pages(serve):
+    """Never more than the console allows at most; one more is told how many there are."""
+    app = serve()
+    app.server.console.most_pages = 20
+    assert app.server.console.most_pages == 8
+    app.server.console.most_pages = 0
+    answer = app.test_client().get("/console/api/events", headers=ASKS)
+    assert (answer.status_code, answer.json) == (503, {"error": "the console is open in 0 places already"})
+
+
 def test_where_it_is(serve):
     """With the key only when nobody else knows it."""
     app = serve(console=ConsoleWish("edit"))

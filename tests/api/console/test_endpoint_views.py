@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
 import pytest
 
 from Middleware.api.console.endpoint_views import ROUTES
+from Middleware.api.console.hour import Call, Hour
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
@@ -21,7 +21,7 @@ KEY = "sk-abcdefghijklmnop"
 
 
 class Model(BaseHTTPRequestHandler):
-    """An OpenAI server with one model."""
+    """An OpenAI server with one model. One that is `strict` takes no key, and says which it got."""
 
     def do_GET(self):
         self._answer(b'{"data": [{"id": "tiny"}]}', "application/json")
@@ -29,10 +29,14 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.calls.append(self.path)
-        self._answer(TOKEN, "text/event-stream")
+        if self.server.strict:
+            said = {"error": {"message": f"no such key: {self.headers['Authorization']}"}}
+            self._answer(json.dumps(said).encode(), "application/json", 401)
+        else:
+            self._answer(TOKEN, "text/event-stream")
 
-    def _answer(self, body, content_type):
-        self.send_response(200)
+    def _answer(self, body, content_type, status=200):
+        self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -45,7 +49,7 @@ class Model(BaseHTTPRequestHandler):
 @pytest.fixture
 def model():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    server.calls = []
+    server.calls, server.strict = [], False
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
@@ -59,15 +63,14 @@ class House:
 
     def __init__(self, root, ask, url):
         self.root, self._ask, self.url = root, ask, url
-        self.calls = {}
         self.users = ["mira"]
         self.write("ApiTypes/Api", {"type": "openAIChatCompletion", "streamPropertyName": "stream"})
         self.write("Users/mira", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         self.nodes({"endpointName": "Big"})
         self.endpoint("Big")
-        hour = SimpleNamespace(calls=lambda user, name: self.calls.get((user, name), []))
+        self.hour = Hour()
         self.hub = a_hub(
-            hour=hour, snapshot=lambda: ConfigTree(root).snapshot(), served_users=lambda: self.users
+            hour=self.hour, snapshot=lambda: ConfigTree(root).snapshot(), served_users=lambda: self.users
         )
 
     def write(self, file, document):
@@ -81,6 +84,10 @@ class House:
     def endpoint(self, name, **fields):
         known = {"endpoint": self.url, "apiTypeConfigFileName": "Api", "modelNameToSendToAPI": "tiny"}
         self.write(f"Endpoints/{name}", {**known, **fields})
+
+    def called(self, *calls, user="mira", name="Big"):
+        """Calls as `(begin, first_s, rate, ok, kind, text)`, as the hour has noted them."""
+        self.hour._calls_of(user, name).extend(Call(*call) for call in calls)
 
     def get(self):
         status, value = self._ask("GET", "endpoints", hub=self.hub, routes=ROUTES)
@@ -121,19 +128,19 @@ class TestList:
         ]
 
     def test_its_calls(self, house):
-        """A cancelled one is neither well nor failed."""
-        house.calls["mira", "Big"] = [
+        """One that was broken off is neither well nor failed, and is not told."""
+        house.called(
+            (10.0, 0.5, 31.0, True),
+            (11.0, 0.7, None, None),
             (12.0, None, None, False, "timeout", "no answer"),
-            (10.0, 0.5, 31.0, True, "", ""),
-            (11.0, 0.7, None, False, "cancelled", ""),
-        ]
+        )
         [one] = house.get()
         assert (one["state"], one["since"], one["median"]) == (
             "failing",
             12.0,
-            {"first_s": 0.5, "rate": 31.0},
+            {"first_s": 0.6, "rate": 31.0},
         )
-        assert one["calls"] == [[10.0, 0.5, 31.0, True], [11.0, 0.7, None, None], [12.0, None, None, False]]
+        assert one["calls"] == [[10.0, 0.5, 31.0, True], [12.0, None, None, False]]
         assert one["last_error"] == {
             "at": 12.0,
             "kind": "timeout",
@@ -156,7 +163,7 @@ class TestList:
         ],
     )
     def test_advice_for_a_failure(self, house, kind, advice):
-        house.calls["mira", "Big"] = [(12.0, None, None, False, kind, "")]
+        house.called((12.0, None, None, False, kind, ""))
         assert house.get()[0]["last_error"]["advice"] == advice
 
     def test_the_gate(self, house):
@@ -203,6 +210,16 @@ class TestList:
         assert one["last_error"]["kind"] == "config_error"
         assert "Endpoints/Big.json" in one["last_error"]["text"]
 
+    def test_the_built_in_demo_has_no_address(self, house):
+        """Whatever its file says."""
+        house.write("ApiTypes/Api", {"type": "builtInDemo"})
+        assert house.get()[0]["url"] == ""
+
+    @pytest.mark.parametrize("url", ["http://[::1", "no address", "http://h:port"])
+    def test_an_address_that_is_none(self, house, url):
+        house.endpoint("Big", endpoint=url)
+        assert house.get()[0]["url"] == url
+
     def test_one_for_vectors(self, house):
         house.write("ApiTypes/Api", {"type": "openAIEmbeddings"})
         assert house.get()[0]["embeddings"] is True
@@ -217,7 +234,7 @@ class TestList:
             extraHeaders={"X-Team": "${ENV:TEAM}", "X-Api-Token": "Bearer zzzzzzzz", "X-Plain": "plainplain"},
         )
         text = f"{KEY} pw123456 value-of-the-team zzzzzzzz plainplain"
-        house.calls["mira", "Big"] = [(12.0, None, None, False, "auth", text)]
+        house.called((12.0, None, None, False, "auth", text))
         [one] = house.get()
         assert one["url"] == "http://u:***@h:1"
         assert one["last_error"]["text"] == "*** *** *** *** plainplain"
@@ -246,6 +263,14 @@ class TestProbe:
         status, value = house.probe()
         assert (status, value["well"], value["symptom"], value["seconds"]) == (200, False, "refused", None)
         assert value["line"].endswith("start the server, or correct `endpoint` in Endpoints/Big.json")
+
+    def test_a_server_that_quotes_the_key(self, house, model):
+        """It is told without."""
+        model.strict = True
+        house.endpoint("Big", apiKey=KEY)
+        _, value = house.probe()
+        assert (value["well"], value["symptom"]) == (False, "auth")
+        assert "no such key: Bearer ***" in value["line"] and KEY not in json.dumps(value)
 
     def test_one_whose_file_is_broken(self, house):
         house.write("Endpoints/Big", '{"endpoint": ')

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from Middleware.api.console.call_views import ROUTES as CALLS
 from Middleware.api.console.endpoint_views import ROUTES as ENDPOINTS
+from Middleware.api.console.hour import Call, Hour
 from Middleware.api.console.view_contract import json_bytes
 from Middleware.api.console.views import Views
 from Middleware.config.endpoints import load_endpoint
@@ -97,9 +98,9 @@ class Server:
         self._write("Users/mira", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         self._write("Workflows/mira/Main", [{"type": "Standard", "endpointName": "Big", "prompt": "x"}])
         self._write("Endpoints/Big", file)
-        self.rows, self.run = [], run_of()
+        self.run, self.hour = run_of(), Hour()
         self.hub = a_hub(
-            hour=SimpleNamespace(calls=lambda user, name: self.rows),
+            hour=self.hour,
             recorder=SimpleNamespace(run=lambda run_id: self.run),
             snapshot=lambda: ConfigTree(self.root).snapshot(),
             secrets=own,
@@ -159,7 +160,7 @@ def test_no_answer_holds_a_secret(made, own, data):
         server = Server(root, file, (own,))
         handler = server.handler()
         quoted = data.draw(quoting([*secrets, own]))
-        server.rows = [(1.0, None, None, False, "auth", quoted)]
+        server.hour._calls_of("mira", "Big").append(Call(1.0, None, None, False, "auth", quoted))
         call = call_of(
             url=handler._get_api_endpoint_url(),
             headers=handler.request_headers(),

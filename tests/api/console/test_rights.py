@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from Middleware.api.console.rights import (
     NEEDS_GIVEN_KEY,
@@ -56,7 +58,7 @@ ROWS = [
     Row("10", ("--listen",), NETWORK, 403, need="look", peer="192.168.1.9"),
     Row("11", ("--listen", "--console", "view"), NETWORK, 200, ["look"], peer="192.168.1.9"),
     Row("12", ("--listen", "--console", "view"), NETWORK, 403, need="act", peer="192.168.1.9", method="POST",
-        path="/console/api/try"),
+        path="/console/api/runs/5b1e/cancel"),
     Row("13", ("--listen", *KEY), {**NETWORK, **BEARER}, 200, ["look", "act"], peer="192.168.1.9"),
     Row("14", ("--listen", *KEY), {}, 401),
     Row("15", ("--require-api-key", "a"), {}, 404),
@@ -259,3 +261,38 @@ class TestKey:
         given = "Schlüssel".encode().decode("latin-1")
         environ = {"HTTP_X_HEADRACE_CONSOLE": "1", "HTTP_AUTHORIZATION": f"bearer {given}"}
         assert check(Rules("view", AccessRules(), "Schlüssel"), environ, "api") == ("look", "act")
+
+
+TEXTS = st.text(st.characters(max_codepoint=255), max_size=30) | st.sampled_from(
+    ["localhost", "localhost:5000", "http://localhost:5000", "https://evil.example", "null", "*", "same-origin", "cross-site", "1", "Bearer k2345678", "127.0.0.1"]
+)  # fmt: skip
+NAMES = st.sampled_from(
+    ["HTTP_HOST", "HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "HTTP_SEC_FETCH_MODE", "HTTP_SEC_FETCH_DEST", "HTTP_AUTHORIZATION",
+     "HTTP_X_HEADRACE_CONSOLE", "HTTP_X_FORWARDED_FOR", "REMOTE_ADDR"]
+)  # fmt: skip
+
+
+class TestLaws:
+    @given(environ=st.dictionaries(NAMES, TEXTS), place=st.sampled_from(["page", "file", "api"]))
+    @settings(max_examples=1000)
+    def test_no_header_breaks_the_rules(self, environ, place):
+        """Whatever stands in it; and without its key a console gives nobody a right."""
+        for key in ("", "k2345678"):
+            checked = check(Rules("edit" if key else "view", AccessRules(), key), environ, place)
+            if isinstance(checked, Refusal):
+                assert checked.status in (401, 403) and checked.sentence
+            elif key and place == "api":
+                assert environ["HTTP_AUTHORIZATION"].endswith(key)
+            elif checked:
+                assert is_local(environ) and environ["HTTP_X_HEADRACE_CONSOLE"] == "1"
+
+    @given(origin=TEXTS, host=TEXTS)
+    @settings(max_examples=1000)
+    def test_an_origin_that_may_ask_names_the_host(self, origin, host):
+        """Nothing else makes two places one."""
+        environ = {"HTTP_ORIGIN": origin, "HTTP_HOST": host}
+        if check(Rules("view", AccessRules()), environ, "file") == ():
+            bare = host.lower().removesuffix(":80").removesuffix(":443")
+            scheme, _, place = origin.lower().partition("://")
+            assert scheme in ("http", "https")
+            assert place.removesuffix(":80").removesuffix(":443") == bare

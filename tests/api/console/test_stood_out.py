@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.api.console.hour import Call
+from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.stood_out import MOST, RULES, Around, stood_out
-from tests.api.console.traced import call_of, node_of, run_of
+from tests.api.console.traced import FILE, call_of, node_of, run_of
 
 THINK = {"removeThinking": True, "thinkTagNames": ["think"]}
 
@@ -100,6 +102,13 @@ class TestHowItEnded:
                 "the model said 5 characters, and none of them was left.",
                 id="the rules of today do otherwise",
             ),
+            pytest.param(
+                call_of(
+                    raw=Cut("a" * 49_152, "a" * 16_384, 134_464), cleaned="", cleaning=(THINK, {}, {}, None)
+                ),
+                "the model said 200,000 characters, and none of them was left.",
+                id="too long to be kept",
+            ),
         ],
     )
     def test_empty(self, call, why):
@@ -163,6 +172,18 @@ class TestOnTheWay:
         assert told(good(critic, answered(call_of()))) == [
             "Critic failed and the run went on: endpoint 'Big' answered 500: oh"
         ]
+
+    @pytest.mark.parametrize(
+        ("error", "said"),
+        [
+            (f"{FILE}:2:2: node 2 \"Critic\" (Standard): endpoint 'Big': no", "endpoint 'Big': no"),
+            ("the tool (Standard): no", "the tool (Standard): no"),
+        ],
+    )
+    def test_what_was_said_is_not_said_again(self, error, said):
+        """The place of the error is the node's own."""
+        critic = node_of(2, "Critic", state="went_on", error=error)
+        assert told(good(critic, answered(call_of()))) == [f"Critic failed and the run went on: {said}"]
 
     def test_locked(self):
         """The innermost of those that were stopped."""
@@ -259,7 +280,7 @@ class TestTimes:
 
         def calls(user, endpoint):
             asked.append((user, endpoint))
-            return [(1_759_999_000.0 + i, 0.5, 31.0 + i % 3 - 1, True, "", "") for i in range(20)]
+            return [Call(1_759_999_000.0 + i, 0.5, 31.0 + i % 3 - 1, True) for i in range(20)]
 
         run = good(answered(call, ended=11.0), answered=11.0, ended=11.0)
         assert told(run, calls=calls) == ["Big wrote 9 tokens a second; 31 is usual."]
@@ -272,8 +293,8 @@ class TestTimes:
     )
     def test_slow_tokens_needs_a_usual_rate(self, earlier, rate):
         call = call_of(first=1.0, ended=11.0, usage={"completion_tokens": 90})
-        rows = [(1_759_999_000.0, 0.5, rate, True, "", "")] * earlier
-        later = [(1_760_000_011.0, 0.5, 31.0, True, "", "")]
+        rows = [Call(1_759_999_000.0, 0.5, rate, True)] * earlier
+        later = [Call(1_760_000_000.0, 0.5, 31.0, True)]  # this one itself, and those beside it
         run = good(answered(call, ended=11.0), answered=11.0, ended=11.0)
         assert told(run, calls=lambda user, endpoint: rows + later) == []
 

@@ -44,10 +44,10 @@ SAY = [{"type": "StaticResponse", "content": "x"}]
 
 @pytest.fixture
 def mira(house):
-    """The house with the workflow of spec 16.5; `runs` are what was recorded."""
-    house.runs = []
+    """The house with the workflow of spec 16.5; `runs`: what was recorded, `users`: who is served."""
+    house.runs, house.users = [], ["mira"]
     recorder = SimpleNamespace(runs=lambda: house.runs, kept=dict, seq=0)
-    house.hub = replace(house.hub, recorder=recorder)
+    house.hub = replace(house.hub, recorder=recorder, served_users=lambda: house.users)
     demo = {"endpoint": "", "apiTypeConfigFileName": "Demo", "modelNameToSendToAPI": "other-8b"}
     for name in ("Endpoints/Small", "Endpoints/Other"):
         house.write(f"{name}.json", demo)
@@ -177,7 +177,7 @@ class TestOneFile:
         assert underlined(value["text"], unknown) == '"Standrad"'
 
     def test_names_are_looked_up_for_the_user_that_is_asked_for(self, mira):
-        mira.hub = replace(mira.hub, served_users=lambda: ["mira", "jo"])
+        mira.users = ["mira", "jo"]
         mira.write("Users/jo.json", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         mira.write("Workflows/jo/Main.json", [{"type": "CustomWorkflow", "workflowName": "Prose"}])
         mira.write("Workflows/jo/Prose.json", SAY)
@@ -225,6 +225,19 @@ class TestCheck:
         assert answer == {"problems": saved["problems"], "graph": saved["graph"]}
         assert said(answer) == validated(mira, REVIEWERS)
 
+    @pytest.mark.parametrize(
+        "text",
+        ["[]", "{}", '{"nodes": []}', '{"size": 4}', "7", "[5]", "", "[{}]", '{"nodes": [{}], "nodes": []}'],
+    )
+    def test_a_text_without_nodes(self, mira, text):
+        """What the server would not take over is told in the words of a check that knows no older version."""
+        mira.write("Users/mira.json", {"customWorkflowOverride": True, "customWorkflow": "Reviewers"})
+        assert mira.hub.snapshot().read(REVIEWERS)
+        answer = checked(mira, text)
+        mira.write(REVIEWERS, text)
+        assert said(answer) == validated(mira, REVIEWERS)
+        assert answer["problems"] == get(mira, REVIEWERS)["problems"]
+
     def test_faults_in_other_files_that_the_text_makes_are_not_told(self, mira):
         """Problems are those of this file."""
         mira.write("Users/mira.json", {"customWorkflowOverride": True, "customWorkflow": "Reviewers"})
@@ -238,7 +251,7 @@ class TestCheck:
         assert (fault["line"], fault["column"], fault["level"]) == (1, 10, "error")
 
     def test_names_for_another_user(self, mira):
-        mira.hub = replace(mira.hub, served_users=lambda: ["mira", "jo"])
+        mira.users = ["mira", "jo"]
         mira.write("Users/jo.json", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         mira.write("Workflows/jo/Prose.json", SAY)
         text = json.dumps([{"type": "CustomWorkflow", "workflowName": "Prose"}])
@@ -315,7 +328,7 @@ def test_any_body_and_query_has_an_answer(mira, body, query):
 
 class TestTree:
     def test_files_stand_where_they_belong(self, mira):
-        mira.hub = replace(mira.hub, served_users=lambda: ["mira", "jo"])
+        mira.users = ["mira", "jo"]
         mira.write("Users/jo.json", {"workflowConfigsSubDirectoryOverride": "team"})
         for file in (
             "team/deep/B",

@@ -199,6 +199,12 @@ def test_some_threads_are_spared(threads, most):
     assert waitress_server.most_posts(threads) == most
 
 
+@pytest.mark.parametrize(("threads", "most"), [(400, 8), (17, 8), (16, 4), (4, 1), (1, 0)])
+def test_open_pages_take_half_of_those(threads, most):
+    """A server of few threads is not held by people who look at it."""
+    assert waitress_server.most_pages(threads) == most
+
+
 class TestUnfinishedRequests:
     """A connection without a complete request is closed after a while, and no other one (2.4)."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
         opened.append((page, watch))
         page.goto(f"{server.url}/console/" + (f"#key={key}" if key else address))
         if key:
-            page.wait_for_function("!location.hash.startsWith('#key=')")
+            until(page, "!location.hash.startsWith('#key=')")
             page.evaluate("address => { location.hash = address; }", address)
         return page
 
@@ -110,6 +111,14 @@ def write_text(server: Server, path: str, content: Any) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(content if isinstance(content, str) else json.dumps(content, indent=2), encoding="utf-8")
     return file
+
+
+def until(page: Any, claim: str, timeout_s: float = 10.0) -> None:
+    """Waits for an expression to hold. Playwright's own waiting calls `eval` in the page, which its policy forbids."""
+    end = time.monotonic() + timeout_s
+    while not page.evaluate(claim):
+        assert time.monotonic() < end, f"not within {timeout_s} s: {claim}"
+        page.wait_for_timeout(20)
 
 
 def sideways(page: Any) -> int:

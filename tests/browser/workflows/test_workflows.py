@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, write_text
+from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, until, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 
 CARD = ".col > .grow .node"
@@ -16,7 +16,7 @@ CARD = ".col > .grow .node"
 def server(launch):
     """One for all tests here: none of them saves."""
     server = launch(USERS, *EDIT)
-    for path, content in files().items():
+    for path, content in files(server.public).items():
         write_text(server, path, content)
     return server
 
@@ -128,7 +128,7 @@ class TestPicture:
         picture.keyboard.down("Control")
         picture.mouse.wheel(0, -100)
         picture.keyboard.up("Control")
-        picture.wait_for_function("document.querySelector('.node').getBoundingClientRect().width > 240")
+        until(picture, "document.querySelector('.node').getBoundingClientRect().width > 240")
 
 
 class TestTwoSides:
@@ -284,3 +284,52 @@ def test_a_broken_text_keeps_the_last_picture_pale(picture):
 def test_the_path_of_the_file_stands_over_its_text(picture):
     """As the server names it."""
     assert picture.get_by_role("heading", name=PATH).is_visible()
+
+
+class TestHostileFiles:
+    NAME = """a"b<i>'%23#?&.json"""
+    TITLE = "<img src=x onerror=alert(1)></script>"
+
+    def test_names_and_titles_are_text(self, server, tab):
+        """Whatever they hold, the file opens and nothing of it becomes markup."""
+        node = {
+            "title": self.TITLE,
+            "type": "StaticResponse",
+            "content": "\u202ejavascript:alert(1)" + "word" * 5000,
+        }
+        write_text(server, f"Workflows/mira/{self.NAME}", {"nodes": [node]})
+        page = tab(server, ADDRESS)
+        page.get_by_role("navigation", name="Workflow files").get_by_text(
+            self.NAME.removesuffix(".json")
+        ).click()
+        page.locator(".node", has_text=self.TITLE).wait_for()
+        page.wait_for_selector(".cm-line >> nth=3")
+        assert page.locator("h1").first.inner_text() == self.NAME.removesuffix(".json")
+        assert page.locator("main img[src]").count() == 0
+        assert sideways(page) <= 0
+
+    def test_a_text_that_is_nested_too_deeply_is_told_and_shown(self, server, tab):
+        """500 levels: no picture, and the page lives."""
+        write_text(server, "Workflows/mira/Deep.json", "[" * 500 + "]" * 500)
+        page = tab(server, "#/workflows/Workflows/mira/Deep.json")
+        page.get_by_text("nested too deeply").first.wait_for()
+        page.wait_for_selector(".cm-line")
+        page.get_by_role("navigation", name="Workflow files").get_by_role("link", name="Reviewers").click()
+        page.wait_for_selector(f"{CARD} >> nth=5")
+
+    def test_a_large_workflow_is_drawn_and_typed_in(self, server, tab):
+        """100 nodes that use each other."""
+        nodes = [
+            {
+                "title": f"Node {n}",
+                "type": "StringConcatenator",
+                "strings": [f"{{agent{m}Output}}" for m in range(max(1, n - 3), n)],
+            }
+            for n in range(1, 101)
+        ]
+        write_text(server, "Workflows/mira/Large.json", {"nodes": nodes})
+        page = tab(server, "#/workflows/Workflows/mira/Large.json")
+        page.wait_for_selector(f"{CARD} >> nth=99")
+        assert page.locator("svg.arcs path").count() == 99 + 98 + 97
+        page.click('.node[data-n="100"]')
+        page.wait_for_selector(".cm-line.chosen")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-REVIEWERS = {
+from pathlib import Path
+from typing import Any
+
+NOTES = {"title": "Notes", "type": "SaveCustomFile", "filepath": "notes.txt", "content": "{agent5Output}"}
+REVIEWERS: dict[str, Any] = {
     "writer": "Other",
     "nodes": [
         {"title": "Draft", "endpointName": "Small", "prompt": "Draft: {chat_user_prompt_last_one}"},
@@ -33,7 +37,7 @@ REVIEWERS = {
             "prompt": "{agent3Output} {agent4Output} {agent6Output}",
             "returnToUser": True,
         },
-        {"title": "Notes", "type": "SaveCustomFile", "filepath": "notes.txt", "content": "{agent5Output}"},
+        NOTES,
     ],
 }
 CODE_FIX = {
@@ -55,10 +59,11 @@ USERS = {
 }
 
 
-def files() -> dict[str, object]:
-    """Files below the config root beside those of `USERS`."""
+def files(public: Path) -> dict[str, object]:
+    """Files below the config root beside those of `USERS`; what the last node writes stays in `public`."""
+    notes = {**NOTES, "filepath": str(public / "notes.txt")}
     return {
-        PATH: REVIEWERS,
+        PATH: {**REVIEWERS, "nodes": [*REVIEWERS["nodes"][:-1], notes]},
         "Workflows/mira/CodeFix.json": CODE_FIX,
         "Workflows/mira/Prose.json": PROSE,
         "Workflows/attic/Old.json": PROSE,

@@ -41,6 +41,12 @@ class TestWalk:
         assert dry.nodes[1].fields["prompt"] == "[[output of node 1]]"
 
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_a_stub_may_be_the_answer(self, walked, stream):
+        """Of a node that leaves the process and answers: no thoughts, no tokens of a model."""
+        dry, answer = walked({"type": "WebFetch", "url": "http://h"}, stream=stream)
+        assert (answer, dry.nodes[0].answers) == ("[output of node 1]", True)
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
     def test_the_stub_can_be_given(self, walked, stream):
         """One text for every model."""
         assert walked(ask(), stub="s", stream=stream)[1] == "s"
@@ -117,8 +123,9 @@ class TestWalk:
                 "[agent1Output.messages.role.name]",
             ),
             ("{{ agent1Output.get('a').b }}", "[agent1Output.get.b]"),
+            ("{{ agent1Output.thinking.b }}", "[agent1Output['thinking'].b]"),
         ],
-        ids=["attribute", "key", "loop", "call"],
+        ids=["attribute", "key", "loop", "call", "as-of-a-model"],
     )
     def test_a_template_takes_what_it_likes_out_of_a_stub(self, walked, template, text):
         """The output of a script may be an object: the walk goes on, and a note says that it cannot know."""

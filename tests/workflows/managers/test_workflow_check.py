@@ -272,6 +272,13 @@ class TestUnguardedFetches:
         assert bool(lines) is told
 
 
+def test_a_text_of_very_many_names_is_read_once():
+    """A reader that looked for each name anew would be at it for minutes."""
+    names = [f"v{number}" for number in range(60_000)]
+    text = " ".join(f"{{{name}}}" for name in names)
+    assert [name for _, name in names_written(LLM | {"prompt": text})] == names
+
+
 def test_a_number_of_thousands_of_digits_names_no_output():
     """Python reads no such number; the name is one that nobody knows."""
     name = "agent" + "9" * 5000 + "Output"

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import json
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.tools import mcp_doors
+from tests.e2e.answers import ROUTES
 from tests.workflows.served.conftest import Recorder, Served, observe
 from tests.workflows.tools.conftest import stdio_file
 
@@ -411,6 +413,22 @@ class TestEnds:
         served.text(stream=stream)
         assert (recorder.run.state, recorder.run.first_text) == ("done", 0.0)
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_a_run_that_a_lock_ends(self, house, served, recorder, stream):
+        """Its message is an answer, of no node."""
+        lock = {"type": "WorkflowLock", "workflowLockId": "one", "lockedMessage": "Busy."}
+        house.workflow("Main", lock, {**lock, "title": "Again"}, say("a", "Answer"))
+        served.save_user()
+        assert served.text(stream=stream) == "Busy."
+        assert recorder.ended.wait(10)
+        run = recorder.run
+        assert (run.state, run.finish_reason, [node.state for node in run.nodes]) == (
+            "done",
+            "stop",
+            ["done", "stopped"],
+        )
+        assert run.first_text and run.usage["completion_tokens"] == 1
+
     def test_a_request_that_is_refused(self, house, served, recorder):
         """No workflow began."""
         served.save_user()
@@ -419,6 +437,65 @@ class TestEnds:
         run = recorder.run
         assert (run.state, run.status, run.nodes) == ("refused", 400, [])
         assert run.error.startswith("'messages' must be a list of objects")
+
+    @pytest.mark.parametrize("why", ["DELETE", "a newer request with its key", "the server stops"])
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_who_cancels_while_the_model_thinks(self, house, served, big, recorder, site, why, stream):
+        """As the client's other request, its retry, or the server itself does it."""
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        path, client = "/v1/chat/completions", served.app.test_client()
+        key, answers = {"Idempotency-Key": "k"}, site.pages["/v1/chat/completions"]
+
+        def retry(handler):
+            site.pages[path] = answers
+            body = ROUTES["openai-chat"].ask("ana", "again", stream=False)
+            served.app.test_client().post(path, json=body, headers=key).close()
+
+        ways = {
+            "DELETE": lambda handler: client.delete(f"{path}/{recorder.runs[0].id}"),
+            "a newer request with its key": retry,
+            "the server stops": lambda handler: served.app.wsgi_app.cancel_unanswered(),
+        }
+        site.pages[path] = ways[why]
+        body = ROUTES["openai-chat"].ask("ana", "hi", stream=stream)
+        served.app.test_client().post(path, json=body, headers=key).close()
+        run = recorder.runs[0]
+        assert (run.state, run.cancelled_by, run.nodes[0].state) == ("cancelled", why, "cancelled")
+
+    def test_a_client_that_leaves_its_stream(self, house, served, big, recorder, site):
+        """Between two tokens: what came until then is kept."""
+        big(thinkTagNames=["think"], removeThinking=True)
+        first = b'data: {"choices":[{"delta":{"content":"One"},"finish_reason":null}]}\n\n'
+        left = threading.Event()
+
+        def hang(handler):
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/event-stream")
+            handler.end_headers()
+            handler.wfile.write(first)
+            left.wait(10)
+
+        site.pages["/v1/chat/completions"] = hang
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        body = ROUTES["openai-chat"].ask("ana", "hi", stream=True)
+        reply = served.app.test_client().post("/v1/chat/completions", json=body, buffered=False)
+        pieces = iter(reply.response)
+        while b"One" not in next(pieces):
+            continue
+        counted = recorder.run.counter()
+        reply.close()
+        assert recorder.ended.wait(10)
+        left.set()
+        run, [call] = recorder.run, recorder.calls
+        assert (run.state, run.cancelled_by, run.nodes[0].state) == (
+            "cancelled",
+            "the client hung up",
+            "cancelled",
+        )
+        assert (call.raw, call.outcome, run.answered, run.counter) == ("One", "closed", 0.0, None)
+        assert counted >= 1
 
     @pytest.mark.parametrize("why", ["DELETE", "the console", ""])
     def test_a_request_that_is_cancelled(self, house, served, big, recorder, site, why):

@@ -1,5 +1,5 @@
 // @ts-check
-// Commands to run again, for two shells. Pure. (The server writes those of calls: it knows their headers.)
+// Commands to run again, for two shells. Pure. (The server writes those of runs and calls: it knows their keys.)
 
 /** @typedef {"sh" | "powershell"} Shell */
 
@@ -21,12 +21,6 @@ export function asCurl(address, body, shell) {
 
 /** @param {string} body */
 export const isLong = (body) => new TextEncoder().encode(body).length > LONGEST_BODY;
-
-/** What a node would send, told by the command line. @param {string} user @param {string} workflow @param {number} node @param {Shell} shell */
-export function asExplain(user, workflow, node, shell) {
-  const word = /^[\w./:-]+$/.test(user) ? user : quoted(user, shell);
-  return `python server.py --User ${word} --explain ${quoted(`${workflow}#${node}`, shell)} --messages messages.json`;
-}
 
 /** The first request to a new server. @param {string} address @param {string} user @param {Shell} shell */
 export function firstRequest(address, user, shell) {

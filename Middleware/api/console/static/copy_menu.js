@@ -1,7 +1,7 @@
 // @ts-check
 // The menu "Copy": each item puts one text on the clipboard.
 import { html, useEffect, useState } from "./vendor/preact.js";
-import { asCurl, asExplain, BODY_FILE, isLong } from "./commands.js";
+import { BODY_FILE, isLong } from "./commands.js";
 import { copied, download, Menu } from "./parts.js";
 import { ask } from "./server.js";
 import { textOf } from "./texts.js";
@@ -51,23 +51,21 @@ export function CopyMenu({ run, node }) {
 /** @param {import("./types.js").Text} text */
 const whole = ({ head, tail, left_out: left }) => (left ? `${head}\n[${left} characters are left out here]\n${tail}` : head);
 
-/** @param {Run} run @param {Shell} shell */
+/** @param {Run} run @param {Shell} shell @returns {Promise<string>} */
 async function requestAsCurl(run, shell) {
-  const body = await textOf(run.id, /** @type {Ref} */ (run.asked));
-  const text = whole(body);
+  const text = whole(await textOf(run.id, /** @type {Ref} */ (run.asked)));
   if (isLong(text)) download(BODY_FILE, text);
-  return asCurl(new URL(`..${run.path}`, document.baseURI).href, text, shell);
+  const address = new URL("..", document.baseURI).href;
+  return (await ask(`runs/${encodeURIComponent(run.id)}/curl`, { query: { shell, address } })).text;
 }
 
-/** @param {Run} run @param {Node} node @param {Shell} shell */
+/** @param {Run} run @param {Node} node @param {Shell} shell @returns {Promise<string>} */
 async function explained(run, node, shell) {
   const body = await textOf(run.id, /** @type {Ref} */ (run.asked));
   const asked = body.left_out ? null : JSON.parse(body.head);
   const messages = asked?.messages ?? (typeof asked?.prompt === "string" ? [{ role: "user", content: asked.prompt }] : null);
   if (messages) download("messages.json", JSON.stringify(messages, null, 2));
-  const name = (node.workflow.split("/").at(-1) ?? "").replace(/\.json$/, "");
-  const isStart = name === "_DefaultWorkflow" && run.model.startsWith(`${run.user}:`);
-  return asExplain(run.user, isStart ? run.model : name, node.number, shell);
+  return (await ask(`runs/${encodeURIComponent(run.id)}/nodes/${node.i}/explain`, { query: { shell } })).text;
 }
 
 /** Everything that is kept, with each text in its place. @param {Run} run */

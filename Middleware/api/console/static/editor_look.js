@@ -36,7 +36,7 @@ const theme = EditorView.theme({
   ".cm-diagnostic": { borderLeft: "3px solid var(--faint)", padding: "4px 10px" },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
   ".cm-diagnostic-warning": { borderLeftColor: "var(--w-queue)" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--code)", maxHeight: "16em", minWidth: "200px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--code)", maxHeight: "none", minWidth: "200px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px", lineHeight: "18px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { background: "var(--pick)", color: "var(--ink)" },
   ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "600", color: "var(--accent)" },

@@ -11,7 +11,7 @@ import { kindOf } from "./workflow_place.js";
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {import("./completion.js").Known} Known
  * @typedef {{file: WorkflowFile, draft: import("./file_view.js").Draft, saving: import("./file_view.js").Saving, hand: {current: import("./text.js").Hand | null},
- *   atLine: (line: number) => void, pane: string, open: (pane: string) => void, reason: string, place: import("./workflow_place.js").Place,
+ *   atLine: (line: number) => void, chosen: [number, number] | null, pane: string, open: (pane: string) => void, reason: string, place: import("./workflow_place.js").Place,
  *   ran: (run: any) => void, alone: boolean}} Props
  */
 
@@ -47,11 +47,11 @@ function useLoaded(pane, conflict) {
 }
 
 /** @param {Props} props */
-function Bar({ file, draft, saving, hand, reason }) {
+function Bar({ file, draft, saving, hand, reason, alone }) {
   const [format, setFormat] = useState("");
   const lay = () => setFormat(hand.current?.format() === false ? "The brackets do not fit together: there is nothing to lay out." : "");
   const { word } = saving;
-  return html`<div class="edbar"><h2 class="path">${file.path}</h2>
+  return html`<div class="edbar">${alone ? html`<h1 class="path">${file.path}</h1>` : html`<h2 class="path">${file.path}</h2>`}
       <span class="dim" role="status">${draft.unsaved ? "not saved" : word.bad ? "" : word.sentence}</span>
       <button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>
       <button type="button" class="main" disabled=${reason !== "" || !draft.unsaved} aria-describedby=${reason ? "whynot" : undefined} onClick=${() => saving.save()}>Save</button></div>
@@ -60,7 +60,7 @@ function Bar({ file, draft, saving, hand, reason }) {
 }
 
 /** @param {Props & {Editor: unknown}} props */
-function Written({ file, draft, saving, hand, atLine, reason, Editor }) {
+function Written({ file, draft, saving, hand, atLine, chosen, reason, Editor }) {
   const known = useKnown(file);
   const typed = (/** @type {string} */ text) => {
     draft.typed(text);
@@ -68,7 +68,7 @@ function Written({ file, draft, saving, hand, atLine, reason, Editor }) {
   };
   const help = (/** @type {string} */ page) => void open(`#/help/${page}`, "_blank", "noopener");
   return html`<${Editor} text=${file.text} problems=${draft.checked.problems} checked=${draft.checked.text} writable=${reason === ""} label=${`Text of ${file.path}`}
-    known=${known} typed=${typed} atLine=${atLine} save=${() => reason || saving.save()} help=${help} hand=${hand} />`;
+    known=${known} chosen=${chosen} typed=${typed} atLine=${atLine} save=${() => reason || saving.save()} help=${help} hand=${hand} />`;
 }
 
 /** The index of Help and the names that exist. @param {WorkflowFile} file @returns {Known | null} */

@@ -49,8 +49,7 @@ function OpenFile({ file, place, changed }) {
   const { checked, good } = draft;
   useEffect(() => setPane(place.pane), [place.pane, place.run]);
   useEffect(() => void (place.node !== null && setChosen(place.node)), [place.node]);
-  useEffect(() => hand.current?.show(linesOf(good?.graph, chosen)), [chosen, good, hand.current]);
-  useEffect(() => guardLeaving(() => draft.dirty.current), []);
+  useEffect(() => guardLeaving(file.path, () => draft.dirty.current), []);
   const choose = useCallback((/** @type {number | null} */ n) => {
     setChosen(n);
     history.replaceState(history.state, "", addressOf({ ...place, node: n }));
@@ -62,7 +61,7 @@ function OpenFile({ file, place, changed }) {
   const times = useMemo(() => timesOf(ran, file), [ran, file]);
   const reason = whyNot(file, state.value?.rights ?? [], state.value?.mode ?? "view");
   return html`${isWorkflow(file.path) && html`<${Picture} file=${file} checked=${checked} good=${good} times=${times} chosen=${chosen} choose=${choose} place=${place} pane=${pane} open=${setPane} />`}
-    <${EditorPane} file=${file} draft=${draft} saving=${saving} hand=${hand} atLine=${atLine} pane=${pane} open=${setPane} reason=${reason}
+    <${EditorPane} file=${file} draft=${draft} saving=${saving} hand=${hand} atLine=${atLine} chosen=${linesOf(good?.graph, chosen)} pane=${pane} open=${setPane} reason=${reason}
       place=${place} ran=${setRan} alone=${!isWorkflow(file.path)} />`;
 }
 

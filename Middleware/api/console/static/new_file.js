@@ -8,11 +8,11 @@ import { addressOf, nameOf } from "./workflow_place.js";
 
 /** Templates of the server, each with its line. */
 const TEMPLATES = [
-  ["chat", "one model answers"],
-  ["draft-critic-answer", "a draft, a critic, and the answer"],
-  ["parallel", "nodes that run together, then one that joins them"],
-  ["branch", "a node that chooses which workflow goes on"],
-  ["empty", "one node that says a fixed text"],
+  ["chat", "one model answers, with the conversation as it is"],
+  ["draft-critic-answer", "a draft, a critic who names its faults, and the answer that mends them"],
+  ["parallel", "two nodes look at the message at the same time; the third answers"],
+  ["branch", "a model sorts the message, and the workflow that fits goes on"],
+  ["empty", "one node that says a fixed text, without a model"],
 ];
 
 /** @param {{tree: WorkflowTree, path: string | null, user: string | null, made: () => void, close: () => void}} props `path`: the open file, which may be copied */

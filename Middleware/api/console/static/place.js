@@ -5,7 +5,15 @@ import "./key.js"; // takes a key out of the address before the address is read
 import { addressOf, placeIn } from "./address.js";
 
 export const place = signal(placeIn(location.hash));
-addEventListener("hashchange", () => (place.value = placeIn(location.hash)));
+/** Asked before the place changes, with what would be it; one that gives false keeps the place as it is.
+ * @type {Set<(next: import("./types.js").Place) => boolean>} */
+export const guards = new Set();
+
+addEventListener("hashchange", (event) => {
+  const next = placeIn(location.hash);
+  if ([...guards].every((may) => may(next))) place.value = next;
+  else history.replaceState(history.state, "", event.oldURL);
+});
 
 /** @param {string} address a fragment, with its `#` */
 export function go(address) {

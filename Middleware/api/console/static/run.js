@@ -26,7 +26,7 @@ export function RunView({ id, place, back }) {
   const here = run !== null;
   useEffect(() => {
     if (!run) return;
-    document.title = `${run.user} › ${run.workflow} - Headrace`;
+    document.title = `${run.user ? `${run.user} › ${run.workflow}` : run.path} - Headrace`;
     if (matchMedia("(max-width: 900px)").matches) heading.current?.focus();
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
@@ -79,7 +79,7 @@ function Head({ run, heading, node }) {
   const words = [stateWords(run.state), run.where && run.state !== "failed" ? run.where : "", run.cancelled_by ? `by ${run.cancelled_by}`.replace("by the client hung up", "the client hung up").replace("by the server stops", "the server stops") : ""].filter(Boolean).join(", ");
   const workflow = run.nodes[0]?.workflow ?? "";
   const opens = node && node.workflow ? node.workflow : workflow;
-  return html`<div class="head"><h1 tabindex="-1" ref=${heading}><span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span></h1>
+  return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
     <div class="acts"><${CopyMenu} run=${run} node=${node} />
       ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, ...(node ? { node: node.number } : {}) }))}>Open workflow</button>`}
@@ -104,7 +104,7 @@ function Cancel({ run }) {
   return html`<button type="button" class="danger" aria-disabled=${String(!may || busy)} aria-describedby=${may ? undefined : "nocancel"} title=${may ? undefined : NO_RIGHT} onClick=${cancel}>Cancel</button>
     ${!may && html`<span class="unseen" id="nocancel">${NO_RIGHT}</span>`}
     ${error && html`<span class="trouble" role="alert">${error.message}</span>`}
-    ${asks && html`<${Dialog} title="Cancel this run?" close=${() => setAsks(false)}><p>${run.user} › ${run.workflow}: the client's answer ends here.</p>
+    ${asks && html`<${Dialog} title="Cancel this run?" close=${() => setAsks(false)}><p>${run.user || run.path} › ${run.workflow || "not begun"}: the client's answer ends here.</p>
       <p class="acts"><button type="button" class="danger" onClick=${cancel}>Cancel the run</button><button type="button" onClick=${() => setAsks(false)}>Let it run</button></p><//>`}`;
 }
 

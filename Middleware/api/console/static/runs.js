@@ -18,7 +18,7 @@ const FILTERS = ["user", "workflow", "state", "text"];
 const OF_LIST = [...FILTERS];
 const STATES = [["", "any state"], ["waiting,running,answering,finishing", "running"], ["waiting", "waiting"], ["done", "done"], ["failed", "failed"], ["cancelled", "cancelled"], ["refused", "refused"]];
 const TYPING_MS = 250;
-const POINTING_MS = 2000;
+const POINTING_MS = 1000;
 
 /** How one run is shown: loaded behind the list, which is seen first. */
 const one = signal(/** @type {typeof import("./run.js") | null} */ (null));
@@ -132,7 +132,7 @@ function Row({ run: told, open, scale, query }) {
   const facts = run.where ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
   return html`<li><a class="row" href=${addressOf("runs", [run.id], query)} aria-current=${open ? "true" : undefined} data-id=${run.id}>
     <${Mark} state=${run.state} />
-    <span class="name"><b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>
+    <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>
     <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(run.took_s)}</b></span>
     <span class="bar"><${Shape} shape=${run.shape} scale=${Math.max(scale, 0)} /></span>
     <span class="facts">${facts}</span></a></li>`;

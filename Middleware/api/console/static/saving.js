@@ -1,7 +1,8 @@
 // @ts-check
 // Saving a text, and what may come of it.
+import { guards } from "./place.js";
 import { ask } from "./server.js";
-import { isWorkflow, pathInAddress } from "./workflow_place.js";
+import { isWorkflow, pathInAddress, placeOf } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").Problem} Problem
@@ -36,24 +37,21 @@ export function whyNot({ path, writable }, rights, mode) {
 }
 
 /**
- * Keeps the address when one does not want to leave an unsaved text. Asked once a change of place.
+ * Keeps the place when one does not want to leave an unsaved text. Asked once a change of place.
+ * @param {string} path of the file that is open
  * @param {() => boolean} unsaved
  * @returns {() => void} ends the watch
  */
-export function guardLeaving(unsaved) {
-  const path = (/** @type {string} */ url) => new URL(url).hash.split("?")[0];
-  const moved = (/** @type {HashChangeEvent} */ event) => {
-    if (path(event.oldURL) === path(event.newURL) || !unsaved() || confirm("The text is not saved. Leave it?")) return;
-    event.stopImmediatePropagation();
-    history.replaceState(history.state, "", event.oldURL);
-  };
+export function guardLeaving(path, unsaved) {
+  const stays = (/** @type {import("./types.js").Place} */ next) => next.page === "workflows" && placeOf(next).path === path;
+  const may = (/** @type {import("./types.js").Place} */ next) => stays(next) || !unsaved() || confirm("The text is not saved. Leave it?");
   const closed = (/** @type {BeforeUnloadEvent} */ event) => {
     if (unsaved()) event.preventDefault();
   };
-  addEventListener("hashchange", moved, { capture: true });
+  guards.add(may);
   addEventListener("beforeunload", closed);
   return () => {
-    removeEventListener("hashchange", moved, { capture: true });
+    guards.delete(may);
     removeEventListener("beforeunload", closed);
   };
 }

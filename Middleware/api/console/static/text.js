@@ -15,12 +15,14 @@ import { rangeOf } from "./text_places.js";
  *   show: (lines: [number, number] | null) => void, focus: () => void}} Hand what others do with the editor
  */
 
+/** Rows of the list of completions, which moves with the choice instead of scrolling: the focus stays in the text. */
+const SHOWN_CHOICES = 12;
 const SEVERITY = /** @type {const} */ ({ error: "error", warning: "warning", note: "info" });
 
 /**
- * @param {{text: string, problems: Problem[], checked: string, writable: boolean, label: string, known: Known | null,
+ * @param {{text: string, problems: Problem[], checked: string, writable: boolean, label: string, known: Known | null, chosen: [number, number] | null,
  *   typed: (text: string) => void, atLine: (line: number) => void, save: () => void, help: (page: string) => void, hand: {current: Hand | null}}} props
- * `text`: what it begins with; `checked`: the text to which the problems belong
+ * `text`: what it begins with; `checked`: the text to which the problems belong; `chosen`: lines that are marked
  */
 export function TextEditor(props) {
   const host = useRef(/** @type {HTMLElement | null} */ (null));
@@ -38,6 +40,8 @@ export function TextEditor(props) {
       props.hand.current = null;
     };
   }, []);
+  const { chosen } = props;
+  useEffect(() => props.hand.current?.show(chosen), [chosen?.[0], chosen?.[1]]);
   useEffect(() => {
     const editor = view.current;
     if (editor && editor.state.doc.toString() === props.checked) tell(editor, props.problems);
@@ -125,9 +129,10 @@ function extensions(now) {
     cm.indentUnit.of("  "),
     cm.search({ top: true }),
     cm.highlightSelectionMatches(),
-    cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable }),
+    cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable, maxRenderedOptions: SHOWN_CHOICES }),
     cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(view, at, now)),
     cm.EditorState.readOnly.of(!writable),
+    overLines,
     cm.EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": String(!writable), tabindex: "0" }),
     cm.EditorView.updateListener.of((/** @type {any} */ update) => {
       if (update.docChanged) now.current.typed(update.state.doc.toString());
@@ -141,6 +146,22 @@ function extensions(now) {
     ]),
   ];
 }
+
+/** What is typed over a selection is put there by the editor: the browser's own way joins lines with `style`
+ * attributes, which the policy of the page forbids. */
+const overLines = cm.EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { state } = view;
+    const { main } = state.selection;
+    const words = event.data;
+    if (event.inputType !== "insertText" || !words || event.isComposing || main.empty || state.readOnly) return false;
+    event.preventDefault();
+    const insert = () => state.update(state.replaceSelection(words), { userEvent: "input.type", scrollIntoView: true });
+    const taken = state.facet(cm.EditorView.inputHandler).some((handler) => handler(view, main.from, main.to, words, insert));
+    if (!taken) view.dispatch(insert());
+    return true;
+  },
+});
 
 /** @param {cm.EditorView} view @param {number} at @param {{current: {known: Known | null}}} now */
 function describe(view, at, now) {

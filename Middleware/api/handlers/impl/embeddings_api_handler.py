@@ -127,6 +127,8 @@ class EmbeddingsView(MethodView):
             snapshot=snapshot,
             arrived=current_life().arrived,
         )
+        if (trace := current_life().trace) is not None:
+            trace.name(context, front="embeddings", stream=False, asked=b"")
         return context
 
     @abstractmethod

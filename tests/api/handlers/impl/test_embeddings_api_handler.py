@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 import threading
+from types import SimpleNamespace
 
 import pytest
 import requests
@@ -238,6 +239,18 @@ class TestEveryRoute:
         engine.answer = embedding_meanwhile
         app.test_client().post("/v1/chat/completions", json={"messages": []})
         assert seen == [200] and len(engine.calls) == 1
+
+    def test_it_is_told_whose_it_is(self, serve, embedding, network, path):
+        """To those who observe runs; not what it said."""
+        app, runs = serve(), []
+        app.door.observers.observe(SimpleNamespace(keeps_text=True, changed=lambda run, *_: runs.append(run)))
+        ask(app.test_client(), path).close()
+        assert (runs[0].user, runs[0].front, runs[0].state, runs[0].asked) == (
+            "mira",
+            "embeddings",
+            "done",
+            b"",
+        )
 
     def test_it_is_never_counted_as_waiting(self, serve, facts, embedding, network, path):
         """What needs no slot begins at once, also where others wait for one."""

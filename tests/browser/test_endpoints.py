@@ -1,0 +1,119 @@
+"""Endpoints and Overview (spec console.md 17.1, item 11), and how they stand in any window (item 14)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.conftest import QUESTION, asking, until, violations
+from tests.e2e.fake_backend import Reply
+
+pytestmark = pytest.mark.browser
+
+DOWN = Reply(status=500)
+
+
+def total(metrics: str, name: str, **labels: str) -> float:
+    """The sum of the series of one metric that bear these labels."""
+    lines = [line for line in metrics.splitlines() if re.match(rf"{name}({{|\s)", line)]
+    fit = [line for line in lines if all(f'{key}="{value}"' in line for key, value in labels.items())]
+    return sum(float(line.rpartition(" ")[2]) for line in fit)
+
+
+def big(page, name: str) -> str:
+    return page.locator(".big div", has_text=name).locator("dd").inner_text().replace("\u202f", "")
+
+
+class TestEndpoints:
+    def test_a_server_that_fails_is_told_with_advice_and_one_that_is_back_is_well_again(
+        self, start, looking, backend
+    ):
+        server = start()
+        page = looking.open(server, "#/endpoints")
+        page.get_by_text("not called yet").wait_for()
+        server.post("/v1/chat/completions", asking("Hello"))
+        page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
+        backend.on("break", DOWN)
+        server.post("/v1/chat/completions", asking("break"))
+        card = page.locator(".endpoint")
+        page.get_by_text(re.compile("failing since .*, 1 call")).wait_for()
+        assert "1 of 1 is failing" in page.locator(".page").inner_text()
+        assert card.locator(".notes.bad .advice").inner_text().strip()
+        server.post("/v1/chat/completions", asking("Hello"))
+        page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
+
+    def test_a_probe_tells_the_doctors_sentence_and_the_models(self, start, looking):
+        page = looking.open(start(), "#/endpoints")
+        page.get_by_role("button", name="Probe").click()
+        page.locator(".probe .notes.good").wait_for()
+        assert "Model" in page.locator(".probe .notes").inner_text()
+
+    def test_a_probe_of_a_server_that_is_gone_says_so(self, start, looking, backend):
+        server = start()
+        page = looking.open(server, "#/endpoints")
+        backend.close()
+        page.get_by_role("button", name="Probe").click()
+        page.locator(".probe .notes.bad").wait_for()
+
+    def test_the_workflows_that_use_it_are_links(self, start, looking):
+        page = looking.open(start(), "#/endpoints")
+        page.locator(".usedby a").first.click()
+        until(page, lambda: "#/workflows/Workflows/mira/" in page.url)
+
+
+class TestOverview:
+    def test_numbers_agree_with_metrics(self, start, looking, backend):
+        backend.on("break", DOWN)
+        server = start()
+        for number in range(20):
+            server.post("/v1/chat/completions", asking("break" if number % 5 == 0 else "one two three"))
+        page = looking.open(server, "#/overview")
+        until(page, lambda: big(page, "requests") == "20")
+        _, body = server.request("GET", "/metrics")
+        metrics = body.decode()
+        assert (
+            big(page, "failed")
+            == str(int(total(metrics, "headrace_requests_total", outcome="failed")))
+            == "4"
+        )
+        assert big(page, "tokens") == str(
+            int(total(metrics, "headrace_backend_tokens_total", kind="completion"))
+        )
+        assert page.locator(".plot").count() == 6
+        assert "20 within the hour, 4 failed" in page.locator(".plot").first.get_attribute("aria-label")
+
+    def test_the_same_numbers_as_a_table(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", {"model": "mira", **QUESTION})
+        page = looking.open(server, "#/overview")
+        page.get_by_label("as a table").check()
+        page.locator("table.numbers tbody tr").first.wait_for()
+        assert page.locator("table.numbers tbody tr td").nth(1).inner_text() == "1"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "address", ["#/endpoints", "#/overview", "#/help/nodes/Standard", "#/help?find=preset"]
+)
+def test_axe_finds_nothing(start, looking, address, theme):
+    server = start()
+    server.post("/v1/chat/completions", {"model": "mira", **QUESTION})
+    page = looking.open(server, address, bypass_csp=True, color_scheme=theme)
+    page.locator(".endpoint, .plot, .prose h1, .hit").first.wait_for()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 900, 1100, 1440])
+def test_no_page_is_wider_than_its_window(start, looking, width):
+    server = start()
+    server.post("/v1/chat/completions", {"model": "mira", **QUESTION})
+    page = looking.open(server, "#/endpoints", viewport={"width": width, "height": 800})
+    for address, sign in (
+        ("endpoints", ".endpoint"),
+        ("overview", ".plot"),
+        ("help/nodes/Standard", ".prose h1"),
+    ):
+        page.evaluate("address => { location.hash = address; }", f"#/{address}")
+        page.locator(sign).first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address

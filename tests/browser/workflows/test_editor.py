@@ -1,0 +1,342 @@
+"""The text of a workflow: checked while it is typed, completed, laid out, saved; new files (console.md 17.1, 8 and 9)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.browser.workflows.conftest import EDIT, until, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
+from tests.e2e.conftest import HOUSE
+
+TEMPLATES = ("chat", "draft-critic-answer", "parallel", "branch", "empty")
+
+
+@pytest.fixture(scope="module")
+def server(launch):
+    return launch(USERS, *EDIT)
+
+
+@pytest.fixture
+def file(server):
+    """The example's file on disk, as it was before every test."""
+    for path, content in files(server.public).items():
+        write_text(server, path, content)
+    return server.public / "Configs" / PATH
+
+
+@pytest.fixture
+def editor(server, file, tab):
+    """The file opened by one who may save."""
+    return opened(tab, server)
+
+
+def opened(tab, server, **more):
+    page = tab(server, ADDRESS, **more)
+    page.wait_for_selector(".cm-line >> nth=20")
+    page.wait_for_selector(".probs")
+    return page
+
+
+def at_end_of(page, words):
+    page.locator(".cm-line", has_text=words).first.click()
+    page.keyboard.press("End")
+
+
+def offered(page):
+    """What the list of completions holds, once it is there."""
+    page.wait_for_selector(".cm-tooltip-autocomplete li")
+    return page.locator(".cm-completionLabel").all_inner_texts()
+
+
+def validated(server):
+    """What `--validate` prints of the example's file."""
+    command = [sys.executable, "server.py", "--PublicDirectory", str(server.public), "--validate"]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+class TestCheck:
+    def test_a_fault_is_underlined_within_a_second_with_the_words_of_validate(self, editor, server, file):
+        """The same sentence, at the same place."""
+        at_end_of(editor, '"title": "Notes"')
+        editor.keyboard.type('\n"onNodeError": "maybe",')
+        line = editor.locator(".problem", has_text="onNodeError")
+        line.wait_for(timeout=1_000)
+        editor.wait_for_selector(".cm-lintRange-error, .cm-lintRange-warning")
+        message = line.inner_text().split("onNodeError: ", 1)[1].strip()
+        editor.keyboard.press("Control+a")
+        editor.keyboard.press("Control+c")
+        broken = json.loads(file.read_text())
+        broken["nodes"][5]["onNodeError"] = "maybe"
+        write_text(server, PATH, broken)
+        assert message in validated(server)
+
+    def test_a_mended_text_has_no_line_below(self, editor):
+        """Praise here is praise there."""
+        at_end_of(editor, "{agent6Output}")
+        for _ in range(len('",')):
+            editor.keyboard.press("ArrowLeft")
+        for _ in range(len(" {agent6Output}")):
+            editor.keyboard.press("Backspace")
+        editor.locator(".probs").wait_for(state="detached", timeout=2_000)
+        assert editor.locator(".cm-lintRange").count() == 0
+
+    def test_f8_walks_through_the_problems(self, editor):
+        """Wherever the focus was."""
+        editor.locator("h1").first.click()
+        editor.keyboard.press("F8")
+        editor.wait_for_selector('.node[data-n="5"][aria-current="true"]')
+        assert "36" in editor.locator(".cm-activeLineGutter").first.inner_text()
+
+    def test_a_problem_of_the_list_leads_to_its_place(self, editor):
+        """With place, node and field before its words."""
+        line = editor.locator(".problem")
+        assert "node 5 Answer, prompt:" in line.inner_text()
+        line.click()
+        editor.wait_for_selector('.node[data-n="5"][aria-current="true"]')
+
+
+class TestCompletion:
+    def test_a_key_comes_from_the_type_of_its_node(self, editor):
+        """Missing ones alone; chosen, it brings what its value begins with."""
+        at_end_of(editor, '"filepath": "')
+        editor.keyboard.type('\n"')
+        names = offered(editor)
+        assert "mode" in names
+        assert "filepath" not in names
+        assert "endpointName" not in names
+        editor.keyboard.type("mod")
+        until(
+            editor,
+            "document.querySelector('.texthost').shadowRoot.querySelectorAll('.cm-completionLabel').length === 1",
+        )
+        editor.keyboard.press("Enter")
+        editor.locator(".cm-line", has_text='"mode": "",').wait_for()
+
+    def test_an_enum_offers_its_words(self, editor):
+        """Inside the quotes."""
+        at_end_of(editor, '"filepath": "')
+        editor.keyboard.type('\n"mode": "')
+        assert "append" in offered(editor)
+
+    def test_an_endpoint_is_one_of_the_users(self, editor):
+        """And a slip finds the nearest."""
+        at_end_of(editor, '"endpointName": "Big"')
+        for _ in range(len('",')):
+            editor.keyboard.press("ArrowLeft")
+        for _ in range(len("Big")):
+            editor.keyboard.press("Backspace")
+        editor.keyboard.type("S")
+        assert offered(editor) == ["Small"]
+        editor.keyboard.press("Enter")
+        editor.locator(".cm-line", has_text='"endpointName": "Small"').nth(2).wait_for()
+
+    def test_variables_of_earlier_nodes_come_with_their_titles(self, editor):
+        """The nearest one first; none of nodes that follow."""
+        at_end_of(editor, '"Style of {agent1Output}"')
+        editor.keyboard.press("ArrowLeft")
+        editor.keyboard.type(" {agent")
+        names = offered(editor)
+        assert names[:2] == ["agent2Output", "agent1Output"]
+        assert "agent4Output" not in names
+        assert editor.locator(".cm-completionInfo").inner_text() == "Facts"
+        editor.keyboard.press("Enter")
+        editor.locator(".cm-line", has_text='"Style of {agent1Output} {agent2Output}"').wait_for()
+
+    def test_pointing_at_a_key_tells_what_it_is(self, editor):
+        """With a link to its page."""
+        editor.locator(".cm-line", has_text='"filepath"').locator("span").first.hover()
+        about = editor.locator(".cm-tooltip .about")
+        about.wait_for()
+        assert "filepath" in about.inner_text()
+        assert about.get_by_role("link").get_attribute("href") == "#/help/nodes/SaveCustomFile"
+
+
+class TestLayout:
+    def test_format_keeps_comments_and_the_order_of_keys(self, editor, server, file, tab):
+        """Only white space changes."""
+        write_text(
+            server,
+            PATH,
+            '{"nodes":[ // all of them\n{"title":"A","type":"StaticResponse",\n/* said */ "content":"x"}]}\n',
+        )
+        page = tab(server, ADDRESS)
+        page.wait_for_selector(".cm-line >> nth=2")
+        page.get_by_role("button", name="Format").click()
+        assert page.locator(".cm-line").all_text_contents() == [
+            "{",
+            '  "nodes": [ // all of them',
+            "    {",
+            '      "title": "A",',
+            '      "type": "StaticResponse",',
+            '      /* said */ "content": "x"',
+            "    }",
+            "  ]",
+            "}",
+            "",
+        ]
+
+    def test_ctrl_f_finds_and_ctrl_z_takes_back(self, editor):
+        """The keys of every editor."""
+        at_end_of(editor, '"title": "Draft"')
+        editor.keyboard.type("xyz")
+        editor.keyboard.press("Control+z")
+        assert editor.locator(".cm-line", has_text="xyz").count() == 0
+        editor.keyboard.press("Control+f")
+        editor.keyboard.type("Style of")
+        editor.wait_for_selector(".cm-searchMatch")
+        assert editor.locator(".cm-searchMatch").count() == 1
+
+
+class TestSave:
+    def test_the_next_request_uses_what_was_saved(self, editor, server, file):
+        """Ctrl+S; the old text is kept beside the tree."""
+        before = file.read_bytes()
+        at_end_of(editor, '"title": "Which way?"')
+        editor.locator(".cm-line", has_text="{agent6Output}").dblclick()
+        write_new(
+            editor,
+            json.dumps({"nodes": [{"title": "Said", "type": "StaticResponse", "content": "quite new"}]}),
+        )
+        editor.get_by_text("not saved").wait_for()
+        editor.keyboard.press("Control+s")
+        editor.get_by_text("Saved.").wait_for()
+        assert "quite new" in file.read_text()
+        kept = list((server.public / "ConfigBackups").rglob("Reviewers.*.json"))
+        assert [one.read_bytes() for one in kept if one.read_bytes() == before]
+        status, answer = server.post(
+            "/v1/chat/completions", {"model": "mira", "messages": [{"role": "user", "content": "Hi"}]}
+        )
+        assert status == 200
+        assert json.loads(answer)["choices"][0]["message"]["content"] == "quite new"
+
+    def test_an_error_of_its_own_hinders_and_says_where(self, editor, file):
+        """Nothing is written."""
+        before = file.read_bytes()
+        editor.watch.allow("422")
+        at_end_of(editor, '"title": "Draft"')
+        editor.keyboard.type("x")
+        editor.get_by_role("button", name="Save", exact=True).click()
+        editor.get_by_role("alert").wait_for()
+        assert "not JSON" in editor.locator(".problem").first.inner_text()
+        assert file.read_bytes() == before
+
+    def test_leaving_an_unsaved_text_asks_once(self, editor):
+        """Who stays has the text; who leaves, leaves it."""
+        asked = []
+        answers = iter((False, True))
+
+        def answer(dialog):
+            asked.append(dialog.message)
+            (dialog.accept if next(answers) else dialog.dismiss)()
+
+        editor.on("dialog", answer)
+        at_end_of(editor, '"title": "Draft"')
+        editor.keyboard.type(" ")
+        editor.get_by_role("link", name="CodeFix", exact=True).first.click()
+        editor.get_by_text("not saved").wait_for()
+        assert PATH in editor.evaluate("location.hash")
+        editor.get_by_role("link", name="CodeFix", exact=True).first.click()
+        editor.wait_for_selector("h1:has-text('CodeFix')")
+        assert asked == ["The text is not saved. Leave it?"] * 2
+
+    def test_without_the_right_it_is_read_only_and_says_why(self, launch, tab):
+        """Everything else works."""
+        server = launch(USERS)
+        for path, content in files(server.public).items():
+            write_text(server, path, content)
+        page = opened(tab, server, key="")
+        page.get_by_text("Start with --console edit to save from here.").wait_for()
+        assert page.get_by_role("button", name="Save", exact=True).is_disabled()
+        at_end_of(page, '"title": "Draft"')
+        page.keyboard.type("x")
+        assert page.locator(".cm-line", has_text='"Draft",x').count() == 0
+        page.keyboard.press("F8")
+        page.wait_for_selector('.node[data-n="5"][aria-current="true"]')
+
+
+def write_new(page, text):
+    """The whole text anew, as from the clipboard: nothing is completed or closed on the way."""
+    page.locator(".cm-content").first.focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
+class TestConflict:
+    """The file was changed by hand while one wrote."""
+
+    MINE = json.dumps({"nodes": [{"title": "Mine", "type": "StaticResponse", "content": "mine"}]}, indent=2)
+    THEIRS = json.dumps(
+        {"nodes": [{"title": "Theirs", "type": "StaticResponse", "content": "theirs"}]}, indent=2
+    )
+
+    @pytest.fixture
+    def conflict(self, editor, server, file):
+        editor.watch.allow("409")
+        write_new(editor, self.MINE)
+        file.write_text(self.THEIRS)
+        editor.keyboard.press("Control+s")
+        editor.get_by_text("The file was changed meanwhile.").wait_for()
+        return editor
+
+    def test_both_texts_stand_side_by_side(self, conflict):
+        """And nothing is lost by going back."""
+        sides = conflict.locator(".conflict .cm-editor")
+        assert '"theirs"' in sides.nth(0).inner_text()
+        assert '"mine"' in sides.nth(1).inner_text()
+        conflict.get_by_role("button", name="Back to my text").click()
+        conflict.locator(".textpart .cm-line", has_text='"content": "mine"').wait_for()
+
+    def test_keep_mine(self, conflict, file):
+        """Saved over theirs, with their version known."""
+        conflict.get_by_role("button", name="Keep mine").click()
+        conflict.get_by_text("Saved.").wait_for()
+        assert file.read_text().strip() == self.MINE
+
+    def test_take_theirs(self, conflict, file):
+        """Nothing is written, and there is nothing left to save."""
+        conflict.get_by_role("button", name="Take theirs").click()
+        conflict.locator(".textpart .cm-line", has_text='"content": "theirs"').wait_for()
+        assert conflict.get_by_role("button", name="Save", exact=True).is_disabled()
+        assert file.read_text() == self.THEIRS
+
+    def test_copy_mine(self, conflict):
+        """On the clipboard; the choice stays open."""
+        conflict.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        conflict.get_by_role("button", name="Copy mine").click()
+        conflict.get_by_text("Copied.").wait_for()
+        assert conflict.evaluate("navigator.clipboard.readText()") == self.MINE
+
+
+class TestNewFile:
+    @pytest.mark.parametrize("template", TEMPLATES)
+    def test_each_template_is_right_from_the_start_and_answers(self, template, editor, server, backend):
+        """No word of `--validate` about it but that nobody names it yet; tried, it answers."""
+        name = f"New {template}"
+        editor.get_by_role("button", name="New", exact=True).click()
+        editor.get_by_label("Name", exact=True).fill(name)
+        editor.get_by_role("radio", name=template).check()
+        editor.get_by_role("button", name="Make it").click()
+        editor.wait_for_selector(f"h1:has-text('{name}')")
+        told = [line for line in validated(server).splitlines() if f"{name}.json" in line]
+        assert [line for line in told if "names this workflow" not in line] == []
+        editor.get_by_role("button", name="Try it").click()
+        editor.get_by_label("text of message 1").fill("What is a headrace?")
+        editor.get_by_role("button", name="Send").click()
+        until(
+            editor,
+            "document.querySelector('.tried')?.getAttribute('aria-busy') === 'false' && document.querySelector('.answer')?.textContent.trim()",
+        )
+
+    def test_a_name_that_is_taken_is_told(self, editor):
+        """And the form keeps what was written."""
+        editor.watch.allow("409")
+        editor.get_by_role("button", name="New", exact=True).click()
+        editor.get_by_label("Name", exact=True).fill("Reviewers")
+        editor.get_by_role("button", name="Make it").click()
+        editor.get_by_role("alert").wait_for()
+        assert editor.get_by_label("Name", exact=True).input_value() == "Reviewers"

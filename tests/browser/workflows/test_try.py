@@ -1,0 +1,106 @@
+"""Try it and the dry run, beside the picture (console.md 17.1, 10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.workflows.conftest import EDIT, until, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, USERS, files
+from tests.e2e.fake_backend import Reply
+
+
+@pytest.fixture(scope="module")
+def server(launch):
+    server = launch(USERS, *EDIT)
+    for path, content in files(server.public).items():
+        write_text(server, path, content)
+    return server
+
+
+@pytest.fixture
+def page(server, tab):
+    page = tab(server, ADDRESS)
+    page.wait_for_selector(".cm-line >> nth=20")
+    return page
+
+
+def asked(page, text):
+    page.get_by_role("button", name="Try it").click()
+    page.get_by_label("text of message 1").fill(text)
+    page.get_by_role("button", name="Send").click()
+
+
+class TestTry:
+    def test_the_answer_streams_in_and_the_waterfall_stands_beside_it(self, page, backend):
+        """The picture has the times of this run."""
+        backend.on("Style of", Reply(("well ", "said"), gap_s=0.3))
+        asked(page, "When was it signed?")
+        page.locator(".answer", has_text="{agent6Output}").wait_for()
+        page.wait_for_selector('.tried[aria-busy="false"]')
+        rows = page.locator(".tried .fall button.fallrow")
+        until(page, "document.querySelectorAll('.tried .fall button.fallrow').length >= 6")
+        assert "Draft" in rows.first.inner_text()
+        page.locator('.node[data-n="3"] .tm').wait_for()
+
+    def test_stop_ends_it_at_the_backend_too(self, page, backend):
+        """What came so far stays."""
+        backend.on("Draft: mark-stop", Reply(("never ", "ends"), hangs=True))
+        asked(page, "mark-stop")
+        call = backend.wait_for_call("mark-stop")
+        page.get_by_role("button", name="Stop").click()
+        assert call.hung_up.wait(5)
+        page.wait_for_selector('.tried[aria-busy="false"]')
+        assert page.get_by_role("button", name="Send").is_enabled()
+
+    def test_it_says_what_the_run_writes(self, page):
+        """Before anything is sent."""
+        page.get_by_role("button", name="Try it").click()
+        page.get_by_role("list", name="What it writes").get_by_text("Node 6 Notes would write").wait_for()
+
+    def test_messages_are_added_moved_and_removed(self, page):
+        """By buttons, each with its name."""
+        page.get_by_role("button", name="Try it").click()
+        page.get_by_label("text of message 1").fill("first")
+        page.get_by_role("button", name="Add a message").click()
+        page.get_by_label("text of message 2").fill("second")
+        assert page.get_by_label("role of message 2").input_value() == "assistant"
+        page.get_by_role("button", name="move message 2 up").click()
+        assert page.get_by_label("text of message 1").input_value() == "second"
+        page.get_by_role("button", name="remove message 1").click()
+        assert page.get_by_label("text of message 1").input_value() == "first"
+        assert page.get_by_role("button", name="remove message 1").is_disabled()
+
+    def test_t_opens_it_and_it_gives_the_text_back(self, page):
+        """The text is as it was."""
+        page.locator("h1").first.click()
+        page.keyboard.press("t")
+        page.get_by_role("region", name="Try it").wait_for()
+        page.get_by_role("button", name="Back to the text").click()
+        assert page.locator(".cm-editor").first.is_visible()
+
+
+class TestDryRun:
+    def test_an_unsaved_text_is_walked_and_no_backend_is_asked(self, page, backend):
+        """With what would be sent and written."""
+        before = len(backend.calls())
+        page.locator(".cm-line", has_text='"Draft: {chat').click()
+        page.keyboard.press("End")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.type(" unsaved words")
+        page.get_by_role("button", name="Dry run").click()
+        region = page.get_by_role("region", name="Dry run")
+        region.get_by_text("of the text that is not saved").wait_for()
+        rows = region.locator("button.fallrow")
+        assert "asks a model" in rows.first.inner_text()
+        assert "would write" in rows.last.inner_text()
+        assert "unsaved words" in region.locator(".drypart pre").first.inner_text()
+        assert len(backend.calls()) == before
+
+    def test_a_text_with_errors_is_not_walked_and_says_why(self, page):
+        """The sentence of saving."""
+        page.watch.allow("422")
+        page.locator(".cm-line", has_text='"title": "Draft"').click()
+        page.keyboard.press("End")
+        page.keyboard.type("x")
+        page.get_by_role("button", name="Dry run").click()
+        page.get_by_role("region", name="Dry run").get_by_role("alert").wait_for()
