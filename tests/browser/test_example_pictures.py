@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
