@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -139,6 +140,17 @@ def probe_of(environ: dict[str, Any]) -> Probe | None:
         return lambda: asked() or _half_closed(getattr(channel, "socket", None))
     connection = environ.get("gunicorn.socket")
     return None if connection is None else _peek_of(connection)
+
+
+def end_connection(environ: dict[str, Any]) -> None:
+    """The answer that is being given is the connection's last: no further request is waited for.
+
+    gunicorn waits for one for seconds, also while it stops. Other servers know by themselves.
+    """
+    connection = environ.get("gunicorn.socket")
+    if connection is not None:
+        with suppress(OSError):  # the client was quicker
+            connection.shutdown(socket.SHUT_RD)
 
 
 def _peek_of(connection: Any) -> Probe:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.client_watch import ClientWatcher, Watch, probe_of
+from Middleware.api.client_watch import ClientWatcher, Watch, end_connection, probe_of
 
 HOUSE = Path(__file__).resolve().parents[2]
 
@@ -304,3 +304,22 @@ gevent.sleep(0)
 theirs.close()
 print("gone" if gone.wait(20) else "not noticed")
 """
+
+
+class TestEndConnection:
+    def test_no_further_request_is_waited_for(self):
+        """What is still to be written arrives."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            end_connection({"gunicorn.socket": ours})
+            ours.sendall(b"the end")
+            assert (ours.recv(1), theirs.recv(10)) == (b"", b"the end")
+
+    def test_a_client_that_has_left(self):
+        """And servers that give no socket."""
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        ours.close()
+        end_connection({"gunicorn.socket": ours})
+        end_connection({})
+        assert ours.fileno() == -1

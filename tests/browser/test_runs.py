@@ -73,6 +73,16 @@ class TestList:
         page.get_by_role("button", name="Show all").click()
         rows(page, 2)
 
+    def test_what_one_types_stays_while_runs_go_on(self, start, looking, backend):
+        backend.on("Tell me", Reply(["one", *[" more"] * 60], gap_s=0.1))
+        server = start()
+        client = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        page.get_by_label("Find").press_sequentially("tell me this and that", delay=120)
+        assert page.get_by_label("Find").input_value() == "tell me this and that"
+        client.hang_up()
+
     def test_a_list_that_is_scrolled_holds_still(self, start, looking):
         server = start()
         for number in range(25):

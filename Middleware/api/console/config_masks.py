@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from Middleware.api.console.list_matches import Item, matches
 from Middleware.common.errors import ConfigError
 from Middleware.config.json_positions import Place, positions
 from Middleware.config.tolerant_json import MAX_DEPTH, parse
+from Middleware.config.validation import json_pointer
 from Middleware.utilities.sensitive_logging_utils import (
     MASK,
     SECRET_KEYS,
@@ -33,6 +35,8 @@ _NAMED = frozenset({"extraheaders", "headers", "env"})
 _COMMAND = "args"
 """Key of a list that is a command line."""
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"?|(?P<said>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
+_CALLED = ("title", "agentName", "type")
+"""What tells one node from another."""
 _HOLDER = object()
 """Stands for the value of an object or a list that is not empty."""
 
@@ -52,6 +56,11 @@ class _Spot:
     value: Any
     shown: str
 
+    @property
+    def is_mask(self) -> bool:
+        """Claims that the value is one that was shown already."""
+        return MASK in self.shown and self.value == self.shown
+
 
 def shown_text(text: str) -> str:
     """The text of a config file without its secrets."""
@@ -61,18 +70,16 @@ def shown_text(text: str) -> str:
 def restored(text: str, old: str) -> tuple[str, list[str]]:
     """(a text that was made of `shown_text(old)`, with its secrets again; pointers of masks that stand for
     none).
+
+    A secret belongs to its place. Where items of a list were added, taken away or moved, it goes with its
+    item, if it is plain which one that is.
     """
     if _is_json(old):
-        text = _values_restored(_comments_restored(text, old), old)
-    else:
-        text = _lines_restored(_values_restored(text, _lines_shown(old)), old)
-    olds = _Values(old).spots(inner=True)
-    lost = [
-        key[0]
-        for key, spot in _Values(text).spots(inner=True).items()
-        if MASK in spot.shown and spot.value == spot.shown and (key not in olds or olds[key].raw != spot.raw)
-    ]
-    return text, lost
+        return _values_restored(_comments_restored(text, old), old)
+    text = _lines_restored(_values_restored(text, _lines_shown(old))[0], old)
+    literal = {spot.raw for spot in _Values(old).spots(inner=True).values()}
+    spots = _Values(text).spots(inner=True)
+    return text, [key[0] for key, spot in spots.items() if spot.is_mask and spot.raw not in literal]
 
 
 def secrets_in(text: str) -> list[str]:
@@ -100,13 +107,13 @@ class _Values:
     """
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text, self._places = text, positions(text).places
         self._words: dict[int, tuple[str, ...]] = {}
 
     def __iter__(self) -> Iterator[tuple[_Key, Place, Any]]:
         seen: dict[str, int] = defaultdict(int)
         depths: dict[int, int] = {}
-        for place in positions(self._text).places:
+        for place in self._places:
             depth = depths[id(place)] = depths[id(place.parent)] + 1 if place.parent is not None else 0
             if depth <= MAX_DEPTH:
                 pointer = place.pointer
@@ -125,6 +132,29 @@ class _Values:
                 found[key] = _Spot(place.start, place.end, self._text[place.start : place.end], value, shown)
                 end = place.end
         return found
+
+    def items(self, holder: Place, *, masked_too: bool) -> list[Item]:
+        """The items of a list, to be found in another. `masked_too`: as they are shown, not as they stand."""
+        return [
+            Item(self._seen(place, masked_too), self._name(place), self._text[place.start : place.end])
+            for place in (holder.members or {}).values()
+        ]
+
+    def _seen(self, place: Place, masked_too: bool, depth: int = 0) -> Hashable:
+        if depth > MAX_DEPTH:
+            return self._text[place.start : place.end]
+        value = self._value(place)
+        if masked_too and (shown := self._shown(place, value)) is not None:
+            return "str", shown
+        if place.members is None:
+            return type(value).__name__, value
+        return tuple((name, self._seen(item, masked_too, depth + 1)) for name, item in place.members.items())
+
+    def _name(self, place: Place) -> Hashable | None:
+        """What a node is called, and its type."""
+        members = place.members or {}
+        named = [self._value(members[key]) if key in members else None for key in _CALLED]
+        return tuple(named) if any(isinstance(one, str) and one for one in named) else None
 
     def _value(self, place: Place) -> Any:
         if place.members is not None:
@@ -188,17 +218,59 @@ def _with_masks(text: str) -> str:
     )
 
 
-def _values_restored(text: str, old: str) -> str:
-    """Values that are as `_with_masks` showed them become what they were, as they were written."""
-    olds = _Values(old).spots()
-    return _replaced(
-        text,
-        [
-            (place.start, place.end, olds[key].raw)
-            for key, place, value in _Values(text)
-            if key in olds and value == olds[key].shown
-        ],
-    )
+def _values_restored(text: str, old: str) -> tuple[str, list[str]]:
+    """Values that are as `_with_masks` showed them become what they were, as they were written. Second: as of
+    `restored`.
+    """
+    before, now = _Values(old), _Values(text)
+    olds, news = before.spots(), now.spots(inner=True)
+    was = _old_keys(now, before, olds)
+    literal = {key for key, _, value in before if isinstance(value, str) and MASK in value}
+    parts: list[_Part] = []
+    lost: list[str] = []
+    for key, place, value in now:
+        kept = olds.get(was[id(place)]) if id(place) in was else None
+        if kept is not None and value == kept.shown:
+            parts.append((place.start, place.end, kept.raw))
+        elif key in news and news[key].is_mask and key not in literal:
+            lost.append(key[0])
+    return _replaced(text, parts), lost
+
+
+def _old_keys(now: _Values, before: _Values, olds: Iterable[_Key]) -> dict[int, _Key]:
+    """Id of a place -> the key that it had, of all on the way to a secret."""
+    needed = {pointer[:at] for pointer, _ in olds for at in _steps(pointer)}
+    holders = {place.pointer: place for _, place, _ in before if place.members is not None}
+    was: dict[int, _Key] = {}
+    same: dict[int, dict[int, int]] = {}
+    seen: dict[tuple[int, str | int], int] = defaultdict(int)
+    for _, place, _ in now:
+        pointer, parent = "", place.parent
+        if parent is not None:
+            if id(parent) not in was:
+                continue
+            pointer, name = was[id(parent)][0], str(place.name)
+            if not place.key:
+                if id(parent) not in same:
+                    same[id(parent)] = _matches(now, parent, before, holders.get(pointer))
+                name = str(same[id(parent)].get(int(place.name), ""))
+            pointer += json_pointer([name])
+        if pointer in needed:
+            member = id(parent), place.name
+            seen[member] += 1
+            was[id(place)] = pointer, seen[member]
+    return was
+
+
+def _steps(pointer: str) -> Iterator[int]:
+    """Where each pointer to what holds the value ends, and its own."""
+    yield from (match.start() for match in re.finditer("/|$", pointer))
+
+
+def _matches(now: _Values, new: Place, before: _Values, old: Place | None) -> dict[int, int]:
+    if old is None:
+        return {}
+    return matches(now.items(new, masked_too=False), before.items(old, masked_too=True))
 
 
 def _lines_shown(text: str) -> str:

@@ -51,7 +51,7 @@ def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str,
         place = config_file(snapshot.root, path, folders)
         if why := _why_not(place, folders):
             raise Refused(403, f"{path} cannot be written: {why}")
-        old = _read(snapshot, place)
+        old = read_held(snapshot, place)
         if old.version != version:
             raise Refused(409, CHANGED, version=old.version, text=old.shown)
         raw = checked(snapshot, path, text, old)
@@ -125,7 +125,8 @@ def _why_not(place: Place, folders: Sequence[str]) -> str:
     return why_not_writable(place)
 
 
-def _read(snapshot: ConfigSnapshot, place: Place) -> ConfigText:
+def read_held(snapshot: ConfigSnapshot, place: Place) -> ConfigText:
+    """403 for a file that this account may not read."""
     try:
         return read(snapshot.tree, place)
     except OSError as error:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from Middleware.api.console.config_files import read
 from Middleware.api.console.config_masks import shown_value
 from Middleware.api.console.config_paths import config_file
-from Middleware.api.console.config_saving import checked
+from Middleware.api.console.config_saving import checked, read_held
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.client_question import ClientQuestion
@@ -39,13 +38,14 @@ def dry_run(ask: Ask) -> JsonObject:
     place = config_file(snapshot.root, fields["path"])
     if fields["text"] is not None:
         ask.need("save")
-        raw = checked(snapshot, place.file, fields["text"], read(snapshot.tree, place))
+        raw = checked(snapshot, place.file, fields["text"], read_held(snapshot, place))
         snapshot = drafted(snapshot, place.file, raw)
     user = load_user(snapshot, fields["user"])
     request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)
     walk = DryRun(user, request, fields["stub"])
     error = _walked(walk, place.file, ClientQuestion(internal_messages(messages, user)))
-    secrets = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
+    sent_with = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
+    secrets = sorted(sent_with.union(ask.hub.secrets), key=len, reverse=True)  # one may begin another
     nodes = [_masked(_told(node), secrets) for node in walk.nodes]
     return {"nodes": nodes, "error": error and masked(error, *secrets)}
 

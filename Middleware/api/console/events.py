@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from Middleware.api.client_watch import probe_of
+from Middleware.api.client_watch import end_connection, probe_of
 from Middleware.api.console.looks import Look
 from Middleware.api.console.run_facts import tokens_of
 from Middleware.api.console.state_views import state_of
@@ -48,23 +49,30 @@ def events(ask: Ask) -> Reply:
     if not ask.hub.recorder.enter():
         places = f"{ask.hub.recorder.most_readers} places"
         raise Refused(503, f"the console is open in {places} already")
-    gone = probe_of(ask.environ) or (lambda: False)
-    stream = Stream(ask.hub, ask.rights, after, gone)
+    reader = Connection(probe_of(ask.environ) or (lambda: False), partial(end_connection, ask.environ))
+    stream = Stream(ask.hub, ask.rights, after, reader)
     return Reply(content_type="text/event-stream", headers=_HEADERS, stream=stream)
 
 
+class Connection(NamedTuple):
+    """A reader's. `is_gone()`: it has hung up. `end()`: this answer is the last one here."""
+
+    is_gone: Callable[[], bool]
+    end: Callable[[], object]
+
+
 class Stream:
-    """The body of one reader's answer. `gone`: the reader has hung up. Closing it frees the place."""
+    """The body of one reader's answer. Closing it frees the place."""
 
     def __init__(
         self,
         hub: Hub,
         rights: tuple[str, ...],
         after: int,
-        gone: Callable[[], bool],
+        connection: Connection,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._hub, self._gone, self._clock = hub, gone, clock
+        self._hub, self._connection, self._clock = hub, connection, clock
         self._news = News(hub, rights, after, clock)
         self._is_open = True
 
@@ -72,16 +80,18 @@ class Stream:
         recorder, clock = self._hub.recorder, self._clock
         end = clock() + LASTS_S
         spoke = clock()
-        while not (self._hub.stopping() or self._gone() or clock() > end):
+        while not (self._hub.stopping() or self._connection.is_gone() or clock() > end):
             told = self._news.since_last()
             if told:
-                yield told
                 spoke = clock()
+                yield told
                 time.sleep(GATHER_S)
             elif clock() - spoke >= SILENCE_S:
-                yield _COMMENT
                 spoke = clock()
+                yield _COMMENT
             recorder.wait(self._news.seen, NAP_S)
+        if self._hub.stopping():
+            self._connection.end()
 
     def close(self) -> None:
         if self._is_open:

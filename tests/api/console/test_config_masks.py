@@ -121,6 +121,97 @@ class TestRestored:
         assert restored(text, old) == (old.replace('"a": 1', '"a": 1,\n"c": 3'), [])
 
 
+def node(title: str, **fields: Any) -> dict[str, Any]:
+    """A node with a secret of its own."""
+    return {"title": title, "token": f"of {title}", **fields}
+
+
+def shown_node(title: str, **fields: Any) -> dict[str, Any]:
+    return {**node(title, **fields), "token": "***"}
+
+
+class TestLists:
+    """What is added to a list, taken out of it or moved in it shifts the others: a secret goes with its item."""
+
+    OLD = json.dumps({"nodes": [node("a"), node("b"), node("c")]})
+
+    @pytest.mark.parametrize(
+        ("new", "titles"),
+        [
+            ([{"title": "new"}, shown_node("a"), shown_node("b"), shown_node("c")], "abc"),
+            ([shown_node("b"), shown_node("c")], "bc"),
+            ([shown_node("c"), shown_node("b"), shown_node("a")], "cba"),
+            ([shown_node("a", x=1), {"title": "new"}, shown_node("b"), shown_node("c")], "abc"),
+            ([shown_node("b", x=1), shown_node("c", y=1)], "bc"),
+            ([shown_node("a"), {"title": "b", "token": "new"}, shown_node("c")], "ac"),
+        ],
+        ids=[
+            "added",
+            "taken-out",
+            "turned-round",
+            "changed-and-added",
+            "changed-and-taken-out",
+            "written-anew",
+        ],
+    )
+    def test_it_goes_with_its_node(self, new, titles):
+        """Never with the one that stands in its place now."""
+        text, lost = restored(json.dumps({"nodes": new}), self.OLD)
+        told = {
+            one["title"]: one["token"]
+            for one in json.loads(text)["nodes"]
+            if one.get("token", "new") != "new"
+        }
+        assert (told, lost) == ({title: f"of {title}" for title in titles}, [])
+
+    @pytest.mark.parametrize(
+        ("old", "new", "lost"),
+        [
+            ([{"token": "1"}, {"token": "2"}], [{"token": "***"}], ["/0/token"]),
+            ([{"token": "1"}], [{"token": "***"}, {"token": "***"}], []),
+            ([{"token": "1", "a": 1}, {"token": "2"}], [{"token": "***", "a": 2}], ["/0/token"]),
+            ([{"token": "1"}], {"nodes": [{"token": "***"}]}, ["/nodes/0/token"]),
+        ],
+        ids=["two-alike", "copied", "which-one", "another-form"],
+    )
+    def test_what_is_not_plain_is_lost(self, old, new, lost):
+        """It must be written again; a copied item has the secret of its original."""
+        assert restored(json.dumps(new), json.dumps(old))[1] == lost
+
+    def test_a_renamed_node_keeps_its_secret(self):
+        """It was changed in its place."""
+        new = [shown_node("a"), {**shown_node("b"), "title": "renamed"}, shown_node("c")]
+        text, lost = restored(json.dumps({"nodes": new}), self.OLD)
+        assert (json.loads(text)["nodes"][1], lost) == ({"title": "renamed", "token": "of b"}, [])
+
+    def test_words_of_a_command_move_too(self):
+        """One added before them."""
+        old = '{"args": ["-H", "X-Key: abc", "--token", "def"]}'
+        new = '{"args": ["-s", "-H", "X-Key: ***", "--token", "***"]}'
+        assert restored(new, old) == ('{"args": ["-s", "-H", "X-Key: abc", "--token", "def"]}', [])
+
+    def test_deep_lists_cost_no_stack(self):
+        """A text that is nested more than any file may be."""
+        deep = "[" * 3000 + "]" * 3000
+        assert restored(f'[{{"token": "***"}}, {deep}]', '[{"token": "x"}, 1]')[1] in ([], ["/0/token"])
+
+    @settings(max_examples=200, deadline=None)
+    @given(data=st.data())
+    def test_no_secret_changes_hands(self, data: st.DataObject):
+        """Whatever is done to a list of nodes at once: a node has its own secret again, or none."""
+        titles = "abcdef"[: data.draw(st.integers(1, 6))]
+        kept = [shown_node(title) for title in data.draw(st.permutations(titles))][
+            : data.draw(st.integers(0, 6))
+        ]
+        for one in kept:
+            one.update(data.draw(st.sampled_from([{}, {}, {"x": 1}, {"y": 2}])))
+        for _ in range(data.draw(st.integers(0, 2))):
+            kept.insert(data.draw(st.integers(0, len(kept))), {"title": "new"})
+        text, _ = restored(json.dumps(kept), json.dumps([node(title) for title in titles]))
+        for one in json.loads(text):
+            assert one.get("token", "***") in ("***", f"of {one['title']}")
+
+
 class TestSecretsIn:
     def test_they_are_listed(self):
         """For messages that quote a value."""
