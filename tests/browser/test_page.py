@@ -89,7 +89,7 @@ class TestLine:
         monkeypatch.setattr("tests.e2e.conftest.free_port", lambda: server.port)
         again = Server(server.public, {"mira": {}}, ())
         try:
-            page.get_by_text("no answer since").wait_for(state="detached", timeout=15_000)
+            page.get_by_text("no answer since").wait_for(state="detached")
             page.get_by_role("heading", name="No request yet").wait_for()
             again.post("/v1/chat/completions", asking("Hello"))
             rows(page, 1)

@@ -125,7 +125,7 @@ class TestWaterfall:
         self.server = start({"mira": NESTED})
         Client(self.server, asking("Hello there")).wait()
         page = looking.open(self.server)
-        page.locator(".row .mark.done").wait_for(timeout=15_000)
+        page.locator(".row .mark.done").wait_for()
         page.locator(".row").click()
         page.locator(".fallrow .flag").wait_for()
         return page

@@ -65,7 +65,7 @@ class TestCheck:
         at_end_of(editor, '"title": "Notes"')
         editor.keyboard.type('\n"onNodeError": "maybe",')
         line = editor.locator(".problem", has_text="onNodeError")
-        line.wait_for(timeout=1_000)
+        line.wait_for()
         editor.wait_for_selector(".cm-lintRange-error, .cm-lintRange-warning")
         message = line.inner_text().split("onNodeError: ", 1)[1].strip()
         editor.keyboard.press("Control+a")
@@ -82,7 +82,7 @@ class TestCheck:
             editor.keyboard.press("ArrowLeft")
         for _ in range(len(" {agent6Output}")):
             editor.keyboard.press("Backspace")
-        editor.locator(".probs").wait_for(state="detached", timeout=2_000)
+        editor.locator(".probs").wait_for(state="detached")
         assert editor.locator(".cm-lintRange").count() == 0
 
     def test_f8_walks_through_the_problems(self, editor):
