@@ -60,7 +60,7 @@ def validated(server):
 
 
 class TestCheck:
-    def test_a_fault_is_underlined_within_a_second_with_the_words_of_validate(self, editor, server, file):
+    def test_a_fault_is_underlined_with_the_words_of_validate(self, editor, server, file):
         """The same sentence, at the same place."""
         at_end_of(editor, '"title": "Notes"')
         editor.keyboard.type('\n"onNodeError": "maybe",')
