@@ -37,6 +37,9 @@ _COMMAND = "args"
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"?|(?P<said>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 _CALLED = ("title", "agentName", "type")
 """What tells one node from another."""
+_MOST_WORDS = 100
+_ALL = ("",)
+"""Secrets of a command line that has so many that each of its words is hidden."""
 _HOLDER = object()
 """Stands for the value of an object or a list that is not empty."""
 
@@ -200,10 +203,13 @@ def _is_secret(key: str, holder: str, value: Any) -> bool:
 def _secret_words(words: list[Any]) -> tuple[str, ...]:
     """The secrets of a command line, longest first."""
     found = secrets_of_words([word if isinstance(word, str) else "" for word in words])
-    return tuple(sorted(filter(None, found), key=len, reverse=True))
+    known = sorted({word for word in found if word}, key=len, reverse=True)
+    return tuple(known) if len(known) <= _MOST_WORDS else _ALL
 
 
 def _without(value: Any, secrets: Iterable[str]) -> Any:
+    if secrets == _ALL:
+        return MASK
     if isinstance(value, str):
         for secret in secrets:
             value = value.replace(secret, MASK)

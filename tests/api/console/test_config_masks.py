@@ -258,3 +258,14 @@ class TestLaws:
         """For every text."""
         text = json.dumps(value, indent=indent, ensure_ascii=escaped)
         assert restored(shown_text(text), text) == (text, [])
+
+
+def test_a_command_of_very_many_secrets_is_hidden_word_by_word():
+    """To look for each secret in each word would take minutes."""
+    args = [word for i in range(3000) for word in ("--api-key", f"secret{i}")]
+    text = json.dumps({"args": args})
+
+    shown = shown_text(text)
+
+    assert json.loads(shown) == {"args": ["***"] * 6000}
+    assert restored(shown, text) == (text, [])
