@@ -73,6 +73,26 @@ class TestList:
         page.get_by_role("button", name="Show all").click()
         rows(page, 2)
 
+    def test_a_refused_request_says_its_status_and_all_rows_are_of_one_height(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello"))
+        server.post("/v1/chat/completions", {"model": "mira", "messages": "no list"})
+        page = looking.open(server)
+        rows(page, 2)
+        assert "status 400" in page.locator(".row", has=page.locator(".mark.refused")).inner_text()
+        assert {row.bounding_box()["height"] for row in page.locator(".row").all()} == {54}
+
+    def test_a_private_run_says_so_on_lines_as_wide_as_the_page(self, start, looking):
+        server = start({"lea": {"user": {"redactLogOutput": True}}})
+        server.post("/v1/chat/completions", {**asking("Hello"), "model": "lea"})
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        said = page.locator(".notes.quiet")
+        said.wait_for()
+        assert "The user's settings keep texts private; times and counts only." in said.inner_text()
+        assert said.bounding_box()["width"] == page.locator(".fall").bounding_box()["width"]
+
     def test_a_list_that_is_scrolled_holds_still(self, start, looking):
         server = start()
         for number in range(25):

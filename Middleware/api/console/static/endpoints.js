@@ -68,7 +68,7 @@ function Card({ one, again }) {
 }
 
 /** @type {Record<string, string>} */
-const MARKS = { well: "done", failing: "failed", quiet: "refused" };
+export const MARKS = { well: "done", failing: "failed", quiet: "quiet" };
 
 /** @param {string} path */
 const bare = (path) => path.replace(/^Workflows\//, "").replace(/\.json$/, "");

@@ -27,7 +27,7 @@ export function RunView({ id, place, back }) {
   useEffect(() => {
     if (!run) return;
     document.title = `${run.user ? `${run.user} › ${run.workflow}` : run.path} - Headrace`;
-    if (matchMedia("(max-width: 900px)").matches) heading.current?.focus();
+    if (matchMedia("(max-width: 899px)").matches) heading.current?.focus();
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
   const first = html`<a class="back" href=${back}>‹ All runs</a>`;
