@@ -82,6 +82,17 @@ class TestList:
         assert "status 400" in page.locator(".row", has=page.locator(".mark.refused")).inner_text()
         assert {row.bounding_box()["height"] for row in page.locator(".row").all()} == {54}
 
+    def test_a_refused_request_shows_its_reason_and_no_empty_parts(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", {"model": "mira", "messages": "no list"})
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.get_by_text("No node was begun.").wait_for()
+        assert page.locator(".notes.bad").count() == 1 and page.locator(".notes.quiet").count() == 0
+        assert page.locator(".fall").count() == 0
+        assert "0 calls" not in page.locator(".sum").inner_text()
+
     def test_a_private_run_says_so_on_lines_as_wide_as_the_page(self, start, looking):
         server = start({"lea": {"user": {"redactLogOutput": True}}})
         server.post("/v1/chat/completions", {**asking("Hello"), "model": "lea"})
@@ -180,6 +191,12 @@ class TestWaterfall:
             assert abs(left - track["width"] * node["begun_s"] / end) <= 1
             assert abs(right - max(left + 2, track["width"] * node["ended_s"] / end)) <= 2
 
+    def test_bars_have_room_in_a_narrow_pane(self, page):
+        page.set_viewport_size({"width": 900, "height": 800})
+        fall, track = page.locator(".fall").bounding_box(), page.locator("button.fallrow .track").first
+        until(page, lambda: track.bounding_box()["width"] > fall["width"] / 2)
+        assert page.locator(".list").is_visible()
+
     def test_one_can_look_closer_and_come_back(self, page):
         axis = page.locator(".axis .track").bounding_box()
         page.mouse.move(axis["x"] + axis["width"] * 0.25, axis["y"] + 10)
@@ -202,6 +219,19 @@ ENDPOINT_THAT_THINKS = {
     }
 }  # fmt: skip
 RAW = "<think>hm, let me see</think>\n\nAssistant: Hello there\n\n"
+
+
+class TestTryAgain:
+    def test_a_key_opens_the_run_s_workflow_with_its_messages(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello there"))
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.get_by_role("button", name="Try again").wait_for()
+        page.keyboard.press("t")
+        until(page, lambda: page.get_by_label("text of message 1").count() == 1)
+        until(page, lambda: page.get_by_label("text of message 1").input_value() == "Hello there")
 
 
 class TestTabs:

@@ -22,10 +22,10 @@ export function Came({ run, node, call, none }) {
   if (!call.raw) return html`${boxes}${call.error && html`<p class="notes bad">${call.error}</p>`}<p class="dim">${call.ended_s === null && !run.private ? "Nothing is here yet: the raw text is told when the call has ended." : call.error ? "Nothing came." : none}</p>`;
   if (raw.error && !raw.text) return html`<${Failed} error=${raw.error} again=${raw.again} />`;
   if (!raw.text || (call.cleaned && !cleaned.text && !cleaned.error)) return html`<${Loading} rows=${4} />`;
-  const counts = `${number(call.raw.chars)} in, ${number(call.cleaned?.chars ?? 0)} out`;
+  const counts = call.cleaned ? `${number(call.raw.chars)} in, ${number(call.cleaned.chars)} out (characters)` : counted(call.raw.chars, "character");
   const shown = call.cleaned ? view : "raw";
   return html`<div class="switches" role="group" aria-label="What is shown">${call.cleaned && ["both", "raw", "cleaned"].map((name) => html`<button type="button" aria-pressed=${String(name === shown)} onClick=${() => setView(name)}>${name}</button>`)}
-      <span class="dim">${counts} (characters)</span></div>
+      <span class="dim">${counts}</span></div>
     ${boxes}
     <div class="msg assistant">${shown === "both" && cleaned.text ? html`<${Both} run=${run} node=${node} call=${call} raw=${raw.text} cleaned=${cleaned.text} />` : html`<${Whole} text=${(shown === "raw" ? raw.text : cleaned.text) ?? raw.text} />`}</div>
     ${call.error && html`<p class="notes bad">${call.error}</p>`}`;
