@@ -221,6 +221,23 @@ ENDPOINT_THAT_THINKS = {
 RAW = "<think>hm, let me see</think>\n\nAssistant: Hello there\n\n"
 
 
+class TestBackup:
+    def test_the_call_that_answered_is_shown_first_and_the_one_that_failed_on_asking(self, start, looking):
+        gone = {"endpoint": "http://127.0.0.1:9", "backupEndpointName": "Other"}
+        server = start({"mira": {"endpoints": {"Model": gone, "Other": {}}}})
+        server.post("/v1/chat/completions", asking("Hello there"))
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.get_by_text("Model failed (connect_error); Other answered instead.").wait_for()
+        assert page.locator(".notes b").all_inner_texts() == ["Model", "Other"]
+        assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 2 of 2"
+        assert page.locator(".pane pre").inner_text() == "Hello there"
+        page.locator("button.fallrow.call").first.click()
+        page.get_by_text("Nothing came.").wait_for()
+        assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 1 of 2"
+
+
 class TestTryAgain:
     def test_a_key_opens_the_run_s_workflow_with_its_messages(self, start, looking):
         server = start()
@@ -265,6 +282,8 @@ class TestTabs:
             "trim_ends",
         ]
         assert page.locator(".pane del").first.inner_text() == "<think>hm, let me see</think>"
+        rule = page.locator(".pane .by").nth(2)
+        assert rule.get_attribute("href") == "#/help/rules/endpoint_prefixes"
         page.get_by_role("button", name="cleaned").click()
         assert page.locator(".pane pre").inner_text() == "Hello there"
         page.get_by_role("button", name="raw").click()

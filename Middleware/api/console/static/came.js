@@ -41,7 +41,7 @@ function Both({ run, node, call, raw, cleaned }) {
   if (!pieces) return html`<${Loading} rows=${4} />`;
   return html`<h2>What the model said, and what was taken away<span>${named ? "" : "the rules that did it are not known here"}</span></h2>
     <pre tabindex="0">${pieces.map(({ text, kind, rule }, at) => {
-      const by = rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept") ? html`<a class="by" href=${`#/help?find=${encodeURIComponent(rule)}`}>${rule}</a>` : "";
+      const by = rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept") ? html`<a class="by" href=${`#/help/rules/${encodeURIComponent(rule)}`}>${rule}</a>` : "";
       if (kind === "gone") return html`<del class=${text.trim() ? "" : "space"}>${visible(text)}</del>${by}`;
       return kind === "added" ? html`<ins>${text}</ins>${by}` : text;
     })}</pre>`;
