@@ -104,6 +104,16 @@ class TestList:
         assert "The user's settings keep texts private; times and counts only." in said.inner_text()
         assert said.bounding_box()["width"] == page.locator(".fall").bounding_box()["width"]
 
+    def test_what_one_types_stays_while_runs_go_on(self, start, looking, backend):
+        backend.on("Tell me", Reply(["one", *[" more"] * 60], gap_s=0.1))
+        server = start()
+        client = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        page.get_by_label("Find").press_sequentially("tell me this and that", delay=120)
+        assert page.get_by_label("Find").input_value() == "tell me this and that"
+        client.hang_up()
+
     def test_a_list_that_is_scrolled_holds_still(self, start, looking):
         server = start()
         for number in range(25):
@@ -146,7 +156,7 @@ class TestWaterfall:
         self.server = start({"mira": NESTED})
         Client(self.server, asking("Hello there")).wait()
         page = looking.open(self.server)
-        page.locator(".row .mark.done").wait_for(timeout=15_000)
+        page.locator(".row .mark.done").wait_for()
         page.locator(".row").click()
         page.locator(".fallrow .flag").wait_for()
         return page

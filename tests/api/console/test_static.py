@@ -73,6 +73,11 @@ class TestSizes:
                 left += re.findall(r"""^import[^;]*?"\./([\w./]+)";""", text, re.M)
         assert seen == {name for name in FIRST_PICTURE if name.endswith(".js")}
 
+    def test_the_browser_is_told_of_all_of_it_at_once(self) -> None:
+        page = (STATIC / "index.html").read_text("utf-8")
+        told = set(re.findall(r'<link rel="modulepreload" href="static/([^"]+)">', page))
+        assert told == {name for name in FIRST_PICTURE if name.endswith(".js")}
+
     @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
     def test_no_file_is_long(self, file: Path) -> None:
         assert len(file.read_text("utf-8").splitlines()) <= 300

@@ -38,7 +38,7 @@ export function CopyMenu({ run, node }) {
   const items = [
     { title: "This request as curl", off: run.asked ? "" : noText, act: put(() => requestAsCurl(run, shell)) },
     ...(node && call ? [{ title: `The call to ${call.endpoint ?? "the server"} as curl`, act: put(async () => (await ask(`runs/${encodeURIComponent(run.id)}/nodes/${node.i}/calls/${call.k}/curl`, { query: { shell } })).text) }] : []),
-    ...(node ? [{ title: "As --explain", note: "messages.json is offered as a file", off: run.asked ? "" : noText, act: put(() => explained(run, node, shell)) }] : []),
+    ...(node ? [{ title: "As --explain", note: "with messages.json", off: run.asked ? "" : noText, act: put(() => explained(run, node, shell)) }] : []),
     { title: "Answer", off: answer ? "" : run.private || !run.texts ? noText : "there is none", act: put(async () => whole(await textOf(run.id, /** @type {Ref} */ (answer)))) },
     { title: "Link to this run", act: put(() => new URL(`#/runs/${encodeURIComponent(run.id)}`, document.baseURI).href) },
     { title: "All facts as JSON", act: put(() => facts(run)) },

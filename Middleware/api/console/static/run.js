@@ -57,7 +57,7 @@ export function useRun(id) {
     asked.current = performance.now();
     ask(`runs/${encodeURIComponent(id)}`).then(
       (/** @type {Run} */ told) => mine.current.here && (setRun({ ...told, heard: performance.now() }), setError(null)),
-      (reason) => mine.current.here && setError(reason),
+      (reason) => mine.current.here && (setError(reason), reason.status === 404 && setRun(null)),
     );
   };
   const news = runs.value.get(id);
@@ -78,15 +78,14 @@ export function useRun(id) {
 function Head({ run, heading, node }) {
   const words = [stateWords(run.state), run.where && run.state !== "failed" ? run.where : "", run.cancelled_by ? `by ${run.cancelled_by}`.replace("by the client hung up", "the client hung up").replace("by the server stops", "the server stops") : ""].filter(Boolean).join(", ");
   const workflow = run.nodes[0]?.workflow ?? "";
+  const tryAgain = workflow && !run.private && run.asked ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }) : "";
+  useKeys({ t: () => (tryAgain ? (go(tryAgain), true) : false) });
   const opens = node && node.workflow ? node.workflow : workflow;
-  const tries = workflow && !run.private && run.asked;
-  const again = () => go(addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }));
-  useKeys({ t: () => (tries ? again() : false) });
   return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
     <div class="acts"><${CopyMenu} run=${run} node=${node} />
       ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, ...(node ? { node: node.number } : {}) }))}>Open workflow</button>`}
-      ${tries && html`<button type="button" onClick=${again}>Try again</button>`}
+      ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
 

@@ -28,8 +28,8 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
   const [route, setRoute] = useState(false);
   const [key, setKey] = useState(keptKey);
   const [asksKey, setAsksKey] = useState(keptKey !== "");
-  const { said, id, busy, send, stop } = useTry(() => setAsksKey(true));
-  const run = useRun(id, busy);
+  const { said, id, busy, before, send, stop } = useTry(() => setAsksKey(true));
+  const run = useRun(id || (busy ? newest(user, before.current) : ""), busy);
   const notes = useNotes(path, user);
   const [node, choose] = useState(/** @type {number | null} */ (null));
   keptMessages = messages;
@@ -76,6 +76,7 @@ function useTry(keyWanted) {
   const [said, setSaid] = useState(/** @type {Said | null} */ (null));
   const [id, setId] = useState("");
   const [busy, setBusy] = useState(false);
+  const before = useRef(/** @type {ReadonlySet<string>} */ (new Set()));
   const stopper = useRef(/** @type {AbortController | null} */ (null));
   useEffect(() => () => stopper.current?.abort(), []);
   const send = async (/** @type {object} */ body) => {
@@ -83,6 +84,7 @@ function useTry(keyWanted) {
     setSaid(SILENT);
     setBusy(true);
     setId("");
+    before.current = new Set(runs.value.keys());
     try {
       const response = await opened("try", { method: "POST", body, signal: mine.signal });
       setId(response.headers.get("X-Request-Id") ?? "");
@@ -94,8 +96,12 @@ function useTry(keyWanted) {
     }
     setBusy(false);
   };
-  return { said, id, busy, send, stop: () => stopper.current?.abort() };
+  return { said, id, busy, before, send, stop: () => stopper.current?.abort() };
 }
+
+/** The run of a question whose answer has not begun: an event told of it. @param {string} user @param {ReadonlySet<string>} before those that were there when it was sent */
+const newest = (user, before) =>
+  [...runs.value.values()].filter((run) => run.front === "console" && run.user === user && !before.has(run.id)).sort((a, b) => b.at - a.at)[0]?.id ?? "";
 
 /** @param {Response} response @param {(change: (was: Said | null) => Said) => void} tell */
 async function readInto(response, tell) {
