@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.browser.conftest import Client, asking, rows, until
-from tests.e2e.conftest import NODE
+from tests.e2e.conftest import NODE, write
 from tests.e2e.fake_backend import Reply
 
 pytestmark = pytest.mark.browser
@@ -259,6 +259,29 @@ class TestTryAgain:
         page.keyboard.press("t")
         until(page, lambda: page.get_by_label("text of message 1").count() == 1)
         until(page, lambda: page.get_by_label("text of message 1").input_value() == "Hello there")
+
+    def test_a_routed_run_is_tried_by_its_routing(self, start, looking, backend):
+        backend.on("Which route?", Reply(["CODE"]))
+        pick = {**NODE, "title": "Pick", "prompt": "Which route?", "lastMessagesToSendInsteadOfPrompt": 0}
+        routing = {
+            "customWorkflowOverride": False,
+            "routingConfig": "roads",
+            "categorizationWorkflow": "PickRoute",
+        }
+        server = start({"rob": {"user": routing, "workflows": {"PickRoute": [pick], "Code": [NODE]}}})
+        roads = {
+            "CODE": {"description": "programs", "workflow": "Code"},
+            "TALK": {"description": "chat", "workflow": "Chat"},
+        }
+        write(server.public / "Configs" / "Routing" / "roads.json", roads)
+        server.post("/v1/chat/completions", {**asking("Hello there"), "model": "rob"})
+        page = looking.open(server)
+        rows(page, 1)
+        assert "PickRoute > Code" in page.locator(".row").inner_text()
+        page.locator(".row").click()
+        page.get_by_role("button", name="Try again").click()
+        until(page, lambda: page.get_by_label("What runs").count() == 1)
+        until(page, lambda: page.get_by_label("What runs").input_value() == "route")
 
 
 class TestTabs:

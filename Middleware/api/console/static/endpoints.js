@@ -61,7 +61,7 @@ function Card({ one, again }) {
     </dl>
     ${one.calls.length ? html`<${Calls} one=${one} />` : null}
     ${one.last_error ? html`<p class=${`notes${one.state === "failing" ? " bad" : ""}`}><b>${clock(one.last_error.at)}</b> ${one.last_error.text || one.last_error.kind}
-      ${one.last_error.advice ? html`<span class="advice">${one.last_error.advice}</span>` : null}</p>` : null}
+      ${one.last_error.advice ? html`<span class="advice">Next: ${one.last_error.advice.split("`").map((piece, at) => (at % 2 ? html`<code>${piece}</code>` : piece))}</span>` : null}</p>` : null}
     <${Probe} one=${one} again=${again} />
     ${one.used_by.length ? html`<p class="usedby dim">used by ${one.used_by.map((path, at) => html`${at ? ", " : ""}<a href=${`#/workflows/${path.split("/").map(encodeURIComponent).join("/")}`}>${bare(path)}</a>`)}</p>` : null}
   </li>`;
