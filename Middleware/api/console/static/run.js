@@ -13,7 +13,7 @@ import { isActive, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
-import { counted, moment, number, seconds, stateWords } from "./words.js";
+import { counted, moment, number, seconds, stateWords, unbroken } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run */
 
@@ -132,5 +132,5 @@ function StoodOut({ run }) {
   if (!run.stood_out.length) return null;
   const names = run.nodes.flatMap(({ title, group, endpoint, calls }) => [title, group ?? "", endpoint ?? "", ...calls.map((call) => call.endpoint ?? "")]);
   const bad = run.stood_out.some(({ level }) => level === "bad");
-  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(text, names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text), names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
 }
