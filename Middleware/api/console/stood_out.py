@@ -143,12 +143,16 @@ def cancelled(seen: Seen) -> Iterator[Sentence]:
 
 def empty(seen: Seen) -> Iterator[Sentence]:
     """Answered, and no text and no tool call reached the client."""
+    if _is_empty(seen):
+        why = _why_empty(seen)
+        yield Sentence("bad", f"The client got an empty answer{why and ': ' + why}.", seen.answer)
+
+
+def _is_empty(seen: Seen) -> bool:
     run, answer = seen.run, seen.answer
     if not run.answered or run.first_text or run.finish_reason == "tool_calls" or answer is None:
-        return
-    if answer.state in ("done", "went_on"):
-        why = _why_empty(seen)
-        yield Sentence("bad", f"The client got an empty answer{why and ': ' + why}.", answer)
+        return False
+    return answer.state in ("done", "went_on")
 
 
 def _why_empty(seen: Seen) -> str:
@@ -308,7 +312,8 @@ def _prompt_tokens(call: CallTrace) -> str:
 
 
 def thinking(seen: Seen) -> Iterator[Sentence]:
-    if seen.times.think_s >= THINKING_S and seen.call is not None:
+    """Before an answer; of one that is all thoughts `empty` has told."""
+    if seen.times.think_s >= THINKING_S and seen.call is not None and not _is_empty(seen):
         length = sum(map(len, seen.times.thoughts))
         size = f" ({counted(length, 'character')})" if length else ""
         text = f"{seen.call.endpoint} thought for {seconds(seen.times.think_s)} before it answered{size}."
