@@ -19,7 +19,6 @@ from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.run_sums import count_of
 from Middleware.api.console.words import about, counted, number, seconds
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import masked
 from Middleware.utilities.text_utils import estimate_tokens
 
 MOST = 8
@@ -102,14 +101,14 @@ def stood_out(run: RunTrace, now: float, around: Around | None = None) -> list[d
 
 
 def all_that_stood_out(run: RunTrace, now: float, around: Around | None = None) -> list[dict[str, Any]]:
+    """Errors may quote secrets: who shows the sentences takes those out (`shapes.whole`)."""
     seen = Seen(run, now, around or Around())
     place = {id(node): i for i, node in enumerate(seen.nodes)}
-    secrets = {secret for _, call in seen.calls for secret in call.secrets}
     return [
         {
             "rule": name,
             "level": sentence.level,
-            "text": masked(sentence.text, *secrets),
+            "text": sentence.text,
             "i": place.get(id(sentence.node)),
         }
         for name, rule in RULES.items()

@@ -344,10 +344,3 @@ class TestTogether:
 
     def test_eight_are_all(self):
         assert len(stood_out(good(answered(*[call_of(tries=2) for _ in range(MOST)])), 200.0)) == MOST
-
-    def test_no_secret_is_told(self):
-        """An error may quote what was sent."""
-        wrong = node_of(
-            1, "Critic", call_of(secrets=("hunter2-hunter2",)), state="went_on", error="key hunter2-hunter2"
-        )
-        assert told(good(wrong, answered(call_of()))) == ["Critic failed and the run went on: key ***"]
