@@ -296,7 +296,8 @@ class TestAccess:
         page.locator(".fall").wait_for()
         assert not page.locator(".list").is_visible()
         page.get_by_role("link", name="All runs").click()
-        assert page.locator(".list").is_visible()
+        page.locator(".list").wait_for()
+        page.locator(".fall").wait_for(state="detached")
         small = page.evaluate(
             "[...document.querySelectorAll('main a, main button, main select')].filter((one) => one.getBoundingClientRect().height < 40).length"
         )

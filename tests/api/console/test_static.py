@@ -97,3 +97,14 @@ class TestWords:
     @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
     def test_types_of_our_javascript_are_checked(self, file: Path) -> None:
         assert file.read_text("utf-8").startswith("// @ts-check\n")
+
+
+@pytest.mark.parametrize(
+    "word", ["quiet", "well", "failing", "refused", "done", "failed", "cancelled", "bad", "good"]
+)
+def test_a_word_that_many_parts_bear_is_never_styled_by_itself(word: str) -> None:
+    """One part's look of `.quiet` made a notice and a card of others sixteen pixels wide."""
+    css = re.sub(r"/\*.*?\*/", "", (STATIC / "console.css").read_text("utf-8"), flags=re.S)
+    css = re.sub(r":is\([^)]*\)", "", css)
+    alone = [one.strip() for rule in re.findall(r"[^{}]+(?=\{)", css) for one in rule.split(",")]
+    assert f".{word}" not in alone

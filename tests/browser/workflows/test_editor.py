@@ -351,6 +351,15 @@ class TestNewFile:
             "document.querySelector('.tried')?.getAttribute('aria-busy') === 'false' && document.querySelector('.answer')?.textContent.trim()",
         )
 
+    def test_the_form_reaches_to_the_end_of_the_page_where_the_text_stands_below_the_graph(
+        self, server, file, tab
+    ):
+        page = tab(server, ADDRESS, width=1100, height=700)
+        page.get_by_role("button", name="New", exact=True).click()
+        page.get_by_role("button", name="Make it").wait_for()
+        pane = page.locator(".graph").bounding_box()
+        assert pane["y"] + pane["height"] == 700
+
     def test_a_name_that_is_taken_is_told(self, editor):
         """And the form keeps what was written."""
         editor.watch.allow("409")

@@ -74,7 +74,7 @@ function Filter({ filter }) {
   };
   const choose = (/** @type {string} */ name) => (/** @type {any} */ event) => turn({ [name]: event.target.value });
   return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <input type="search" placeholder="Find text, id, workflow  ( / )" aria-label="Find text, id or workflow" value=${text} onInput=${type} />
+    <input type="search" placeholder="Find ( / )" aria-label="Find text, id or workflow" value=${text} onInput=${type} />
     <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${users.map((user) => html`<option value=${user}>${user}</option>`)}</select>
     <select aria-label="State" value=${filter.state} onChange=${choose("state")}>${STATES.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
     ${filter.workflow && html`<button type="button" title="all workflows" onClick=${() => turn({ workflow: null })}>${filter.workflow} ×</button>`}
@@ -135,7 +135,8 @@ function useStillness() {
 /** @param {{run: Summary, open: boolean, scale: number, query: URLSearchParams}} props */
 function Row({ run: told, open, scale, query }) {
   const run = grown(told, useNow(isActive(told)));
-  const facts = run.where ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
+  const refused = run.state === "refused" && run.status ? `status ${run.status}` : null;
+  const facts = run.where ?? refused ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
   return html`<li><a class="row" href=${addressOf("runs", [run.id], query)} aria-current=${open ? "true" : undefined} data-id=${run.id}>
     <${Mark} state=${run.state} />
     <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>

@@ -2,6 +2,7 @@
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Messages } from "./messages.js";
+import { wasRouted } from "./run_list.js";
 import { ask, eventReader, opened, runs, state } from "./server.js";
 import { saidIn } from "./said.js";
 import { messagesIn } from "./spoken.js";
@@ -33,7 +34,7 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
   const [node, choose] = useState(/** @type {number | null} */ (null));
   keptMessages = messages;
   keptKey = key;
-  useEffect(() => void (from && startWith(from, change)), [from]);
+  useEffect(() => void (from && startWith(from, change, setRoute)), [from]);
   useEffect(() => void (run && ran(run)), [run]);
   const body = { user, path: route ? null : path, messages, ...(key ? { api_key: key } : {}) };
   const empty = !messages.some(({ content }) => content.trim());
@@ -150,8 +151,9 @@ function useNotes(path, user) {
 const notesOf = (nodes) =>
   nodes.flatMap(({ number, title, type, notes }) => notes.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`));
 
-/** @param {string} run @param {(messages: Message[]) => void} change */
-async function startWith(run, change) {
+/** @param {string} run @param {(messages: Message[]) => void} change @param {(route: boolean) => void} setRoute */
+async function startWith(run, change, setRoute) {
+  ask(`runs/${encodeURIComponent(run)}`).then((told) => setRoute(wasRouted(told)), () => {});
   const asked = await ask(`runs/${encodeURIComponent(run)}/texts/asked`).catch(() => null);
   const messages = asked && !asked.left_out ? messagesIn(asked.head) : [];
   if (messages.length) change(messages);
