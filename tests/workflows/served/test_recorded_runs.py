@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from Middleware.api.api_server import ApiServer
 from tests.api.console.test_recorder import everything_in
 from tests.workflows.served.conftest import Recorder, observe
 
@@ -16,7 +17,8 @@ SAID = "{chat_user_prompt_last_one}"
 
 @pytest.fixture
 def console(served):
-    """What the console of this server keeps."""
+    """What the console of this server keeps, which stands open here."""
+    ApiServer(served.app)
     return served.app.wsgi_app.console.hub
 
 
