@@ -245,15 +245,18 @@ def _values_restored(text: str, old: str) -> tuple[str, list[str]]:
     olds, news = before.spots(), now.spots(inner=True)
     was = _old_keys(now, before, olds)
     literal = {key for key, _, value in before if isinstance(value, str) and MASK in value}
-    parts: list[_Part] = []
+    parts: dict[_Key, _Part] = {}
     lost: list[str] = []
     for key, place, value in now:
         kept = olds.get(was[id(place)]) if id(place) in was else None
         if kept is not None and value == kept.shown:
-            parts.append((place.start, place.end, kept.raw))
+            parts[key] = place.start, place.end, kept.raw
         elif key in news and news[key].is_mask and key not in literal:
             lost.append(key[0])
-    return _replaced(text, parts), lost
+    made = _replaced(text, parts.values())
+    hidden = _Values(made).spots(inner=True)
+    lost += [key[0] for key in parts if key not in hidden]  # where it would stand, everybody could read it
+    return made, lost
 
 
 def _old_keys(now: _Values, before: _Values, olds: Iterable[_Key]) -> dict[int, _Key]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ APP_SCHEMES = frozenset(
     }
 )
 LOCAL_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
+_NETLOC = re.compile(r"(\[[^\s\[\]@/\\?#,]+\]|[^\s\[\]@/\\?#,:]+)(?::\d*)?")
+"""A name, or an IPv6 address in brackets, and perhaps a port: nothing before, between or behind."""
 OPEN_PATHS = frozenset({"/", "/health", "/v1/health"})
 
 
@@ -71,7 +74,9 @@ class AccessRules:
         """Claims that no page of another site can be shown under this name: it is near, or an allowed
         origin's.
         """
-        return _is_local(host) or _name_of(host) in {_name_of(origin) for origin in self.cors_origins}
+        name = _name_of(host)
+        allowed = {_name_of(origin) for origin in self.cors_origins}
+        return _is_local(host) or (name is not None and name in allowed)
 
     def allows_key(self, path: str, key: str | None) -> bool:
         """Without required keys everyone may ask. Compared in constant time."""
@@ -93,10 +98,15 @@ def _is_local(host: str) -> bool:
 
 def _name_of(place: str) -> str | None:
     """The bare name of an origin or of a `Host` header, without a port; None when it has no such form."""
+    is_origin = "://" in place
     try:
-        return (urlsplit(place if "://" in place else f"//{place}").hostname or "").rstrip(".")
+        netloc = urlsplit(place if is_origin else f"//{place}").netloc
     except ValueError:
         return None
+    if not is_origin and netloc != place:
+        return None
+    form = _NETLOC.fullmatch(netloc)
+    return form[1].strip("[]").lower().rstrip(".") if form else None if netloc else ""
 
 
 def is_loopback(address: str) -> bool:

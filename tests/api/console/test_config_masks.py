@@ -290,3 +290,21 @@ def test_what_the_query_of_an_address_names_a_secret(address, shown):
     assert json.loads(told) == {"endpoint": shown or address}
     assert shown_value({"endpoint": address}) == {"endpoint": shown or address}
     assert restored(told, text) == (text, [])
+
+
+@pytest.mark.parametrize(
+    "words", [["--model", "***", "x"], ["***", "x"], ["x", "***"], ["x", "--token", "y", "***"]]
+)
+def test_a_secret_of_a_command_is_not_put_where_it_could_be_read(words):
+    """A word is a secret for what stands before it: moved behind another it would be shown from then on."""
+    old = json.dumps({"args": ["--token", "hunter2hunter2", "x"]})
+
+    text, lost = restored(json.dumps({"args": words}), old)
+
+    assert lost or "hunter2" not in text
+
+
+def test_a_value_from_the_environment_is_put_back_where_its_name_is_no_secret():
+    old = json.dumps({"extraHeaders": {"X-Team": "${ENV:TEAM}"}})
+
+    assert restored(shown_text(old), old) == (old, [])

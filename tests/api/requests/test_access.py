@@ -133,6 +133,31 @@ def test_idempotency_key(headers, expected):
     assert idempotency_key_of(headers) == expected
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "evil.example@localhost",
+            "localhost#.evil.example",
+            "[::1].evil.example",
+            "localhost:evil.example",
+        ),
+        *(
+            "localhost/evil.example",
+            "localhost?",
+            "localhost, evil.example",
+            "localhost evil.example",
+            "[",
+            "@",
+        ),
+    ],
+)
+def test_what_is_no_host_is_nobody_s(host):
+    """No browser sends it: a name that only begins or ends as ours is not ours."""
+    assert not AccessRules().allows_host(host)
+    assert not AccessRules(cors_origins=("https://llm.example.com", "null", "https://[")).knows_host(host)
+
+
 @pytest.mark.parametrize(("host", "known"), [("localhost:5000", True), ("llm.example.com", True), ("evil.example", False)])  # fmt: skip
 def test_hosts_that_no_other_site_can_have(host, known):
     """On any bind address, whatever else is allowed."""
