@@ -125,6 +125,16 @@ def positions(text: str) -> Positions:
     return Positions(text, reader.places)
 
 
+def count_values(text: str, most: int) -> int:
+    """How many values a text holds; it stops to count at `most`."""
+    reader = _Reader()
+    for match in _TOKEN.finditer(text):
+        reader.take(match.group(), match.start(), match.end())
+        if reader.is_done or len(reader.places) >= most:
+            break
+    return len(reader.places)
+
+
 @dataclass(slots=True)
 class _Holder:
     """An object or a list whose end is not reached. `key`: of the value that comes next in an object."""

@@ -37,6 +37,12 @@ _COMMAND = "args"
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"?|(?P<said>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 _CALLED = ("title", "agentName", "type")
 """What tells one node from another."""
+_PART = r"[^\s=&#'\"]{0,60}"
+_IN_QUERY = re.compile(rf"([?&]{_PART}?(?:{SECRET_NAME.pattern}){_PART}=)(?![{{$])[^\s&#'\"]+", re.IGNORECASE)
+"""What the query of an address names a secret; not a variable in its place."""
+_MOST_WORDS = 100
+_ALL = ("",)
+"""Secrets of a command line that has so many that each of its words is hidden."""
 _HOLDER = object()
 """Stands for the value of an object or a list that is not empty."""
 
@@ -97,7 +103,7 @@ def shown_value(value: Any, key: str = "", holder: str = "") -> Any:
     if isinstance(value, list):
         words = _secret_words(value) if key == _COMMAND else ()
         return [_without(shown_value(item, "", key), words) for item in value]
-    return without_url_passwords(value) if isinstance(value, str) else value
+    return _without_url_secrets(value) if isinstance(value, str) else value
 
 
 class _Values:
@@ -175,8 +181,8 @@ class _Values:
         if not isinstance(value, str):
             return None
         words = self._secret_words(holder) if holder is not None and above == _COMMAND else ()
-        if has_url_password(value) or any(word in value for word in words):
-            return str(_without(without_url_passwords(value), words))
+        if _has_url_secret(value) or any(word in value for word in words):
+            return str(_without(_without_url_secrets(value), words))
         return None
 
     def _secret_words(self, holder: Place) -> tuple[str, ...]:
@@ -197,13 +203,26 @@ def _is_secret(key: str, holder: str, value: Any) -> bool:
     return bool(SECRET_NAME.search(key)) or (isinstance(value, str) and "${" in value)
 
 
+def _has_url_secret(text: str) -> bool:
+    """As `has_url_password`, also of a query."""
+    return has_url_password(text) or ("://" in text and bool(_IN_QUERY.search(text)))
+
+
+def _without_url_secrets(text: str) -> str:
+    text = without_url_passwords(text)
+    return _IN_QUERY.sub(rf"\1{MASK}", text) if "://" in text else text
+
+
 def _secret_words(words: list[Any]) -> tuple[str, ...]:
     """The secrets of a command line, longest first."""
     found = secrets_of_words([word if isinstance(word, str) else "" for word in words])
-    return tuple(sorted(filter(None, found), key=len, reverse=True))
+    known = sorted({word for word in found if word}, key=len, reverse=True)
+    return tuple(known) if len(known) <= _MOST_WORDS else _ALL
 
 
 def _without(value: Any, secrets: Iterable[str]) -> Any:
+    if secrets == _ALL:
+        return MASK
     if isinstance(value, str):
         for secret in secrets:
             value = value.replace(secret, MASK)

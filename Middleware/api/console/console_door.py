@@ -175,10 +175,12 @@ def _static(file: PageFile | None, if_none_match: str) -> Reply:
 def _send(reply: Reply, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
     headers = {**_HEADERS, **_NO_STORE, "Content-Type": reply.content_type, **reply.headers}
     is_head = environ.get("REQUEST_METHOD") == "HEAD"
-    if reply.stream is not None:
+    if reply.stream is not None and not is_head:
         start_response(status_line(reply.status), list(headers.items()))
-        if not is_head:
-            return reply.stream
+        return reply.stream
+    if reply.stream is not None:
+        headers["Content-Length"] = "0"  # else servers send the end of a body in pieces
+        start_response(status_line(reply.status), list(headers.items()))
         close = getattr(reply.stream, "close", None)
         if close is not None:
             close()

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from Middleware.api.console.check_limits import MOST_PROBLEMS, untold
 from Middleware.api.console.config_masks import secrets_in, shown_text
 from Middleware.common.errors import ConfigError
 from Middleware.common.places import node_index
 from Middleware.common.types import JsonObject
 from Middleware.config.json_positions import Positions, positions
 from Middleware.config.tolerant_json import parse
-from Middleware.config.validation import Finding, found
+from Middleware.config.validation import NOTE, Finding, found
 from Middleware.utilities.sensitive_logging_utils import MASK, MIN_SECRET, masked
 
 
@@ -25,14 +26,15 @@ def problems(
     "node", "level", "message"}`.
 
     `text`: of the file, secrets and all. `shown`: the map of it as it is shown, made here when not given.
-    `node`: its number, null for what is in none.
+    `node`: its number, null for what is in none. Of very many the first ones, then how many there are more.
     """
     own = [finding for finding in findings if finding.file == file]
     if not own:
         return []
     told = shown or positions(shown_text(text))
     secrets = secrets_in(text)
-    return [
+    shown_ones, rest = own[:MOST_PROBLEMS], len(own) - MOST_PROBLEMS
+    made = [
         {
             **_span(told, finding),
             "pointer": finding.pointer,
@@ -40,8 +42,15 @@ def problems(
             "level": finding.level,
             "message": _message(finding.message, secrets),
         }
-        for finding in own
+        for finding in shown_ones
     ]
+    return [*made, problem(NOTE, untold(rest))] if rest > 0 else made
+
+
+def problem(level: str, message: str) -> JsonObject:
+    """One about the whole text."""
+    span = {"line": 1, "column": 1, "end_line": 1, "end_column": 1}
+    return {**span, "pointer": "", "node": None, "level": level, "message": message}
 
 
 def _span(told: Positions, finding: Finding) -> dict[str, int]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from Middleware.api.console.config_masks import shown_value
 from Middleware.api.console.kept_texts import Cut, cut
 from Middleware.api.console.masks import mask_of
 from Middleware.api.console.run_facts import not_run
@@ -17,7 +18,7 @@ from Middleware.common.types import JsonObject
 from Middleware.config.environment import secrets_in_use
 from Middleware.services.outside_call import json_text
 from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import MASK, masked_config
+from Middleware.utilities.sensitive_logging_utils import MASK
 
 START = 200
 _ROOM = 200
@@ -125,10 +126,10 @@ def _part(holder: Any, name: str, parts: Mapping[str, Callable[[Any], Text | Non
 
 
 def fields_text(node: NodeTrace) -> Text | None:
-    """The node as it stands in its file, without values of secret names."""
+    """The node as it stands in its file, without its secrets."""
     if not node.fields:
         return None
-    return _text(json.dumps(masked_config(dict(node.fields)), ensure_ascii=False, indent=2, default=str))
+    return _text(json.dumps(shown_value(dict(node.fields)), ensure_ascii=False, indent=2, default=str))
 
 
 def output_text(node: NodeTrace) -> Text | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import chain
 
 from Middleware.api.console.call_views import NO_RUN, run_of
+from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.looks import Look
 from Middleware.api.console.run_facts import RUN_STATES, workflow_names
-from Middleware.api.console.run_texts import all_texts, find, whole_text
+from Middleware.api.console.run_texts import Secrets, Text, all_texts, find, whole_text
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.common.types import JsonObject
 from Middleware.config.validation import found
@@ -116,28 +118,24 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
 def _says(look: Look, run: RunTrace, needle: str) -> bool:
     """Claims that its facts or texts hold this, as a reader sees them: what is masked is not found."""
     secrets = look.secrets(run)
-    written = json.dumps(needle)[1:-1]
-
-    def shows(value: str) -> bool:
-        folded = value.casefold()
-        return (needle in folded or written in folded) and _is_seen(secrets.out_of(value), needle, written)
-
+    needles = (needle, json.dumps(needle)[1:-1])
     nodes = list(run.nodes)
-    facts = [run.id, run.user, *workflow_names(run), run.error]
+    facts: list[Text] = [run.id, run.user, *workflow_names(run), run.error]
     facts += [fact for node in nodes for fact in (node.title, node.endpoint, node.error)]
     facts += [fact for node in nodes for call in list(node.calls) for fact in (call.endpoint, call.error)]
-    if any(shows(fact) for fact in facts):
-        return True
-    return any(shows(part) for kept in all_texts(run) for part in _parts(kept))
+    return any(
+        _is_in(kept, needles) and _is_in(_as_seen(kept, secrets), needles)
+        for kept in chain(facts, all_texts(run))
+    )
 
 
-def _is_seen(value: str, *needles: str) -> bool:
-    folded = value.casefold()
-    return any(needle in folded for needle in needles)
+def _as_seen(kept: Text, secrets: Secrets) -> Text:
+    return secrets.out_of_cut(kept) if isinstance(kept, Cut) else secrets.out_of(kept)
 
 
-def _parts(kept: object) -> tuple[str, ...]:
-    return (kept,) if isinstance(kept, str) else (kept.head, kept.tail)  # type: ignore[attr-defined]
+def _is_in(kept: Text, needles: tuple[str, ...]) -> bool:
+    parts = (kept.head, kept.tail) if isinstance(kept, Cut) else (kept,)
+    return any(needle in part.casefold() for part in parts for needle in needles)
 
 
 ROUTES = (

@@ -16,8 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from Middleware.api.console.check_limits import too_large
 from Middleware.api.console.config_masks import shown_text
-from Middleware.api.console.problems import problems
+from Middleware.api.console.problems import problem, problems
+from Middleware.api.console.view_contract import Refused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
@@ -35,6 +37,8 @@ from Middleware.workflows.managers.config_check import UNNAMED, all_files, check
 from Middleware.workflows.managers.workflow_graph import EndpointFacts, Lookups, workflow_graph
 
 _TOP = f"{paths.WORKFLOWS}/"
+_PATIENCE_S = 10.0
+"""How long a text waits for the check of another one: they are checked one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class WorkflowFiles:
 
     def __init__(self, root: Path) -> None:
         self._tree = FreshTree(root, workflow_check.own_errors)
-        self._guard = threading.Lock()
+        self._guard, self._reading = threading.Lock(), threading.Lock()
         self._kept: tuple[Any, _Checked] = (None, _Checked({}, {}))
 
     def entries(self) -> dict[str, FileEntry]:
@@ -137,7 +141,21 @@ class WorkflowFiles:
         return next(owners, next(iter(names), None))
 
     def read(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
-        """A file with these bytes, whatever is on disk. `text`: the same decoded, secrets and all."""
+        """A file with these bytes, whatever is on disk. `text`: the same decoded, secrets and all.
+
+        One that is too large to be checked has one problem, which says so. Raises Refused (503) where others
+        are checked for long.
+        """
+        if why := too_large(text):
+            return Reading("workflow", [problem(WARNING, why)], None)
+        if not self._reading.acquire(timeout=_PATIENCE_S):
+            raise Refused(503, "other texts are being checked: try again", {"Retry-After": "5"})
+        try:
+            return self._read(path, text, raw, user)
+        finally:
+            self._reading.release()
+
+    def _read(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
         snapshot = drafted(self._tree.snapshot(), path, raw)
         findings = check_workflow_file(snapshot, path)
         shown = positions(shown_text(text))

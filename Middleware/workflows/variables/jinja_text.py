@@ -134,8 +134,10 @@ def _compiled(text: str, shielded: bool) -> _Compiled:
 
     environment = _environment(shielded)
     try:
-        names = meta.find_undeclared_variables(environment.parse(text))
-        return _Compiled(environment.from_string(text), frozenset(names))
+        reader = meta.TrackingCodeGenerator(environment)
+        reader.optimizer = None  # it would compute
+        reader.visit(environment.parse(text))
+        return _Compiled(environment.from_string(text), frozenset(reader.undeclared_identifiers))
     except TemplateSyntaxError as error:
         raise ConfigError(f"the Jinja template is wrong in line {error.lineno}: {error.message}") from error
     except _NOT_COMPILED as error:  # what the language allows but Python cannot take: too deep, too long
@@ -144,9 +146,18 @@ def _compiled(text: str, shielded: bool) -> _Compiled:
 
 @lru_cache(maxsize=2)
 def _environment(shielded: bool) -> ImmutableSandboxedEnvironment:
+    from jinja2 import pass_eval_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    return ImmutableSandboxedEnvironment(finalize=_shielded if shielded else _printed)
+    printed = _shielded if shielded else _printed
+
+    @pass_eval_context
+    def finalize(_: object, value: object) -> object:
+        return printed(value)
+
+    # Nothing is computed before a template is rendered: whoever only has a text checked runs nothing of it.
+    # Without `optimized` Jinja does so still for what is printed, unless its end depends on the rendering.
+    return ImmutableSandboxedEnvironment(finalize=finalize, optimized=False)
 
 
 def _printed(value: object) -> object:

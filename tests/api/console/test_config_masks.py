@@ -258,3 +258,35 @@ class TestLaws:
         """For every text."""
         text = json.dumps(value, indent=indent, ensure_ascii=escaped)
         assert restored(shown_text(text), text) == (text, [])
+
+
+def test_a_command_of_very_many_secrets_is_hidden_word_by_word():
+    """To look for each secret in each word would take minutes."""
+    args = [word for i in range(3000) for word in ("--api-key", f"secret{i}")]
+    text = json.dumps({"args": args})
+
+    shown = shown_text(text)
+
+    assert json.loads(shown) == {"args": ["***"] * 6000}
+    assert restored(shown, text) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://h/?api_key=sk1", "http://h/?api_key=***"),
+        ("http://h/v1?x=1&Token=a%20b&y=2#z", "http://h/v1?x=1&Token=***&y=2#z"),
+        ("http://u:pw@h/?key=1", "http://u:***@h/?key=***"),
+        ("http://h/?api_key={my_key}", None),
+        ("http://h/?page=2&sort=up", None),
+        ("Who has the key? What = that", None),
+    ],
+)
+def test_what_the_query_of_an_address_names_a_secret(address, shown):
+    text = json.dumps({"endpoint": address})
+
+    told = shown_text(text)
+
+    assert json.loads(told) == {"endpoint": shown or address}
+    assert shown_value({"endpoint": address}) == {"endpoint": shown or address}
+    assert restored(told, text) == (text, [])

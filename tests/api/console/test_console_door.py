@@ -39,6 +39,12 @@ def reader(console):
     return console()
 
 
+def test_the_head_of_a_stream_has_no_body(reader):
+    """Not even the end of one in pieces, which a server would send where the length is not known."""
+    answer = reader.head("/console/api/events?after=0", headers=ASKS)
+    assert (answer.status_code, answer.headers["Content-Length"], answer.data) == (200, "0", b"")
+
+
 class TestPage:
     def test_the_page(self, reader):
         """It is never stored: the next version is seen at once."""

@@ -48,6 +48,16 @@ class TestNames:
     def test_others_have_none(self, name):
         assert find(a_run(), name) is None
 
+    def test_fields_hide_what_the_file_of_the_node_hides(self):
+        """Commands, headers and addresses too."""
+        fields = {
+            "args": ["--token", "s3cr3t-1"],
+            "headers": {"X-Api-Key": "s3cr3t-2"},
+            "url": "http://h/?key=s3cr3t-3",
+            "nested": {"apiKey": "s3cr3t-4"},
+        }
+        assert "s3cr3t" not in shown(run_of(node_of(1, fields=fields)), "n0.fields")["head"]
+
     def test_fields_of_a_node_that_was_not_run(self):
         node = node_of(1, of=2, file_nodes=({}, {"title": "Notes"}))
         assert '"Notes"' in find(run_of(node), "n1.fields")

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from Middleware.api.console.call_views import NO_RUN
+from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.run_facts import RUN_STATES
 from Middleware.api.console.run_views import BY_CONSOLE, NO_TEXT, PRIVATE
 from Middleware.services.cancellation_service import cancellation_service
@@ -128,6 +129,13 @@ class TestList:
         """Or one could be guessed, letter by letter."""
         run = a_run("r", node_of(1, "", call_of(raw="key hunter2hunter2", secrets=("hunter2hunter2",))))
         assert (shown([run], text="key h"), shown([run], text="key")) == ([], ["r"])
+
+    def test_a_search_finds_no_piece_of_a_secret_at_a_cut(self, shown):
+        """As the text itself is shown without it."""
+        raw = Cut("the key hunter2h", "nter2 tail", 5000)
+        run = a_run("r", node_of(1, "", call_of(raw=raw, secrets=("hunter2hunter2",))))
+        assert (shown([run], text="hunter2h"), shown([run], text="nter2")) == ([], [])
+        assert (shown([run], text="the key"), shown([run], text="TAIL")) == (["r"], ["r"])
 
     @pytest.mark.parametrize(
         ("query", "status", "sentence"),

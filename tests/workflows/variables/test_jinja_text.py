@@ -44,3 +44,37 @@ def test_a_helper_that_is_used_wrongly_is_an_error_of_the_template():
 class Nothing:
     def find(self, name):
         return None
+
+
+class _Nothing:
+    def find(self, name):
+        return None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{ "x"|center(10) }}',
+        "{{ 2 * 3 }}",
+        "{{ 2 ** 3 > 1 }}",
+        "{% if 2 * 3 %}a{% endif %}",
+        '{% set a = "x" * 3 %}{{ a }}',
+        '{% for a in "x"|center(3) %}{{ a }}{% endfor %}',
+        '{{ ("x" * 3)|upper }}',
+    ],
+)
+def test_to_look_at_a_template_computes_nothing_of_it(monkeypatch, text):
+    """Else whoever only has it checked can make the server work without end: `{{ 9 ** 9 ** 9 }}`."""
+    from jinja2 import nodes
+
+    folded = []
+    for kind in (nodes.BinExpr, nodes.Filter, nodes.Compare):
+        monkeypatch.setattr(kind, "as_const", lambda self, ctx=None: folded.append(self))
+
+    names = jinja_names(text)
+
+    assert (names, folded) == (frozenset(), [])
+
+
+def test_what_is_printed_is_the_same_although_nothing_was_computed_before():
+    assert render("{{ 2 * 3 }} {{ none }}{{ 'a'|upper }} {{ 1.5 }}", _Nothing()) == "6 A 1.5"
