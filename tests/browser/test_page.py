@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.browser.conftest import Client, asking, rows, until, violations
@@ -95,6 +97,24 @@ class TestLine:
             rows(page, 1)
         finally:
             again.stop()
+
+    def test_a_server_of_another_version_asks_for_a_reload(self, start, looking):
+        server = start()
+        window = looking.window(server)
+        told = window.request.get(f"{server.url}/console/api/state", headers={"X-Headrace-Console": "1"})
+        news = json.dumps({**told.json(), "version": "99.0"})
+        page = looking.open(server, context=window)
+        page.get_by_role("heading", name="No request yet").wait_for()
+        assert page.locator(".strip").count() == 0
+        window.route("**/console/api/events*", lambda route: route.fulfill(
+            content_type="text/event-stream", body=f"id: 9\nevent: state\ndata: {news}\n\n"))  # fmt: skip
+        page.evaluate(HIDE)
+        page.wait_for_timeout(11_000)  # a hidden page lets its line go after ten seconds
+        page.evaluate(SHOW)
+        page.get_by_text("Headrace was updated.").wait_for()
+        window.unroute("**/console/api/events*")
+        page.get_by_role("button", name="Reload").click()
+        page.locator(".strip").wait_for(state="detached")
 
     def test_a_part_that_could_not_be_loaded_is_asked_for_again(self, start, looking):
         looking.expected += ["ERR_FAILED"]
