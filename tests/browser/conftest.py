@@ -93,7 +93,7 @@ class Looking:
         context = self._browser.new_context(
             **{"viewport": WIDE, "reduced_motion": "no-preference", **options}
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         context.add_init_script(TELL)
         context.route(lambda url: not url.startswith((server.url, "data:", "blob:")), self._foreign)
         self._contexts.append(context)
@@ -156,7 +156,7 @@ def asking(text: str, **more: Any) -> dict[str, Any]:
     return {"model": "mira", "messages": [{"role": "user", "content": text}], **more}
 
 
-def until(page: Any, check: Callable[[], bool], timeout_s: float = 15) -> None:
+def until(page: Any, check: Callable[[], bool], timeout_s: float = 30) -> None:
     """Waits until this holds. (`page.wait_for_function` compiles texts, which the page's policy forbids.)"""
     end = time.monotonic() + timeout_s
     while not check():

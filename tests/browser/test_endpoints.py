@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.browser.conftest import QUESTION, asking, until, violations
+from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
 
 pytestmark = pytest.mark.browser
@@ -39,9 +40,27 @@ class TestEndpoints:
         card = page.locator(".endpoint")
         page.get_by_text(re.compile("failing since .*, 1 call")).wait_for()
         assert "1 of 1 is failing" in page.locator(".page").inner_text()
-        assert card.locator(".notes.bad .advice").inner_text().strip()
+        advice = card.locator(".notes.bad .advice").inner_text()
+        assert re.match(r"Next: \w", advice) and "`" not in advice
         server.post("/v1/chat/completions", asking("Hello"))
         page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
+
+    def test_a_card_that_was_not_called_is_as_wide_as_the_others_and_not_alarming(self, start, looking):
+        users = {
+            "mira": {
+                "endpoints": {"Other": {}},
+                "workflows": {"Chat": [NODE, {**NODE, "endpointName": "Other"}]},
+            }
+        }
+        server = start({**users, "jo": {}})
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(server, "#/endpoints")
+        page.locator(".endpoint.well").first.wait_for()
+        widths = {round(card.bounding_box()["width"]) for card in page.locator(".endpoint").all()}
+        assert page.locator(".endpoint").count() == 3 and len(widths) == 1
+        colour = "(one) => getComputedStyle(one).color"
+        dim = page.locator(".page > .dim").evaluate(colour)
+        assert page.locator(".endpoint.quiet .state").evaluate(colour) == dim
 
     def test_a_probe_tells_the_doctors_sentence_and_the_models(self, start, looking):
         page = looking.open(start(), "#/endpoints")
@@ -82,6 +101,12 @@ class TestOverview:
         )
         assert page.locator(".plot").count() == 6
         assert "20 within the hour, 4 failed" in page.locator(".plot").first.get_attribute("aria-label")
+
+    def test_endpoints_of_one_name_are_told_apart_by_their_users(self, start, looking):
+        page = looking.open(start({"mira": {}, "jo": {}}), "#/overview")
+        page.locator(".servers li").first.wait_for()
+        told = [" ".join(text.split()) for text in page.locator(".servers li").all_inner_texts()]
+        assert told == ["– jo/Model not called yet", "– mira/Model not called yet"]
 
     def test_the_same_numbers_as_a_table(self, start, looking):
         server = start()

@@ -89,12 +89,25 @@ class TestLine:
         monkeypatch.setattr("tests.e2e.conftest.free_port", lambda: server.port)
         again = Server(server.public, {"mira": {}}, ())
         try:
-            page.get_by_text("no answer since").wait_for(state="detached", timeout=15_000)
+            page.get_by_text("no answer since").wait_for(state="detached")
             page.get_by_role("heading", name="No request yet").wait_for()
             again.post("/v1/chat/completions", asking("Hello"))
             rows(page, 1)
         finally:
             again.stop()
+
+    def test_a_part_that_could_not_be_loaded_is_asked_for_again(self, start, looking):
+        looking.expected += ["ERR_FAILED"]
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello"))
+        window = looking.window(server)
+        window.route("**/run.js", lambda route: route.abort())
+        page = looking.open(server, context=window)
+        page.locator(".row").click()
+        page.get_by_text("This part of the page could not be loaded.").wait_for()
+        window.unroute("**/run.js")
+        page.get_by_role("button", name="Try again").click()
+        page.locator(".fall").wait_for()
 
     def test_seven_tabs_work_because_hidden_ones_let_go(self, start, looking):
         server = start()
@@ -151,8 +164,8 @@ class TestHostileTexts:
         server.post("/v1/chat/completions", asking("Hello"))
         page = looking.open(server)
         page.locator(".row").click()
-        assert name in page.locator("h1").inner_text()
         assert page.locator("button.fallrow .t").text_content() == title
+        assert name in page.locator("h1").inner_text()
 
     def test_a_body_is_folded_by_depth(self, start, looking):
         server = start()
@@ -283,7 +296,8 @@ class TestAccess:
         page.locator(".fall").wait_for()
         assert not page.locator(".list").is_visible()
         page.get_by_role("link", name="All runs").click()
-        assert page.locator(".list").is_visible()
+        page.locator(".list").wait_for()
+        page.locator(".fall").wait_for(state="detached")
         small = page.evaluate(
             "[...document.querySelectorAll('main a, main button, main select')].filter((one) => one.getBoundingClientRect().height < 40).length"
         )

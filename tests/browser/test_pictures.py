@@ -94,3 +94,21 @@ def test_runs_and_a_run_in_both_themes(start, looking, backend):
     page.screenshot(path=PICTURES / "console-runs.png")
     for client in running:
         client.wait(40)
+
+
+def test_endpoints_in_both_themes(start, looking, backend):
+    script(backend)
+    server = start({name: USERS[name] for name in ("mira", "jo")})
+    Client(server, asking("When was the edict of Nantes signed?")).wait(40)
+    for _ in range(3):
+        Client(server, asking("the weather", model="jo"), "/api/chat").wait()
+    Client(server, asking("broken", model="jo"), "/api/chat").wait()
+    page = looking.open(server, "#/endpoints", viewport={"width": 1160, "height": 700}, color_scheme="light")
+    page.locator(".endpoint.failing .u-wrap").first.wait_for()
+    page.mouse.move(700, 20)
+    page.wait_for_timeout(800)
+    page.screenshot(path=PICTURES / "console-endpoints.png")
+    page.get_by_role("button", name="Light or dark").click()
+    page.mouse.move(700, 20)
+    page.wait_for_timeout(300)
+    page.screenshot(path=PICTURES / "console-endpoints-dark.png")

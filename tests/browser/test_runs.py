@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.browser.conftest import Client, asking, rows, until
-from tests.e2e.conftest import NODE
+from tests.e2e.conftest import NODE, write
 from tests.e2e.fake_backend import Reply
 
 pytestmark = pytest.mark.browser
@@ -73,6 +73,47 @@ class TestList:
         page.get_by_role("button", name="Show all").click()
         rows(page, 2)
 
+    def test_a_refused_request_says_its_status_and_all_rows_are_of_one_height(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello"))
+        server.post("/v1/chat/completions", {"model": "mira", "messages": "no list"})
+        page = looking.open(server)
+        rows(page, 2)
+        assert "status 400" in page.locator(".row", has=page.locator(".mark.refused")).inner_text()
+        assert {row.bounding_box()["height"] for row in page.locator(".row").all()} == {54}
+
+    def test_a_refused_request_shows_its_reason_and_no_empty_parts(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", {"model": "mira", "messages": "no list"})
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.get_by_text("No node was begun.").wait_for()
+        assert page.locator(".notes.bad").count() == 1 and page.locator(".notes.quiet").count() == 0
+        assert page.locator(".fall").count() == 0
+        assert "0 calls" not in page.locator(".sum").inner_text()
+
+    def test_a_private_run_says_so_on_lines_as_wide_as_the_page(self, start, looking):
+        server = start({"lea": {"user": {"redactLogOutput": True}}})
+        server.post("/v1/chat/completions", {**asking("Hello"), "model": "lea"})
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        said = page.locator(".notes.quiet")
+        said.wait_for()
+        assert "The user's settings keep texts private; times and counts only." in said.inner_text()
+        assert said.bounding_box()["width"] == page.locator(".fall").bounding_box()["width"]
+
+    def test_what_one_types_stays_while_runs_go_on(self, start, looking, backend):
+        backend.on("Tell me", Reply(["one", *[" more"] * 60], gap_s=0.1))
+        server = start()
+        client = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        page.get_by_label("Find").press_sequentially("tell me this and that", delay=120)
+        assert page.get_by_label("Find").input_value() == "tell me this and that"
+        client.hang_up()
+
     def test_a_list_that_is_scrolled_holds_still(self, start, looking):
         server = start()
         for number in range(25):
@@ -115,7 +156,7 @@ class TestWaterfall:
         self.server = start({"mira": NESTED})
         Client(self.server, asking("Hello there")).wait()
         page = looking.open(self.server)
-        page.locator(".row .mark.done").wait_for(timeout=15_000)
+        page.locator(".row .mark.done").wait_for()
         page.locator(".row").click()
         page.locator(".fallrow .flag").wait_for()
         return page
@@ -160,6 +201,12 @@ class TestWaterfall:
             assert abs(left - track["width"] * node["begun_s"] / end) <= 1
             assert abs(right - max(left + 2, track["width"] * node["ended_s"] / end)) <= 2
 
+    def test_bars_have_room_in_a_narrow_pane(self, page):
+        page.set_viewport_size({"width": 900, "height": 800})
+        fall, track = page.locator(".fall").bounding_box(), page.locator("button.fallrow .track").first
+        until(page, lambda: track.bounding_box()["width"] > fall["width"] / 2)
+        assert page.locator(".list").is_visible()
+
     def test_one_can_look_closer_and_come_back(self, page):
         axis = page.locator(".axis .track").bounding_box()
         page.mouse.move(axis["x"] + axis["width"] * 0.25, axis["y"] + 10)
@@ -182,6 +229,59 @@ ENDPOINT_THAT_THINKS = {
     }
 }  # fmt: skip
 RAW = "<think>hm, let me see</think>\n\nAssistant: Hello there\n\n"
+
+
+class TestBackup:
+    def test_the_call_that_answered_is_shown_first_and_the_one_that_failed_on_asking(self, start, looking):
+        gone = {"endpoint": "http://127.0.0.1:9", "backupEndpointName": "Other"}
+        server = start({"mira": {"endpoints": {"Model": gone, "Other": {}}}})
+        server.post("/v1/chat/completions", asking("Hello there"))
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.get_by_text("Model failed (connect_error); Other answered instead.").wait_for()
+        assert page.locator(".notes b").all_inner_texts() == ["Model", "Other"]
+        assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 2 of 2"
+        assert page.locator(".pane pre").inner_text() == "Hello there"
+        page.locator("button.fallrow.call").first.click()
+        page.get_by_text("Nothing came.").wait_for()
+        assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 1 of 2"
+
+
+class TestTryAgain:
+    def test_a_key_opens_the_run_s_workflow_with_its_messages(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello there"))
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.get_by_role("button", name="Try again").wait_for()
+        page.keyboard.press("t")
+        until(page, lambda: page.get_by_label("text of message 1").count() == 1)
+        until(page, lambda: page.get_by_label("text of message 1").input_value() == "Hello there")
+
+    def test_a_routed_run_is_tried_by_its_routing(self, start, looking, backend):
+        backend.on("Which route?", Reply(["CODE"]))
+        pick = {**NODE, "title": "Pick", "prompt": "Which route?", "lastMessagesToSendInsteadOfPrompt": 0}
+        routing = {
+            "customWorkflowOverride": False,
+            "routingConfig": "roads",
+            "categorizationWorkflow": "PickRoute",
+        }
+        server = start({"rob": {"user": routing, "workflows": {"PickRoute": [pick], "Code": [NODE]}}})
+        roads = {
+            "CODE": {"description": "programs", "workflow": "Code"},
+            "TALK": {"description": "chat", "workflow": "Chat"},
+        }
+        write(server.public / "Configs" / "Routing" / "roads.json", roads)
+        server.post("/v1/chat/completions", {**asking("Hello there"), "model": "rob"})
+        page = looking.open(server)
+        rows(page, 1)
+        assert "PickRoute > Code" in page.locator(".row").inner_text()
+        page.locator(".row").click()
+        page.get_by_role("button", name="Try again").click()
+        until(page, lambda: page.get_by_label("What runs").count() == 1)
+        until(page, lambda: page.get_by_label("What runs").input_value() == "route")
 
 
 class TestTabs:
@@ -215,6 +315,8 @@ class TestTabs:
             "trim_ends",
         ]
         assert page.locator(".pane del").first.inner_text() == "<think>hm, let me see</think>"
+        rule = page.locator(".pane .by").nth(2)
+        assert rule.get_attribute("href") == "#/help/rules/endpoint_prefixes"
         page.get_by_role("button", name="cleaned").click()
         assert page.locator(".pane pre").inner_text() == "Hello there"
         page.get_by_role("button", name="raw").click()

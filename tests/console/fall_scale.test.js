@@ -29,7 +29,7 @@ test("a part of the axis has ticks at the same places", () => {
 });
 
 test("the column at the right leaves the unit to the axis", () => {
-  assert.deepEqual([null, 0.004, 0.04, 1.56, 12.4, 200].map(spanWords), ["–", "0", "0.04", "1.6", "12", "3\u202fmin 20\u202fs"]);
+  assert.deepEqual([null, 0.004, 0.04, 1.56, 12.4, 200].map(spanWords), ["–", "<\u202f10\u202fms", "0.04", "1.6", "12", "3\u202fmin 20\u202fs"]);
 });
 
 test("endpoints have hues in the order in which they appear", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { fits, grown, held, ordered, scaleOf, withNames } from "../../Middleware/api/console/static/run_list.js";
+import { fits, grown, held, ordered, scaleOf, withNames, wasRouted } from "../../Middleware/api/console/static/run_list.js";
 
 const run = (id, at, state = "done", took = 1) => ({ id, at, state, user: "mira", workflow: "Router > Code", shape: [["first", took]], took_s: took });
 const ids = (runs) => runs.map(({ id }) => id);
@@ -42,4 +42,10 @@ test("a list that holds still keeps its rows in place, counts the new ones and t
 test("names stand out in a sentence, longest first, not inside of words", () => {
   assert.deepEqual(withNames("Draft 2 before Draftsman: (Draft)", ["Draft", "Draft 2", "x"]), ["", "Draft 2", " before Draftsman: (", "Draft", ")"]);
   assert.deepEqual(withNames("a (b) c", ["(b)"]), ["a ", "(b)", " c"]);
+});
+
+test("a run was routed when its outermost nodes stand in more than one file", () => {
+  const node = (workflow, parent = null) => ({ workflow, parent });
+  assert.equal(wasRouted({ nodes: [node("Pick.json"), node("Code.json")] }), true);
+  assert.equal(wasRouted({ nodes: [node("Outer.json"), node("Inner.json", 0), node("Outer.json")] }), false);
 });

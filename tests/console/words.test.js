@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { clock, number, ordinal, seconds, size } from "../../Middleware/api/console/static/words.js";
+import { clock, number, ordinal, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -26,4 +26,9 @@ test("a time of another day has its date", () => {
 
 test("places in a line", () => {
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal), ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]);
+});
+
+test("no line ends between a number and its unit", () => {
+  assert.equal(unbroken("Draft 1.6 s, then 3 min 20 s."), "Draft 1.6\u00a0s, then 3\u00a0min 20\u00a0s.");
+  assert.equal(unbroken("node 4 stays, 2 sons"), "node 4 stays, 2 sons");
 });

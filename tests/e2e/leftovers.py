@@ -25,7 +25,13 @@ MARK = "the-conversation-of-"
 def main(words: list[str]) -> None:
     public, *users = words
     named = [word for user in users for word in ("--User", user)]
-    app = get_application("--PublicDirectory", public, *named, "--concurrency", "0")
+    server = (
+        "--concurrency",
+        "0",
+        "--console-memory",
+        "0",
+    )  # runs are kept, as facts: the texts would be found
+    app = get_application("--PublicDirectory", public, *named, *server)
     requests = json.load(sys.stdin)
     _call(app, requests[0], "warm-up")
     gc.collect()

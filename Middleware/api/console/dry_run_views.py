@@ -44,7 +44,8 @@ def dry_run(ask: Ask) -> JsonObject:
     request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)
     walk = DryRun(user, request, fields["stub"])
     error = _walked(walk, place.file, ClientQuestion(internal_messages(messages, user)))
-    secrets = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
+    sent_with = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
+    secrets = sorted(sent_with.union(ask.hub.secrets), key=len, reverse=True)  # one may begin another
     nodes = [_masked(_told(node), secrets) for node in walk.nodes]
     return {"nodes": nodes, "error": error and masked(error, *secrets)}
 

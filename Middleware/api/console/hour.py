@@ -82,12 +82,12 @@ class Hour:
         }
 
     def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
-        if what == "node_ended" and node is not None and node.calls:
-            self._note_calls(run, node)
         act = self._acts.get(what)
         if act is not None:
             with self._lock:
                 act(self._slot(), run)
+        elif what == "node_ended" and node is not None and node.calls:
+            self._note_calls(run, node)
 
     def series(self) -> JsonObject:
         """`{"step_s", "end", "series"}`: a value a slot in each, the oldest first, None: there is none."""

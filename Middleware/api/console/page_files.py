@@ -54,7 +54,10 @@ class PageFiles:
 
     def _read(self, name: str) -> PageFile | None:
         file = self._files.get(name)
-        return None if file is None else PageFile(_TYPES[file.suffix], file.read_bytes())
+        try:
+            return None if file is None else PageFile(_TYPES[file.suffix], file.read_bytes())
+        except OSError:  # an update of the program takes files away while it runs
+            return None
 
 
 def knows(etag: str, if_none_match: str) -> bool:

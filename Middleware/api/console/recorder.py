@@ -39,13 +39,14 @@ class Recorder:
         self._refused: deque[str] = deque()
         self.counts: dict[str, int] = {}
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE_REMEMBERED)
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
 
     def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         """In the thread that works on the run. A run that arrived before this recorder was there is not
         kept."""
         kept = _limited(run) if what == "ended" else 0
-        with self._changed:
+        with self._lock:
             if what == "arrived":
                 self._runs[run.id] = run
             elif run.id not in self._runs:
@@ -60,7 +61,7 @@ class Recorder:
 
     def runs(self) -> list[RunTrace]:
         """All that are kept, the newest first."""
-        with self._changed:
+        with self._lock:
             return list(self._runs.values())[::-1]
 
     def run(self, run_id: str) -> RunTrace | None:
@@ -68,23 +69,23 @@ class Recorder:
 
     def kept(self) -> JsonObject:
         """`{"runs", "bytes", "limit"}`."""
-        with self._changed:
+        with self._lock:
             return {"runs": len(self._runs), "bytes": self._bytes, "limit": self.limit}
 
     def gone(self, since: int) -> list[str]:
         """The runs that left after the change `since`, as far as they are remembered."""
-        with self._changed:
+        with self._lock:
             return [run_id for seq, run_id in self._gone if seq > since]
 
     def note_count(self, run_id: str, count: int) -> None:
         """Remember a number of a run for as long as the run is kept."""
-        with self._changed:
+        with self._lock:
             if run_id in self._ended:
                 self.counts[run_id] = count
 
     def enter(self) -> bool:
         """A reader comes, who waits for changes. False: there are too many already."""
-        with self._changed:
+        with self._lock:
             if self._readers >= self.most_readers:
                 return False
             self._readers += 1
@@ -92,12 +93,12 @@ class Recorder:
 
     def leave(self) -> None:
         """A reader goes."""
-        with self._changed:
+        with self._lock:
             self._readers -= 1
 
     def wait(self, after: int, timeout_s: float) -> None:
         """Until there is a change behind `after`, or the time is over. For a reader that has entered."""
-        with self._changed:
+        with self._lock:
             if self.seq <= after:
                 self._changed.wait(timeout_s)
 

@@ -19,7 +19,6 @@ from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.run_sums import count_of
 from Middleware.api.console.words import about, counted, number, seconds
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import masked
 from Middleware.utilities.text_utils import estimate_tokens
 
 MOST = 8
@@ -102,14 +101,14 @@ def stood_out(run: RunTrace, now: float, around: Around | None = None) -> list[d
 
 
 def all_that_stood_out(run: RunTrace, now: float, around: Around | None = None) -> list[dict[str, Any]]:
+    """Errors may quote secrets: who shows the sentences takes those out (`shapes.whole`)."""
     seen = Seen(run, now, around or Around())
     place = {id(node): i for i, node in enumerate(seen.nodes)}
-    secrets = {secret for _, call in seen.calls for secret in call.secrets}
     return [
         {
             "rule": name,
             "level": sentence.level,
-            "text": masked(sentence.text, *secrets),
+            "text": sentence.text,
             "i": place.get(id(sentence.node)),
         }
         for name, rule in RULES.items()
@@ -143,12 +142,16 @@ def cancelled(seen: Seen) -> Iterator[Sentence]:
 
 def empty(seen: Seen) -> Iterator[Sentence]:
     """Answered, and no text and no tool call reached the client."""
+    if _is_empty(seen):
+        why = _why_empty(seen)
+        yield Sentence("bad", f"The client got an empty answer{why and ': ' + why}.", seen.answer)
+
+
+def _is_empty(seen: Seen) -> bool:
     run, answer = seen.run, seen.answer
     if not run.answered or run.first_text or run.finish_reason == "tool_calls" or answer is None:
-        return
-    if answer.state in ("done", "went_on"):
-        why = _why_empty(seen)
-        yield Sentence("bad", f"The client got an empty answer{why and ': ' + why}.", answer)
+        return False
+    return answer.state in ("done", "went_on")
 
 
 def _why_empty(seen: Seen) -> str:
@@ -308,7 +311,8 @@ def _prompt_tokens(call: CallTrace) -> str:
 
 
 def thinking(seen: Seen) -> Iterator[Sentence]:
-    if seen.times.think_s >= THINKING_S and seen.call is not None:
+    """Before an answer; of one that is all thoughts `empty` has told."""
+    if seen.times.think_s >= THINKING_S and seen.call is not None and not _is_empty(seen):
         length = sum(map(len, seen.times.thoughts))
         size = f" ({counted(length, 'character')})" if length else ""
         text = f"{seen.call.endpoint} thought for {seconds(seen.times.think_s)} before it answered{size}."

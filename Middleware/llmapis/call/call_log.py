@@ -53,10 +53,10 @@ class CallLog:
             log.trace = asked.trace.call(call)
         return log
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception | str) -> None:
         """What is said of a failure; `write` says of which kind it was."""
         if self.trace is not None:
-            self.trace.call.error = told(error)
+            self.trace.call.error = error if isinstance(error, str) else told(error)
 
     def saw(self, batch: Batch) -> None:
         """A batch that is not empty went by."""

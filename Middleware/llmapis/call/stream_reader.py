@@ -29,7 +29,7 @@ from Middleware.llmapis.call.stream_state import StreamState
 from Middleware.llmapis.dialects.backend_json import DECODER, decoded
 from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
-from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.utilities.sensitive_logging_utils import shown, told
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class StreamReader:
     """`feed` what a read brought, then `finish` once. Both give a batch; both raise BackendError while
     nothing visible has come out, and give a dict with `error` afterwards.
 
-    `ended`: nothing more is needed (end mark, or an error dict was given). `failure`: what that dict tells.
+    `ended`: nothing more is needed (end mark, or an error dict was given). `failure`: what is said of it.
     `finishing`: the finish reason is known, only the usage may still come. `whole`: the server did not
     stream, its whole answer was read. `truncated`: the stream ended without its end mark."""
 
@@ -54,7 +54,7 @@ class StreamReader:
         self.truncated = False
         self.state = StreamState()
         self.finish_reason: str | None = None
-        self.failure: BackendError | None = None
+        self.failure: str | None = None
         self._handler = handler
         self._endpoint = handler.settings.endpoint.name
         self._decoder = NdjsonDecoder() if handler._iterate_by_lines else SseDecoder()
@@ -382,7 +382,7 @@ class StreamReader:
             raise error
         self._told(out)
         self.ended = True
-        self.finish_reason, self.failure = "error", error
+        self.finish_reason, self.failure = "error", told(error)  # its words: an error holds its frames
         out.append({"token": "", "finish_reason": "error", "error": error_chunk(error)})
         return out
 

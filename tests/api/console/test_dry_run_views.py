@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,12 @@ class TestWalk:
         house.write(MAIN, nodes)
         text = json.dumps(walk(house, stub=secret)[1])
         assert not [word for word in (secret, "pw123456", "hidden") if word in text]
+
+    def test_keys_of_the_server_are_not_in_it_either(self, house):
+        """The console's own, and those of clients."""
+        house.hub = replace(house.hub, secrets=("console-key-1",))
+        text = json.dumps(walk(house, messages=[{"role": "user", "content": "console-key-1"}])[1])
+        assert "console-key-1" not in text and "say ***" in text
 
     def test_nothing_is_written(self, house, tmp_path):
         """The note says what would be."""

@@ -47,6 +47,13 @@ def test_what_is_not_in_the_list(folder, name):
     assert PageFiles(folder).get(name) is None
 
 
+def test_a_file_that_an_update_took_away(folder):
+    """Is not there any more; the list was made before."""
+    files = PageFiles(folder)
+    (folder / "app.js").unlink()
+    assert files.get("app.js") is None
+
+
 def test_a_package_without_its_page(tmp_path):
     """Has none."""
     assert PageFiles(tmp_path / "none").page() is None

@@ -73,6 +73,11 @@ class TestSizes:
                 left += re.findall(r"""^import[^;]*?"\./([\w./]+)";""", text, re.M)
         assert seen == {name for name in FIRST_PICTURE if name.endswith(".js")}
 
+    def test_the_browser_is_told_of_all_of_it_at_once(self) -> None:
+        page = (STATIC / "index.html").read_text("utf-8")
+        told = set(re.findall(r'<link rel="modulepreload" href="static/([^"]+)">', page))
+        assert told == {name for name in FIRST_PICTURE if name.endswith(".js")}
+
     @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
     def test_no_file_is_long(self, file: Path) -> None:
         assert len(file.read_text("utf-8").splitlines()) <= 300
@@ -92,3 +97,14 @@ class TestWords:
     @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
     def test_types_of_our_javascript_are_checked(self, file: Path) -> None:
         assert file.read_text("utf-8").startswith("// @ts-check\n")
+
+
+@pytest.mark.parametrize(
+    "word", ["quiet", "well", "failing", "refused", "done", "failed", "cancelled", "bad", "good"]
+)
+def test_a_word_that_many_parts_bear_is_never_styled_by_itself(word: str) -> None:
+    """One part's look of `.quiet` made a notice and a card of others sixteen pixels wide."""
+    css = re.sub(r"/\*.*?\*/", "", (STATIC / "console.css").read_text("utf-8"), flags=re.S)
+    css = re.sub(r":is\([^)]*\)", "", css)
+    alone = [one.strip() for rule in re.findall(r"[^{}]+(?=\{)", css) for one in rule.split(",")]
+    assert f".{word}" not in alone

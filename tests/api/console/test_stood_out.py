@@ -270,6 +270,12 @@ class TestTimes:
             "Big thought for 6.1 s before it answered (4,120 characters)."
         ]
 
+    def test_of_an_answer_that_is_all_thoughts_only_its_emptiness_is_told(self):
+        call = call_of(sent=0.0, first=0.5, raw="", cleaned="", thoughts=["hm, well"])
+        answer = node_of(1, "Answer", call, answers=True)
+        run = run_of(answer, answered=6.5, ended=6.5)
+        assert [one["rule"] for one in stood_out(run, 200.0)] == ["empty"]
+
     def test_a_late_first_word_without_thoughts_is_no_thinking(self):
         assert told(good(answered(call_of(sent=0.1, first=0.4)), first_text=6.5)) == []
 
@@ -338,10 +344,3 @@ class TestTogether:
 
     def test_eight_are_all(self):
         assert len(stood_out(good(answered(*[call_of(tries=2) for _ in range(MOST)])), 200.0)) == MOST
-
-    def test_no_secret_is_told(self):
-        """An error may quote what was sent."""
-        wrong = node_of(
-            1, "Critic", call_of(secrets=("hunter2-hunter2",)), state="went_on", error="key hunter2-hunter2"
-        )
-        assert told(good(wrong, answered(call_of()))) == ["Critic failed and the run went on: key ***"]

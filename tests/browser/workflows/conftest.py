@@ -85,7 +85,7 @@ def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce", **more
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         watch = Watch(context, urlsplit(server.url).netloc)
         page = context.new_page()
         page.watch = watch

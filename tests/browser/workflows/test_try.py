@@ -42,6 +42,15 @@ class TestTry:
         assert "Draft" in rows.first.inner_text()
         page.locator('.node[data-n="3"] .tm').wait_for()
 
+    def test_the_waterfall_grows_while_the_nodes_before_the_answer_run(self, page, backend):
+        """Before the first word of the answer."""
+        backend.on("Draft: mark-slow", Reply(("slow ", "words"), hangs=True))
+        asked(page, "mark-slow")
+        page.locator(".tried .fall button.fallrow", has_text="Draft").wait_for()
+        assert page.locator(".answer").inner_text().strip() == ""
+        page.get_by_role("button", name="Stop").click()
+        page.wait_for_selector('.tried[aria-busy="false"]')
+
     def test_stop_ends_it_at_the_backend_too(self, page, backend):
         """What came so far stays."""
         backend.on("Draft: mark-stop", Reply(("never ", "ends"), hangs=True))
@@ -77,6 +86,55 @@ class TestTry:
         page.get_by_role("region", name="Try it").wait_for()
         page.get_by_role("button", name="Back to the text").click()
         assert page.locator(".cm-editor").first.is_visible()
+
+
+class TestWhereItBegins:
+    def test_a_run_brings_its_messages(self, server, tab):
+        """As `Try again` of a run does; they can be changed before they are sent."""
+        body = {
+            "model": "mira",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hello mark-again"},
+            ],
+        }
+        assert server.post("/v1/chat/completions", body)[0] == 200
+        page = tab(server, "#/runs")
+        page.locator(".row", has_text="Reviewers").first.click()
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("region", name="Try it").wait_for()
+        until(page, "document.querySelectorAll('.talk textarea').length === 2")
+        assert page.get_by_label("role of message 1").input_value() == "system"
+        assert page.get_by_label("text of message 2").input_value() == "Hello mark-again"
+
+    def test_the_users_own_routing_can_be_asked_instead(self, page):
+        """The workflow that a client would get."""
+        page.get_by_role("button", name="Try it").click()
+        page.get_by_label("What runs").select_option("route")
+        page.get_by_label("text of message 1").fill("Hello")
+        page.get_by_role("button", name="Send").click()
+        page.locator(".answer", has_text="{agent6Output}").wait_for()
+
+
+class TestKey:
+    CLIENT_KEY = "a-key-of-clients"
+
+    def test_a_clients_key_is_asked_for_where_the_server_needs_one(self, launch, tab):
+        """It is kept in the memory of the page alone, and is not the console's."""
+        server = launch(USERS, *EDIT, "--require-api-key", self.CLIENT_KEY)
+        for path, content in files(server.public).items():
+            write_text(server, path, content)
+        page = tab(server, ADDRESS)
+        page.watch.allow("401")
+        asked(page, "Hello")
+        field = page.get_by_label("API key")
+        field.wait_for()
+        field.fill(self.CLIENT_KEY)
+        page.get_by_role("button", name="Send").click()
+        page.locator(".answer", has_text="{agent6Output}").wait_for()
+        assert self.CLIENT_KEY not in page.evaluate(
+            "JSON.stringify([{...localStorage}, {...sessionStorage}, location.href])"
+        )
 
 
 class TestDryRun:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, until, write_text
-from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
+from tests.browser.workflows.workflow_tree import ADDRESS, PATH, PROSE, USERS, files
 
 CARD = ".col > .grow .node"
 
@@ -226,6 +226,20 @@ class TestTree:
         assert tree.get_by_role("link").count() == 1
         picture.get_by_role("searchbox").first.fill("no such name")
         tree.get_by_text("No file fits.").wait_for()
+
+    def test_the_file_that_is_open_is_in_sight(self, launch, tab):
+        server = launch(USERS, *EDIT)
+        for path, content in files(server.public).items():
+            write_text(server, path, content)
+        for number in range(40):
+            write_text(server, f"Workflows/mira/A{number}.json", PROSE)
+        page = tab(server, ADDRESS, height=500)
+        chosen = page.locator(".tree [aria-current]")
+        until(
+            page,
+            "document.querySelector('.tree [aria-current]')?.getBoundingClientRect().bottom <= innerHeight",
+        )
+        assert chosen.inner_text().startswith("Reviewers")
 
     def test_without_a_file_the_first_one_opens(self, server, tab):
         """That with which the first user starts, where there is one."""

@@ -13,6 +13,7 @@ import pytest
 from flask import Flask
 
 from Middleware.api.api_server import ApiServer
+from Middleware.api.serving.api_rules import ConsoleWish, ServerRules
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.workflows.managers.config_check import checked_tree
 from tests.e2e.answers import ROUTES
@@ -68,7 +69,7 @@ class Served:
     def __init__(self, house: House) -> None:
         self.house = house
         self.app = Flask("served", static_folder=None)
-        ApiServer(self.app)
+        ApiServer(self.app, ServerRules(console=ConsoleWish("off")))  # whoever keeps texts is a test's own
         checked_tree(house.root)
         house.user["customWorkflow"] = "Main"
 

@@ -1,6 +1,6 @@
 // @ts-check
 // The frame: bar, page, keyboard. Each page's code is loaded when it is first opened.
-import { html, render, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import "./theme.js";
 import { Bar, KeyForm, PAGES, Strips } from "./bar.js";
 import { keyWanted } from "./key.js";
@@ -43,14 +43,10 @@ function App() {
 function Loaded({ name }) {
   const [module, setModule] = useState(/** @type {Module | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
-  const again = () => {
-    setError(null);
-    MODULES[name]?.().then(setModule, () => setError(new Error("This page could not be loaded.")));
-  };
-  useEffect(again, []);
+  useLayoutEffect(() => void MODULES[name]?.().then(setModule, () => setError(new Error("This page could not be loaded."))), []);
   useKeys(module?.keys ?? {});
   if (!MODULES[name]) return html`<div class="empty"><h1>Nothing here</h1><p>This address leads to no page of the console.</p><p><a href="#/runs">Runs</a></p></div>`;
-  if (error) return html`<${Failed} error=${error} again=${again} />`;
+  if (error) return html`<${Failed} error=${error} again=${() => location.reload()} />`; // a browser asks for a module once
   return module ? html`<${module.Page} place=${place.value} />` : html`<${Loading} />`;
 }
 

@@ -8,6 +8,9 @@ import { ask, lost, refusal, state, updated } from "./server.js";
 import { setTheme, theme, turnTheme } from "./theme.js";
 import { clock, counted, number, size } from "./words.js";
 
+/** What `--console-memory` counts in. */
+const MIB = 1 << 20;
+
 export const PAGES = [["runs", "Runs"], ["workflows", "Workflows"], ["endpoints", "Endpoints"], ["overview", "Overview"], ["help", "Help"]];
 
 /** @param {{page: string}} props */
@@ -35,7 +38,7 @@ function Gate() {
 function PageMenu() {
   const told = state.value;
   const choice = (/** @type {string} */ wanted, /** @type {string} */ title) => ({ title, checked: theme.value === wanted, act: () => setTheme(wanted) });
-  const kept = told ? `${counted(told.kept.runs, "run")} kept, ${size(told.kept.bytes)}${told.kept.limit ? ` of ${size(told.kept.limit)}` : ""}` : "";
+  const kept = told ? `${counted(told.kept.runs, "run")} kept, ${size(told.kept.bytes)}${told.kept.limit ? ` of ${number(told.kept.limit / MIB)}\u202fMB` : ""}` : "";
   const items = [
     choice("", "Colours as the system"), choice("light", "Light"), choice("dark", "Dark"), null,
     { title: "Keyboard", note: "?", act: showKeys },

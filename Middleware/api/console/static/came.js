@@ -22,10 +22,10 @@ export function Came({ run, node, call, none }) {
   if (!call.raw) return html`${boxes}${call.error && html`<p class="notes bad">${call.error}</p>`}<p class="dim">${call.ended_s === null && !run.private ? "Nothing is here yet: the raw text is told when the call has ended." : call.error ? "Nothing came." : none}</p>`;
   if (raw.error && !raw.text) return html`<${Failed} error=${raw.error} again=${raw.again} />`;
   if (!raw.text || (call.cleaned && !cleaned.text && !cleaned.error)) return html`<${Loading} rows=${4} />`;
-  const counts = `${number(call.raw.chars)} in, ${number(call.cleaned?.chars ?? 0)} out`;
+  const counts = call.cleaned ? `${number(call.raw.chars)} in, ${number(call.cleaned.chars)} out (characters)` : counted(call.raw.chars, "character");
   const shown = call.cleaned ? view : "raw";
   return html`<div class="switches" role="group" aria-label="What is shown">${call.cleaned && ["both", "raw", "cleaned"].map((name) => html`<button type="button" aria-pressed=${String(name === shown)} onClick=${() => setView(name)}>${name}</button>`)}
-      <span class="dim">${counts} (characters)</span></div>
+      <span class="dim">${counts}</span></div>
     ${boxes}
     <div class="msg assistant">${shown === "both" && cleaned.text ? html`<${Both} run=${run} node=${node} call=${call} raw=${raw.text} cleaned=${cleaned.text} />` : html`<${Whole} text=${(shown === "raw" ? raw.text : cleaned.text) ?? raw.text} />`}</div>
     ${call.error && html`<p class="notes bad">${call.error}</p>`}`;
@@ -41,7 +41,7 @@ function Both({ run, node, call, raw, cleaned }) {
   if (!pieces) return html`<${Loading} rows=${4} />`;
   return html`<h2>What the model said, and what was taken away<span>${named ? "" : "the rules that did it are not known here"}</span></h2>
     <pre tabindex="0">${pieces.map(({ text, kind, rule }, at) => {
-      const by = rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept") ? html`<a class="by" href=${`#/help?find=${encodeURIComponent(rule)}`}>${rule}</a>` : "";
+      const by = rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept") ? html`<a class="by" href=${`#/help/rules/${encodeURIComponent(rule)}`}>${rule}</a>` : "";
       if (kind === "gone") return html`<del class=${text.trim() ? "" : "space"}>${visible(text)}</del>${by}`;
       return kind === "added" ? html`<ins>${text}</ins>${by}` : text;
     })}</pre>`;

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "./vendor/preact.js";
 import { BODY_FILE, isLong } from "./commands.js";
 import { copied, download, Menu } from "./parts.js";
 import { ask } from "./server.js";
+import { conversationIn } from "./spoken.js";
 import { textOf } from "./texts.js";
 
 /** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Ref} Ref @typedef {import("./commands.js").Shell} Shell */
@@ -37,8 +38,8 @@ export function CopyMenu({ run, node }) {
   const items = [
     { title: "This request as curl", off: run.asked ? "" : noText, act: put(() => requestAsCurl(run, shell)) },
     ...(node && call ? [{ title: `The call to ${call.endpoint ?? "the server"} as curl`, act: put(async () => (await ask(`runs/${encodeURIComponent(run.id)}/nodes/${node.i}/calls/${call.k}/curl`, { query: { shell } })).text) }] : []),
-    ...(node ? [{ title: "As --explain", note: "messages.json is offered as a file", off: run.asked ? "" : noText, act: put(() => explained(run, node, shell)) }] : []),
-    { title: "Answer", off: answer ? "" : noText, act: put(async () => whole(await textOf(run.id, /** @type {Ref} */ (answer)))) },
+    ...(node ? [{ title: "As --explain", note: "with messages.json", off: run.asked ? "" : noText, act: put(() => explained(run, node, shell)) }] : []),
+    { title: "Answer", off: answer ? "" : run.private || !run.texts ? noText : "there is none", act: put(async () => whole(await textOf(run.id, /** @type {Ref} */ (answer)))) },
     { title: "Link to this run", act: put(() => new URL(`#/runs/${encodeURIComponent(run.id)}`, document.baseURI).href) },
     { title: "All facts as JSON", act: put(() => facts(run)) },
     null,
@@ -62,9 +63,8 @@ async function requestAsCurl(run, shell) {
 /** @param {Run} run @param {Node} node @param {Shell} shell @returns {Promise<string>} */
 async function explained(run, node, shell) {
   const body = await textOf(run.id, /** @type {Ref} */ (run.asked));
-  const asked = body.left_out ? null : JSON.parse(body.head);
-  const messages = asked?.messages ?? (typeof asked?.prompt === "string" ? [{ role: "user", content: asked.prompt }] : null);
-  if (messages) download("messages.json", JSON.stringify(messages, null, 2));
+  const messages = body.left_out ? [] : conversationIn(body.head);
+  if (messages.length) download("messages.json", JSON.stringify(messages, null, 2));
   return (await ask(`runs/${encodeURIComponent(run.id)}/nodes/${node.i}/explain`, { query: { shell } })).text;
 }
 

@@ -66,7 +66,7 @@ function Written({ file, draft, saving, hand, atLine, chosen, reason, Editor }) 
     draft.typed(text);
     saving.quiet();
   };
-  const help = (/** @type {string} */ page) => void open(`#/help/${page}`, "_blank", "noopener");
+  const help = (/** @type {string} */ page) => void (location.hash = `#/help${page && `/${page}`}`);
   return html`<${Editor} text=${file.text} problems=${draft.checked.problems} checked=${draft.checked.text} writable=${reason === ""} label=${`Text of ${file.path}`}
     known=${known} chosen=${chosen} typed=${typed} atLine=${atLine} save=${() => reason || saving.save()} help=${help} hand=${hand} />`;
 }

@@ -5,7 +5,7 @@ import { useAsked } from "./asked.js";
 import { Empty, Failed, Loading, Mark } from "./parts.js";
 import { Plot } from "./plot.js";
 import { ask, runs, state } from "./server.js";
-import { clock, number, seconds } from "./words.js";
+import { clock, counted, number, seconds } from "./words.js";
 
 /** @typedef {{ user: string, name: string, file: string, type: string, backend: string, url: string, model: string, embeddings: boolean,
  *   gate: { limit: number, running: number, waiting: number } | null, state: "well" | "failing" | "quiet", since: number | null,
@@ -24,16 +24,16 @@ export function Page() {
   if (!data.endpoints.length) return html`<${Empty} title="No endpoint yet" sentence="no workflow names an endpoint"><p><a href="#/help/configuration">How to name one</a></p><//>`;
   return html`<div class="page">
     <h1>Endpoints</h1>
-    <p class="dim">What the workflows of the served users reach. ${counted(data.endpoints)}</p>
+    <p class="dim">What the workflows of the served users reach. ${failing(data.endpoints)}</p>
     ${error ? html`<${Failed} error=${error} again=${again} />` : null}
     <ul class="cards">${data.endpoints.map((/** @type {Endpoint} */ one) => html`<${Card} key=${`${one.user}/${one.name}`} one=${one} again=${again} />`)}</ul>
   </div>`;
 }
 
 /** @param {Endpoint[]} all */
-function counted(all) {
-  const failing = all.filter((one) => one.state === "failing").length;
-  if (failing) return `${failing} of ${all.length} ${failing === 1 ? "is" : "are"} failing.`;
+function failing(all) {
+  const down = all.filter((one) => one.state === "failing").length;
+  if (down) return `${down} of ${all.length} ${down === 1 ? "is" : "are"} failing.`;
   return all.every((one) => one.state === "quiet") ? "None was called yet." : "None is failing.";
 }
 
@@ -61,14 +61,14 @@ function Card({ one, again }) {
     </dl>
     ${one.calls.length ? html`<${Calls} one=${one} />` : null}
     ${one.last_error ? html`<p class=${`notes${one.state === "failing" ? " bad" : ""}`}><b>${clock(one.last_error.at)}</b> ${one.last_error.text || one.last_error.kind}
-      ${one.last_error.advice ? html`<span class="advice">${one.last_error.advice}</span>` : null}</p>` : null}
+      ${one.last_error.advice ? html`<span class="advice">Next: ${one.last_error.advice.split("`").map((piece, at) => (at % 2 ? html`<code>${piece}</code>` : piece))}</span>` : null}</p>` : null}
     <${Probe} one=${one} again=${again} />
     ${one.used_by.length ? html`<p class="usedby dim">used by ${one.used_by.map((path, at) => html`${at ? ", " : ""}<a href=${`#/workflows/${path.split("/").map(encodeURIComponent).join("/")}`}>${bare(path)}</a>`)}</p>` : null}
   </li>`;
 }
 
 /** @type {Record<string, string>} */
-const MARKS = { well: "done", failing: "failed", quiet: "refused" };
+export const MARKS = { well: "done", failing: "failed", quiet: "quiet" };
 
 /** @param {string} path */
 const bare = (path) => path.replace(/^Workflows\//, "").replace(/\.json$/, "");
@@ -117,5 +117,5 @@ function Probed({ made, one }) {
   const models = made.models ?? [];
   return html`<p class=${`notes${made.well ? " good" : " bad"}`}>${made.line}
       ${made.well && made.model_is_listed === false && one.model ? html` <b>${one.model}</b> is not in its list of models.` : null}</p>
-    ${models.length ? html`<details><summary>${models.length === 200 ? "the first 200" : models.length} models</summary><p class="models">${models.join(", ")}</p></details>` : null}`;
+    ${models.length ? html`<details><summary>${models.length === 200 ? "the first 200 models" : counted(models.length, "model")}</summary><p class="models">${models.join(", ")}</p></details>` : null}`;
 }

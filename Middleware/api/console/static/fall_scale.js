@@ -47,7 +47,7 @@ export function tickWords(at, index, step) {
 export function spanWords(span) {
   if (span === null) return "–";
   if (span >= 59.5) return seconds(span);
-  if (span < 0.01) return "0";
+  if (span < 0.01) return seconds(span);
   return span < 0.095 ? span.toFixed(2) : span < 9.95 ? span.toFixed(1) : number(span);
 }
 

@@ -32,7 +32,7 @@ function Pages({ index, name, at, find }) {
   return html`<div class=${`helpsplit${name ? " open" : ""}`}>
     <section class="list" aria-label="Find in Help">
       <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-        <input type="search" class="find" placeholder="Find a node, field, rule, variable  ( / )" aria-label="Find in Help" value=${words}
+        <input type="search" class="find" placeholder="Find a node, field, rule ( / )" aria-label="Find in Help" value=${words}
           onInput=${(/** @type {any} */ event) => say(event.target.value)} />
       </form>
       <p class="told" role="status">${words.trim() ? (hits.length ? `${hits.length} found` : "Nothing fits.") : ""}</p>

@@ -13,7 +13,7 @@ const TABLE = [
   ["/", "search"],
   ["g, then r w e o h", "Runs, Workflows, Endpoints, Overview, Help"],
   ["c", "cancel the run that is open (asks first)"],
-  ["t", "try the workflow"],
+  ["t", "try the workflow, or the open run again"],
   ["0", "the whole time of a run again"],
   ["F1", "help"],
   ["F8", "next problem"],

@@ -6,7 +6,7 @@ import { Came } from "./came.js";
 import { Mark, Tabs } from "./parts.js";
 import { Sent } from "./sent.js";
 import { TextBox } from "./texts.js";
-import { number, seconds, stateWords } from "./words.js";
+import { counted, number, seconds, stateWords } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Call} Call */
 
@@ -23,7 +23,7 @@ export function NodeTabs({ run, node, k, tab, choose }) {
   return html`<${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose} right=${where}>
     ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} call=${call} none=${none} />`}
     ${shown === "came" && html`<${Came} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
-    ${shown === "output" && html`<div class="msg"><h2>agent${node.number}Output<span>${node.output ? `${number(node.output.chars)} characters` : ""}</span></h2><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div></div>`}
+    ${shown === "output" && html`<div class="msg"><h2>agent${node.number}Output<span>${node.output ? counted(node.output.chars, "character") : ""}</span></h2><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div></div>`}
     ${shown === "fields" && html`<p><a href=${placeOf(run, node)}>${node.workflow}, node ${node.number}</a></p><div class="msg"><${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`}
     ${shown === "facts" && html`<${Facts} run=${run} node=${node} call=${call} />`}<//>`;
 }

@@ -2,7 +2,7 @@
 // Overview: the last hour in six plots, or as a table.
 import { html, useState } from "./vendor/preact.js";
 import { useAsked } from "./asked.js";
-import { stateWords } from "./endpoints.js";
+import { MARKS, stateWords } from "./endpoints.js";
 import { Failed, Loading, Mark } from "./parts.js";
 import { Plot } from "./plot.js";
 import { PLOTS, rows, totals, xs } from "./hour.js";
@@ -28,10 +28,11 @@ export function Page() {
 /** @param {{ all: any[] }} props */
 function Servers({ all }) {
   if (!all.length) return null;
-  const mark = (/** @type {any} */ one) => (one.state === "well" ? "done" : one.state === "failing" ? "failed" : "refused");
+  const names = all.map(({ name }) => name);
+  const shown = (/** @type {any} */ one) => (names.indexOf(one.name) === names.lastIndexOf(one.name) ? one.name : `${one.user}/${one.name}`);
   return html`<ul class="servers" aria-label="Endpoints">${all.map(
-    (one) => html`<li><a class=${`state ${mark(one)}`} href="#/endpoints" title=${stateWords(one)}>${one.state === "quiet" ? html`<span class="quiet" aria-hidden="true">–</span>` : html`<${Mark} state=${mark(one)} />`}
-      ${one.name}<span class="dim"> ${one.state === "quiet" ? "not called yet" : one.state}</span></a></li>`,
+    (one) => html`<li><a class=${`state ${MARKS[one.state]}`} href="#/endpoints" title=${stateWords(one)}>${one.state === "quiet" ? html`<span class="dash" aria-hidden="true">–</span>` : html`<${Mark} state=${MARKS[one.state]} />`}
+      ${shown(one)}<span class="dim"> ${one.state === "quiet" ? "not called yet" : one.state}</span></a></li>`,
   )}</ul>`;
 }
 

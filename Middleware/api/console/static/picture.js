@@ -4,7 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import { Graph } from "./graph.js";
 import { huesOf } from "./lanes.js";
 import { addressOf, nameOf, wayBack } from "./workflow_place.js";
-import { clock } from "./words.js";
+import { clock, counted } from "./words.js";
 
 /**
  * @typedef {import("./workflow_types.js").WorkflowFile} WorkflowFile
@@ -48,8 +48,7 @@ export function Picture({ file, checked, good, times, chosen, choose, place, pan
 function summaryOf({ user, path }, graph) {
   const folder = path.split("/")[1];
   if (!graph) return user || folder;
-  const many = (/** @type {number} */ n, /** @type {string} */ what) => `${n} ${what}${n === 1 ? "" : "s"}`;
-  return [user || folder, many(graph.nodes.length, "node"), many(huesOf(graph.nodes).size, "endpoint")].join(", ");
+  return [user || folder, counted(graph.nodes.length, "node"), counted(huesOf(graph.nodes).size, "endpoint")].join(", ");
 }
 
 /** The way back: `Main > Reviewers > CodeFix`. @param {{place: Place}} props */

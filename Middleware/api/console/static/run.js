@@ -13,7 +13,7 @@ import { isActive, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
-import { moment, number, seconds, stateWords } from "./words.js";
+import { counted, moment, number, seconds, stateWords, unbroken } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run */
 
@@ -27,7 +27,7 @@ export function RunView({ id, place, back }) {
   useEffect(() => {
     if (!run) return;
     document.title = `${run.user ? `${run.user} › ${run.workflow}` : run.path} - Headrace`;
-    if (matchMedia("(max-width: 900px)").matches) heading.current?.focus();
+    if (matchMedia("(max-width: 899px)").matches) heading.current?.focus();
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
   const first = html`<a class="back" href=${back}>‹ All runs</a>`;
@@ -35,14 +35,14 @@ export function RunView({ id, place, back }) {
   if (!run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Loading} rows=${9} /></article>`;
   const wanted = place.query.get("node");
   const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
-  const k = Number(place.query.get("call") ?? 0);
+  const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1)); // the last try is what the node went on with
   return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
     <${Head} run=${run} heading=${heading} node=${node} />
     <${Summary} run=${run} />
     ${run.private && html`<p class="notes quiet"><${Lock} /> The user's settings keep texts private; times and counts only.</p>`}
-    ${!run.private && !run.texts && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
+    ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
     <${StoodOut} run=${run} />
-    <${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, call = 0) => turn({ node: i, call: call || null })} />
+    ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i, call: call ?? null })} />` : html`<p class="dim">No node was begun.</p>`}
     ${node && html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""} choose=${(/** @type {string} */ tab) => turn({ tab })} />`}
   </article>`;
 }
@@ -57,7 +57,7 @@ export function useRun(id) {
     asked.current = performance.now();
     ask(`runs/${encodeURIComponent(id)}`).then(
       (/** @type {Run} */ told) => mine.current.here && (setRun({ ...told, heard: performance.now() }), setError(null)),
-      (reason) => mine.current.here && setError(reason),
+      (reason) => mine.current.here && (setError(reason), reason.status === 404 && setRun(null)),
     );
   };
   const news = runs.value.get(id);
@@ -78,12 +78,14 @@ export function useRun(id) {
 function Head({ run, heading, node }) {
   const words = [stateWords(run.state), run.where && run.state !== "failed" ? run.where : "", run.cancelled_by ? `by ${run.cancelled_by}`.replace("by the client hung up", "the client hung up").replace("by the server stops", "the server stops") : ""].filter(Boolean).join(", ");
   const workflow = run.nodes[0]?.workflow ?? "";
+  const tryAgain = workflow && !run.private && run.asked ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }) : "";
+  useKeys({ t: () => (tryAgain ? (go(tryAgain), true) : false) });
   const opens = node && node.workflow ? node.workflow : workflow;
   return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
     <div class="acts"><${CopyMenu} run=${run} node=${node} />
       ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, ...(node ? { node: node.number } : {}) }))}>Open workflow</button>`}
-      ${workflow && !run.private && run.asked && html`<button type="button" onClick=${() => go(addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }))}>Try again</button>`}
+      ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
 
@@ -117,9 +119,9 @@ function Summary({ run }) {
   const took = run.took_s + (active && run.heard !== undefined ? Math.max(0, now - run.heard) / 1000 : 0);
   const { prompt_tokens: prompt, completion_tokens: completion, calls } = run.all_nodes;
   const tokens = run.tokens === null ? null : `${run.about ? "about " : ""}${number(run.tokens)}${run.rate === null ? "" : `, ${number(run.rate)} a second`}`;
-  const all = [prompt === null ? "" : `${number(prompt)} in`, completion === null ? "" : `${number(completion)} out`, `${number(calls)} call${calls === 1 ? "" : "s"}`].filter(Boolean).join(", ");
+  const all = [prompt ? `${number(prompt)} in` : "", completion ? `${number(completion)} out` : "", counted(calls, "call")].filter(Boolean).join(", ");
   const facts = /** @type {[string, string | null, string?][]} */ ([
-    ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`], ["first token", run.first_s === null ? null : seconds(run.first_s)], ["tokens", tokens], ["all nodes", all],
+    ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`], ["first token", run.first_s === null ? null : seconds(run.first_s)], ["tokens", tokens], ["all nodes", calls ? all : null],
     ["came by", [run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`].filter(Boolean).join(", ")], ["status", run.status !== null && run.status >= 400 ? String(run.status) : null],
   ]);
   return html`<dl class="sum">${facts.filter(([, value]) => value).map(([name, value, title]) => html`<div title=${title}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
@@ -128,7 +130,7 @@ function Summary({ run }) {
 /** @param {{run: Run}} props */
 function StoodOut({ run }) {
   if (!run.stood_out.length) return null;
-  const names = run.nodes.flatMap(({ title, group, endpoint }) => [title, group ?? "", endpoint ?? ""]);
+  const names = run.nodes.flatMap(({ title, group, endpoint, calls }) => [title, group ?? "", endpoint ?? "", ...calls.map((call) => call.endpoint ?? "")]);
   const bad = run.stood_out.some(({ level }) => level === "bad");
-  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(text, names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text), names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
 }

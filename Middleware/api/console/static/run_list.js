@@ -55,6 +55,10 @@ export function held(wanted, shown) {
   return { rows: [...rows, ...older], fresh: wanted.length - rows.length - older.length };
 }
 
+/** Whether a routing picked the workflow: nodes of the outermost level stand in more than one file.
+ * @param {{nodes: {parent: number | null, workflow: string}[]}} run */
+export const wasRouted = ({ nodes }) => new Set(nodes.filter(({ parent }) => parent === null).map(({ workflow }) => workflow)).size > 1;
+
 /** A sentence in pieces, so that names in it can stand out: every second piece is a name. @param {string} text @param {string[]} names */
 export function withNames(text, names) {
   const known = [...new Set(names)].filter((name) => name.length > 1).sort((a, b) => b.length - a.length);

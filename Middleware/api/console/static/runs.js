@@ -22,6 +22,8 @@ const POINTING_MS = 1000;
 
 /** How one run is shown: loaded behind the list, which is seen first. */
 const one = signal(/** @type {typeof import("./run.js") | null} */ (null));
+const notLoaded = signal(/** @type {Error | null} */ (null));
+const load = () => import("./run.js").then((module) => (one.value = module), () => (notLoaded.value = new Error("This part of the page could not be loaded.")));
 
 /** @param {{place: import("./types.js").Place}} props */
 export function Page({ place }) {
@@ -29,7 +31,8 @@ export function Page({ place }) {
   const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
   const filtered = FILTERS.some((name) => filter[name]);
   const asked = useRuns(filter);
-  useEffect(() => void import("./run.js").then((module) => (one.value = module)), []);
+  const wanted = Boolean(id || asked.runs);
+  useEffect(() => void (wanted && (one.value || load())), [wanted]);
   const query = new URLSearchParams(OF_LIST.flatMap((name) => (filter[name] ? [[name, filter[name]]] : [])));
   const list = addressOf("runs", [], query);
   useKeys({
@@ -43,9 +46,9 @@ export function Page({ place }) {
       ${!id && html`<h1 class="unseen">Runs</h1>`}
       <${Filter} filter=${filter} />
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
-      ${asked.runs ? html`<${Rows} asked=${asked} runs=${asked.runs} open=${id} query=${query} filtered=${filtered} />` : !asked.error && html`<${Loading} rows=${8} />`}
+      ${asked.runs ? html`<${Rows} key=${String(query)} asked=${asked} runs=${asked.runs} open=${id} query=${query} filtered=${filtered} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
-    ${id ? (one.value ? html`<${one.value.RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run"><${Loading} rows=${9} /></div>`) : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
+    ${id ? (one.value ? html`<${one.value.RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run">${notLoaded.value ? html`<${Failed} error=${notLoaded.value} again=${() => location.reload()} />` : html`<${Loading} rows=${9} />`}</div>`) : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
   </div>`;
 }
 
@@ -60,15 +63,18 @@ function focusRow(id) {
 /** @param {{filter: Record<string, string>}} props */
 function Filter({ filter }) {
   const typing = useRef(0);
+  const [text, setText] = useState(filter.text);
+  useEffect(() => setText(filter.text), [filter.text]);
   const users = useMemo(() => [...new Set([...(state.value?.users ?? []), ...(filter.user ? [filter.user] : [])])], [state.value?.users, filter.user]);
   const type = (/** @type {any} */ event) => {
     clearTimeout(typing.current);
-    const text = event.target.value;
-    typing.current = setTimeout(() => turn({ text }), TYPING_MS);
+    const typed = event.target.value;
+    setText(typed);
+    typing.current = setTimeout(() => turn({ text: typed }), TYPING_MS);
   };
   const choose = (/** @type {string} */ name) => (/** @type {any} */ event) => turn({ [name]: event.target.value });
   return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <input type="search" placeholder="Find text, id, workflow  ( / )" aria-label="Find text, id or workflow" value=${filter.text} onInput=${type} />
+    <input type="search" placeholder="Find ( / )" aria-label="Find text, id or workflow" value=${text} onInput=${type} />
     <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${users.map((user) => html`<option value=${user}>${user}</option>`)}</select>
     <select aria-label="State" value=${filter.state} onChange=${choose("state")}>${STATES.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
     ${filter.workflow && html`<button type="button" title="all workflows" onClick=${() => turn({ workflow: null })}>${filter.workflow} ×</button>`}
@@ -129,7 +135,8 @@ function useStillness() {
 /** @param {{run: Summary, open: boolean, scale: number, query: URLSearchParams}} props */
 function Row({ run: told, open, scale, query }) {
   const run = grown(told, useNow(isActive(told)));
-  const facts = run.where ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
+  const refused = run.state === "refused" && run.status ? `status ${run.status}` : null;
+  const facts = run.where ?? refused ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
   return html`<li><a class="row" href=${addressOf("runs", [run.id], query)} aria-current=${open ? "true" : undefined} data-id=${run.id}>
     <${Mark} state=${run.state} />
     <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>

@@ -1,6 +1,6 @@
 // @ts-check
 // The runs that fit a filter: those that the server gave, and those of which it told since.
-import { useEffect, useRef, useState } from "./vendor/preact.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { fits, isActive } from "./run_list.js";
 import { ask, era, gone, remember, runs } from "./server.js";
 import { keyTurn } from "./key.js";
@@ -42,7 +42,7 @@ export function useRuns(filter) {
     }
   };
   const again = () => void fetchPage(null);
-  useEffect(again, [of]);
+  useLayoutEffect(again, [of]);
 
   // A text is looked for by the server: runs that changed since may fit now.
   const seq = filter.text ? Math.max(0, ...[...runs.value.values()].map((run) => run.seq)) : 0;

@@ -4,7 +4,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
 import { Failed, Loading } from "./parts.js";
 import { parsed, sentIn } from "./sent_parts.js";
 import { JsonTree, Whole, useText } from "./texts.js";
-import { counted, number, size } from "./words.js";
+import { counted, size } from "./words.js";
 
 /** @typedef {import("./types.js").Call} Call @typedef {import("./types.js").Run} Run */
 
@@ -34,6 +34,6 @@ function Parts({ sent }) {
       ${pictures.length > 0 && html`<p class="pictures">${pictures.map(({ type, bytes, src }) => html`<span>${src && html`<img src=${src} alt="" />`}<small>${type}${bytes === null ? ", not loaded" : `, ${size(bytes)}`}</small></span>`)}</p>`}
       ${!text && !calls && !pictures.length && html`<p class="dim pad">empty</p>`}</div>`)}
     ${sent.prompt !== null && html`<div class="msg user"><h2>prompt<span>${counted(sent.prompt.length, "character")}</span></h2><pre>${sent.prompt}</pre></div>`}
-    ${sent.tools.length > 0 && html`<p class="samplers"><span class="dim">${number(sent.tools.length)} tools</span> ${sent.tools.join(", ")}</p>`}
+    ${sent.tools.length > 0 && html`<p class="samplers"><span class="dim">${counted(sent.tools.length, "tool")}</span> ${sent.tools.join(", ")}</p>`}
     ${sent.samplers.length > 0 && html`<dl class="samplers">${sent.samplers.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`}`;
 }

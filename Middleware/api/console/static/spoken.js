@@ -25,6 +25,20 @@ export function messagesIn(body) {
   }
 }
 
+/**
+ * The messages of a request as a file for `--messages`: as they are, where they are a list and no prompt stands
+ * beside it; else texts alone.
+ * @param {string} body @returns {unknown[]} empty when it holds none
+ */
+export function conversationIn(body) {
+  try {
+    const { messages, system } = JSON.parse(body) ?? {};
+    return Array.isArray(messages) && !system ? messages : messagesIn(body);
+  } catch {
+    return [];
+  }
+}
+
 /** @param {unknown} content a text, or parts of which some have one */
 function textOf(content) {
   if (typeof content === "string") return content;

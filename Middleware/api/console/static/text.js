@@ -112,7 +112,6 @@ function formatIn(view, wanted) {
 /** @param {{current: Parameters<typeof TextEditor>[0]}} now */
 function extensions(now) {
   const { writable, label } = now.current;
-  const jump = (/** @type {cm.EditorView} */ view) => describe(view, view.state.selection.main.head, now);
   return [
     look,
     cm.json(),
@@ -130,6 +129,7 @@ function extensions(now) {
     cm.search({ top: true }),
     cm.highlightSelectionMatches(),
     cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable, maxRenderedOptions: SHOWN_CHOICES }),
+    aboutCursor,
     cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(view, at, now)),
     cm.EditorState.readOnly.of(!writable),
     overLines,
@@ -140,7 +140,8 @@ function extensions(now) {
     }),
     cm.keymap.of([
       { key: "Mod-s", run: () => (now.current.save(), true), preventDefault: true },
-      { key: "F1", run: (/** @type {cm.EditorView} */ view) => (openHelp(jump(view), now), true), preventDefault: true },
+      { key: "F1", run: (/** @type {cm.EditorView} */ view) => (tellAbout(view, now), true), preventDefault: true },
+      { key: "Escape", run: (/** @type {cm.EditorView} */ view) => view.state.field(aboutCursor) !== null && (view.dispatch({ effects: showAbout.of(null) }), true) },
       { key: "F8", run: cm.nextDiagnostic },
       ...cm.closeBracketsKeymap, ...cm.completionKeymap, ...cm.searchKeymap, ...cm.foldKeymap, ...cm.historyKeymap, ...cm.defaultKeymap,
     ]),
@@ -168,9 +169,25 @@ function describe(view, at, now) {
   return now.current.known && describedAt(view.state.doc.toString(), at, now.current.known);
 }
 
-/** @param {ReturnType<typeof describedAt>} about @param {{current: {help: (page: string) => void}}} now */
-function openHelp(about, now) {
-  now.current.help(about?.page ?? "");
+const showAbout = /** @type {cm.StateEffectType<cm.Tooltip | null>} */ (cm.StateEffect.define());
+/** What F1 tells of the cursor's place, until something moves. */
+const aboutCursor = /** @type {cm.StateField<cm.Tooltip | null>} */ (cm.StateField.define({
+  create: () => /** @type {cm.Tooltip | null} */ (null),
+  update(tip, transaction) {
+    for (const effect of transaction.effects) if (effect.is(showAbout)) return effect.value;
+    return transaction.docChanged || transaction.selection ? null : tip;
+  },
+  provide: (field) => cm.showTooltip.from(field),
+}));
+
+/** Shows and says what stands under the cursor; where there is nothing to say, Help opens. Until the words have come nothing happens. @param {cm.EditorView} view @param {{current: {known: Known | null, help: (page: string) => void}}} now */
+function tellAbout(view, now) {
+  if (!now.current.known) return;
+  const at = view.state.selection.main.head;
+  const about = describe(view, at, now);
+  if (!about) return now.current.help("");
+  const said = cm.EditorView.announce.of([about.title, about.kind, about.description].filter(Boolean).join(", "));
+  view.dispatch({ effects: [showAbout.of(tooltip(view, at, now)), said] });
 }
 
 /** @param {{current: {known: Known | null, writable: boolean}}} now */
@@ -201,7 +218,7 @@ function optionOf({ label, detail, info, insert, cursor }) {
   };
 }
 
-/** @param {cm.EditorView} view @param {number} at @param {{current: {known: Known | null, help: (page: string) => void}}} now */
+/** @param {cm.EditorView} view @param {number} at @param {{current: {known: Known | null}}} now @returns {cm.Tooltip | null} */
 function tooltip(view, at, now) {
   const about = describe(view, at, now);
   if (!about) return null;

@@ -1,7 +1,8 @@
 // @ts-check
 // The tree of workflow files: those of each served user, shared ones, common ones, and what nobody names (folded).
-import { html, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Mark } from "./parts.js";
+import { counted } from "./words.js";
 import { addressOf } from "./workflow_place.js";
 
 /** @typedef {import("./workflow_types.js").TreeFile} TreeFile @typedef {import("./workflow_types.js").WorkflowTree} WorkflowTree */
@@ -11,6 +12,8 @@ const START = "_DefaultWorkflow";
 /** @param {{tree: WorkflowTree, path: string, user: string | null, make: (() => void) | null}} props `make`: begins a new file */
 export function Tree({ tree, path, user, make }) {
   const [wanted, setWanted] = useState("");
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [path, user]);
   const fits = (/** @type {TreeFile[]} */ files) => files.filter(({ path: file }) => file.toLowerCase().includes(wanted.trim().toLowerCase()));
   const part = (/** @type {string} */ title, /** @type {TreeFile[]} */ files, /** @type {string | null} */ whose) => {
     const shown = ordered(fits(files));
@@ -18,7 +21,7 @@ export function Tree({ tree, path, user, make }) {
       <ul role="list" aria-label=${title}>${shown.map((file) => html`<${File} key=${file.path} file=${file} whose=${whose} open=${file.path === path && (!user || !whose || user === whose)} />`)}</ul>`;
   };
   const other = fits(tree.other);
-  return html`<nav class="tree" aria-label="Workflow files">
+  return html`<nav class="tree" ref=${box} aria-label="Workflow files">
     <div class="treebar"><input type="search" data-search placeholder="Find ( / )" aria-label="Find a file by its name" value=${wanted}
         onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
       <button type="button" onClick=${make ?? undefined} disabled=${!make} title=${make ? undefined : "Start with --console edit to make files from here."}>New</button></div>
@@ -54,6 +57,3 @@ function File({ file, whose, open }) {
       ${warnings > 0 && html`<span class="cnt w" title=${counted(warnings, "warning")}><span aria-hidden="true">▲ </span>${warnings}<span class="unseen"> ${warnings === 1 ? "warning" : "warnings"}</span></span>`}</span>
   </a></li>`;
 }
-
-/** @param {number} n @param {string} what */
-const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;

@@ -2,6 +2,7 @@
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Messages } from "./messages.js";
+import { wasRouted } from "./run_list.js";
 import { ask, eventReader, opened, runs, state } from "./server.js";
 import { saidIn } from "./said.js";
 import { messagesIn } from "./spoken.js";
@@ -27,13 +28,13 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
   const [route, setRoute] = useState(false);
   const [key, setKey] = useState(keptKey);
   const [asksKey, setAsksKey] = useState(keptKey !== "");
-  const { said, id, busy, send, stop } = useTry(() => setAsksKey(true));
-  const run = useRun(id, busy);
+  const { said, id, busy, before, send, stop } = useTry(() => setAsksKey(true));
+  const run = useRun(id || (busy ? newest(user, before.current) : ""), busy);
   const notes = useNotes(path, user);
   const [node, choose] = useState(/** @type {number | null} */ (null));
   keptMessages = messages;
   keptKey = key;
-  useEffect(() => void (from && startWith(from, change)), [from]);
+  useEffect(() => void (from && startWith(from, change, setRoute)), [from]);
   useEffect(() => void (run && ran(run)), [run]);
   const body = { user, path: route ? null : path, messages, ...(key ? { api_key: key } : {}) };
   const empty = !messages.some(({ content }) => content.trim());
@@ -75,6 +76,7 @@ function useTry(keyWanted) {
   const [said, setSaid] = useState(/** @type {Said | null} */ (null));
   const [id, setId] = useState("");
   const [busy, setBusy] = useState(false);
+  const before = useRef(/** @type {ReadonlySet<string>} */ (new Set()));
   const stopper = useRef(/** @type {AbortController | null} */ (null));
   useEffect(() => () => stopper.current?.abort(), []);
   const send = async (/** @type {object} */ body) => {
@@ -82,6 +84,7 @@ function useTry(keyWanted) {
     setSaid(SILENT);
     setBusy(true);
     setId("");
+    before.current = new Set(runs.value.keys());
     try {
       const response = await opened("try", { method: "POST", body, signal: mine.signal });
       setId(response.headers.get("X-Request-Id") ?? "");
@@ -93,8 +96,12 @@ function useTry(keyWanted) {
     }
     setBusy(false);
   };
-  return { said, id, busy, send, stop: () => stopper.current?.abort() };
+  return { said, id, busy, before, send, stop: () => stopper.current?.abort() };
 }
+
+/** The run of a question whose answer has not begun: an event told of it. @param {string} user @param {ReadonlySet<string>} before those that were there when it was sent */
+const newest = (user, before) =>
+  [...runs.value.values()].filter((run) => run.front === "console" && run.user === user && !before.has(run.id)).sort((a, b) => b.at - a.at)[0]?.id ?? "";
 
 /** @param {Response} response @param {(change: (was: Said | null) => Said) => void} tell */
 async function readInto(response, tell) {
@@ -144,8 +151,9 @@ function useNotes(path, user) {
 const notesOf = (nodes) =>
   nodes.flatMap(({ number, title, type, notes }) => notes.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`));
 
-/** @param {string} run @param {(messages: Message[]) => void} change */
-async function startWith(run, change) {
+/** @param {string} run @param {(messages: Message[]) => void} change @param {(route: boolean) => void} setRoute */
+async function startWith(run, change, setRoute) {
+  ask(`runs/${encodeURIComponent(run)}`).then((told) => setRoute(wasRouted(told)), () => {});
   const asked = await ask(`runs/${encodeURIComponent(run)}/texts/asked`).catch(() => null);
   const messages = asked && !asked.left_out ? messagesIn(asked.head) : [];
   if (messages.length) change(messages);

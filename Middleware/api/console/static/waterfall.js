@@ -48,7 +48,7 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
         const one = row.type === "call" ? row.call : null;
         const mine = chosen === row.node.i && (one ? one.k === call : row.node.calls.length < 2);
         return html`<li key=${`${row.node.i}.${one?.k ?? ""}`}><${FallRow} run=${run} node=${row.node} call=${one} depth=${row.depth} grouped=${row.grouped} chosen=${mine} hue=${colours} now=${now} span=${span}
-          choose=${() => choose(row.node.i, one?.k ?? 0)} /></li>`;
+          choose=${() => choose(row.node.i, one?.k)} /></li>`;
       })}
       ${rows.length === 0 && html`<li class="fallrow"><span class="dim">no node was begun</span></li>`}
     </ol>

@@ -56,6 +56,9 @@ export function ordinal(n) {
 /** `1 node`, `2 nodes`. @param {number} n @param {string} word */
 export const counted = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 
+/** A sentence in which no line ends between a number and its unit. @param {string} text */
+export const unbroken = (text) => text.replace(/(\d) (s|ms|min|KB|MB)(?![\p{L}\p{N}])/gu, "$1\u00a0$2");
+
 /** What each part of a shape means. */
 export const PARTS = { queue: "waiting for a slot", other: "before the answering node", first: "until the first token", think: "thinking", say: "answering", after: "after the answer" };
 

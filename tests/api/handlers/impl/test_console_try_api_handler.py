@@ -193,7 +193,7 @@ class TestLife:
         for one in asking:
             one.join(10)
         assert [text.count("[DONE]") for text in texts] == [1, 1]
-        assert not app.door.lives
+        assert app.door.unanswered() == []
 
     def test_a_full_queue(self, facts, serve, engine):
         """503, as everywhere."""
@@ -217,4 +217,4 @@ class TestLife:
         engine.answer = cancelled
         with app.test_client().post(TRY, json=BODY, headers=ASKS) as answer:
             assert answer.text.endswith("data: [DONE]\n\n")
-        assert not app.door.lives
+        assert app.door.unanswered() == []
