@@ -38,6 +38,8 @@ from Middleware.workflows.managers.config_check import file_findings, finding_of
 logger = logging.getLogger(__name__)
 
 CHANGED = "the file was changed meanwhile"
+_UNREAD = "\ufffd"
+"""Stands in a text for what could not be decoded."""
 
 
 def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str, version: str) -> ConfigText:
@@ -90,6 +92,11 @@ def checked(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigText) -> 
     new, lost = restored(with_line_feeds(text).removeprefix("\ufeff"), old.text)
     if lost:
         _refuse([Finding(path, pointer, ERROR, LOST) for pointer in lost], path, new, of=lost[0])
+    if _UNREAD in new and _UNREAD in old.text and _UNREAD.encode() not in old.raw:
+        said = (
+            f"{_UNREAD} stands for bytes that are no UTF-8: write what was meant, or save the file as UTF-8"
+        )
+        raise Refused(422, said, problems=[])
     try:
         raw = like_old(new, old.raw)
     except UnicodeEncodeError as error:

@@ -36,7 +36,8 @@ def templates() -> Mapping[str, str]:
 
 def owner_of(snapshot: ConfigSnapshot, path: str, names: Iterable[str]) -> UserSettings:
     """The served user for whom a new file is, whose names it may use; 403 where none may be made."""
-    if not is_config_path(path, (WORKFLOWS,)) or not path.isprintable():
+    is_named = not path.endswith(f"/{ENDING}")
+    if not is_named or not is_config_path(path, (WORKFLOWS,)) or not path.isprintable():
         raise Refused(404, NO_FILE)
     folder = path.rpartition("/")[0]
     users = list(_users(snapshot, names))

@@ -349,3 +349,17 @@ class TestSpellings:
 def unquoted(path: str) -> str:
     """As a WSGI server gives it: bytes in Latin-1."""
     return unquote_to_bytes(path).decode("latin-1")
+
+
+def test_what_could_not_be_read_is_not_written_over_by_its_signs(house):
+    """The bytes would be lost for a page that only changed another line."""
+    old = house.write(
+        "Workflows/mira/Main.json", '[{"type": "StaticResponse", "content": "é"}]'.encode("latin-1")
+    )
+    shown = house.ask("GET", "workflows/Workflows/mira/Main.json")[1]["text"]
+
+    status, told = house.save("Workflows/mira/Main.json", shown + "\n\n")
+    assert (status, house.bytes_of("Workflows/mira/Main.json")) == (422, old)
+    assert told["error"].endswith("write what was meant, or save the file as UTF-8")
+
+    assert house.save("Workflows/mira/Main.json", shown.replace("\ufffd", "é"))[0] == 200

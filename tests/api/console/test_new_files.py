@@ -160,6 +160,7 @@ class TestPlace:
             ("Workflows/mira/../jo/New.json", 404),
             ("/Workflows/mira/New.json", 404),
             ("Workflows/mira/New.txt", 404),
+            ("Workflows/mira/.json", 404),
             ("Workflows/mira/a\nb.json", 404),
             ("Workflows/mira/\u202egro.json", 404),
             ("Workflows/mira/C:x.json", 404),
