@@ -113,7 +113,7 @@ def write_text(server: Server, path: str, content: Any) -> Path:
     return file
 
 
-def until(page: Any, claim: str, timeout_s: float = 10.0) -> None:
+def until(page: Any, claim: str, timeout_s: float = 30.0) -> None:
     """Waits for an expression to hold. Playwright's own waiting calls `eval` in the page, which its policy forbids."""
     end = time.monotonic() + timeout_s
     while not page.evaluate(claim):

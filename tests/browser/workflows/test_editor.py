@@ -90,7 +90,7 @@ class TestCheck:
         editor.locator("h1").first.click()
         editor.keyboard.press("F8")
         editor.wait_for_selector('.node[data-n="5"][aria-current="true"]')
-        assert "36" in editor.locator(".cm-activeLineGutter").first.inner_text()
+        editor.locator(".cm-activeLineGutter", has_text="36").first.wait_for()
 
     def test_a_problem_of_the_list_leads_to_its_place(self, editor):
         """With place, node and field before its words."""
@@ -204,7 +204,7 @@ class TestLayout:
         at_end_of(editor, '"title": "Draft"')
         editor.keyboard.type("xyz")
         editor.keyboard.press("Control+z")
-        assert editor.locator(".cm-line", has_text="xyz").count() == 0
+        editor.locator(".cm-line", has_text="xyz").wait_for(state="detached")
         editor.keyboard.press("Control+f")
         editor.keyboard.type("Style of")
         editor.wait_for_selector(".cm-searchMatch")

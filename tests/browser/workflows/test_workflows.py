@@ -107,6 +107,7 @@ class TestPicture:
         """And nobody else's."""
         assert picture.locator(".arc.on").count() == 0
         picture.hover('.node[data-n="6"]')
+        picture.locator(".arc.on").first.wait_for(state="attached")
         assert picture.locator(".arc.on").count() == 1
         assert picture.locator(".node.near").evaluate_all("cards => cards.map((card) => card.dataset.n)") == [
             "5"
@@ -136,6 +137,7 @@ class TestTwoSides:
         """All of them, and they are in sight."""
         picture.click('.node[data-n="6"]')
         lines = picture.locator(".cm-line.chosen")
+        lines.first.wait_for()
         assert '"title": "Notes"' in " ".join(lines.all_inner_texts())
         assert lines.first.inner_text().strip() == "{"
         assert lines.last.inner_text().strip() == "}"
@@ -160,7 +162,7 @@ class TestTwoSides:
             picture.keyboard.press("ArrowDown")
         assert picture.evaluate("document.activeElement.dataset.n") == "5"
         picture.keyboard.press("Enter")
-        assert picture.locator('.node[data-n="5"]').get_attribute("aria-current") == "true"
+        picture.wait_for_selector('.node[data-n="5"][aria-current="true"]')
         assert picture.locator(f'{CARD}[tabindex="0"]').count() == 1
 
     def test_what_a_reader_hears_has_all_that_is_seen(self, picture):
@@ -178,7 +180,7 @@ class TestChildren:
         picture.wait_for_selector("h1:has-text('CodeFix')")
         picture.get_by_role("navigation", name="Way back").get_by_role("link", name="Reviewers").click()
         picture.wait_for_selector("h1:has-text('Reviewers')")
-        assert picture.get_by_role("navigation", name="Way back").count() == 0
+        picture.get_by_role("navigation", name="Way back").wait_for(state="detached")
 
     def test_a_child_opens_inside_its_parent(self, picture):
         """In a frame, with its own arcs; again, and it is gone."""
@@ -186,6 +188,7 @@ class TestChildren:
         picture.get_by_role("button", name="open here: CodeFix").click()
         frame = picture.get_by_role("region", name="CodeFix, opened here")
         frame.get_by_text("Mend", exact=True).wait_for()
+        frame.locator("svg.arcs path").first.wait_for(state="attached")
         assert frame.locator("svg.arcs path").count() == 1
         assert box_of(frame, 2)["y"] < box(picture, 5)["y"]
         picture.get_by_role("button", name="fold: CodeFix").click()
@@ -223,7 +226,7 @@ class TestTree:
         picture.keyboard.type("old")
         tree = picture.get_by_role("navigation", name="Workflow files")
         tree.get_by_text("attic/Old").wait_for()
-        assert tree.get_by_role("link").count() == 1
+        until(picture, "document.querySelectorAll('.tree a').length === 1")
         picture.get_by_role("searchbox").first.fill("no such name")
         tree.get_by_text("No file fits.").wait_for()
 
@@ -253,7 +256,7 @@ class TestOtherFiles:
         picture.click('.node[data-n="5"]')
         picture.get_by_role("link", name="Big", exact=True).click()
         picture.wait_for_selector(".cm-line:has-text('modelNameToSendToAPI')")
-        assert picture.locator(".graph").count() == 0
+        picture.locator(".graph").wait_for(state="detached")
 
     def test_a_folder_that_is_edited_by_hand_says_so(self, server, tab):
         """Its text can be read."""
