@@ -23,9 +23,9 @@ RUN_EVERY_S = 0.5
 STATE_EVERY_S = 2.0
 SILENCE_S = 15.0
 LASTS_S = 600.0
-NAP_S = 0.25
+NAP_S = 0.2
 """A reader looks at least so often: at counts that grew, and whether the server stops."""
-GATHER_S = 0.1
+GATHER_S = 0.25
 """News that come so close together leave in one piece."""
 MOST_SEQ = 10**15
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
