@@ -191,7 +191,7 @@ class TestGates:
         first.acquire()
         thread = threading.Thread(target=first.acquire, kwargs={"timeout": 60})
         thread.start()
-        eventually(lambda: first.waiting == 1)
+        eventually(lambda: first._member().waiting(first._key) == 1)  # the others know it, too
         with pytest.raises(ServerBusy, match="1 requests are waiting"):
             second.acquire(timeout=60)
         assert not second.busy
