@@ -6,7 +6,6 @@ schema.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from Middleware.config.workflows import (
 )
 from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.managers.endpoint_check import endpoint_findings
+from Middleware.workflows.managers.known_text import known_text
 from Middleware.workflows.managers.unreachable import lost_categories
 from Middleware.workflows.managers.workflow_check import (
     NodePlace,
@@ -50,7 +50,6 @@ from Middleware.workflows.managers.workflow_cycles import cycles
 ANY = 1_000_000
 """More agent inputs than any workflow names: a caller that nobody can count."""
 
-_ONE_PLACEHOLDER = re.compile(r"\{([^{}\[\].!:]+)\}")
 _TOOL_WORKFLOWS = (
     ("chatSummaryToolWorkflow", "chat_summary_tool_workflow"),
     ("conversationMemoryToolWorkflow", "conversation_memory_tool_workflow"),
@@ -392,13 +391,3 @@ class UserWalk:
 
     def _note(self, file: str, pointer: str, level: str, message: str) -> None:
         self._findings.append(Finding(file, pointer, level, message))
-
-
-def known_text(value: object, variables: Mapping[str, Any]) -> str | None:
-    """A name as it will be: as written, or the workflow variable that it is; None: only a run can tell."""
-    if not isinstance(value, str) or not value:
-        return None
-    match = _ONE_PLACEHOLDER.fullmatch(value)
-    if match:
-        value = variables.get(match.group(1))
-    return value if isinstance(value, str) and "{" not in value else None

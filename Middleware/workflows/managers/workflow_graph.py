@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from Middleware.common.types import JsonObject, NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.handlers.registry import DEFAULT_TYPE, OLD_NAMES, known_type, node_handler
-from Middleware.workflows.managers.user_walk import known_text
+from Middleware.workflows.managers.known_text import known_text
 from Middleware.workflows.managers.workflow_check import (
     OVERRIDES,
     NodePlace,

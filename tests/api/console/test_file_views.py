@@ -202,11 +202,12 @@ class TestSave:
         house.write(file, [NODE])
         assert house.save(file, json.dumps([{**NODE, "prompt": "new"}]))[0] == 200
 
-    @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_file_that_is_only_for_reading_is_told(self, house):
-        """403 with the reason."""
-        (house.root / MAIN).chmod(0o400)
+    def test_a_file_that_is_only_for_reading_is_told(self, house, monkeypatch):
+        """403 with the reason, and the file stays."""
+        old, place = house.bytes_of(MAIN), (house.root / MAIN).resolve()
+        monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(place))
         status, told = house.save(MAIN, "[]")
+        assert house.bytes_of(MAIN) == old and house.backups() == []
         assert (status, told["error"]) == (
             403,
             f"{MAIN} cannot be written: the server's account may not write to this file",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from Middleware.workflows.managers import config_check
-from Middleware.workflows.managers.user_walk import known_text
 
 LLM = {"type": "Standard", "endpointName": "small-model", "prompt": "x"}
 
@@ -99,16 +98,6 @@ def test_the_embeddings_endpoint_of_a_node_and_of_memories(embedding, name, line
     assert told == [
         f"Workflows/ana/{file}.json: {line.format(place)}" for line in lines for file, place in places
     ]
-
-
-@pytest.mark.parametrize("name", ["{agent1Input}", "{unset}", "a{b}", "", None, 5], ids=str)
-def test_names_that_only_a_run_knows(name):
-    assert known_text(name, {"b": "x", "n": 5}) is None
-    assert known_text("{n}", {"n": 5}) is None
-
-
-def test_a_variable_that_holds_a_name():
-    assert known_text("{w}", {"w": "small"}) == "small"
 
 
 class TestChildren:

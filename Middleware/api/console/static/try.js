@@ -124,11 +124,15 @@ function useRun(id, busy) {
   useEffect(() => {
     if (!id) return setRun(null);
     const wait = Math.max(0, 1000 - (performance.now() - last.current));
+    let here = true; // a late answer about another run is not shown
     const clock = setTimeout(() => {
       last.current = performance.now();
-      ask(`runs/${encodeURIComponent(id)}`).then((told) => setRun({ ...told, heard: performance.now() }), () => setRun(null));
+      ask(`runs/${encodeURIComponent(id)}`).then((told) => here && setRun({ ...told, heard: performance.now() }), () => here && setRun(null));
     }, busy ? wait : 50);
-    return () => clearTimeout(clock);
+    return () => {
+      here = false;
+      clearTimeout(clock);
+    };
   }, [id, seq, busy]);
   return run;
 }
