@@ -132,11 +132,18 @@ def looking(chromium: Any) -> Iterator[Looking]:
 class Client:
     """A front end that asks and reads a stream in a thread of its own, to its end or until it hangs up."""
 
-    def __init__(self, server: Server, body: Mapping[str, Any], path: str = "/v1/chat/completions") -> None:
+    def __init__(
+        self,
+        server: Server,
+        body: Mapping[str, Any],
+        path: str = "/v1/chat/completions",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         self.body = b""
         payload = json.dumps({**body, "stream": True})
-        self.connection.request("POST", path, payload, {"Content-Type": "application/json"})
+        about = {"Content-Type": "application/json", **(headers or {})}
+        self.connection.request("POST", path, payload, about)
         self._socket = self.connection.sock.dup()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
