@@ -70,3 +70,10 @@ def test_the_bar_has_one_line_for_what_runs_and_one_for_the_pages(visit, width, 
     )
     tops = {round(box.bounding_box()["y"] / 40) for box in page.locator(".top > *").all()}
     assert tops == {0, 1}
+
+
+@pytest.mark.parametrize(("width", "height"), [(1300, 400), (900, 500), (390, 700)])
+def test_the_bar_stays_however_long_a_page_is(visit, width, height):
+    """What is below it scrolls; the window does not."""
+    scrolls = "document.documentElement.scrollHeight > innerHeight"
+    assert [name for page, name in visit(width, height) if page.evaluate(scrolls)] == []
