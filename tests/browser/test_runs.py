@@ -243,9 +243,14 @@ class TestBackup:
         assert page.locator(".notes b").all_inner_texts() == ["Model", "Other"]
         assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 2 of 2"
         assert page.locator(".pane pre").inner_text() == "Hello there"
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("menuitem", name="The call to Other as curl").wait_for()
+        page.keyboard.press("Escape")
         page.locator("button.fallrow.call").first.click()
         page.get_by_text("Nothing came.").wait_for()
         assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 1 of 2"
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("menuitem", name="The call to Model as curl").wait_for()
 
 
 class TestTryAgain:
