@@ -336,6 +336,28 @@ class TestTabs:
         assert re.search(r"\d\S*\d characters are left out here", page.locator(".leftout").inner_text())
 
 
+class TestWaiting:
+    def test_the_bar_of_a_run_that_waits_grows_with_its_time(self, start, looking, backend):
+        """Also while nothing is told of it."""
+        backend.on("Tell me", Reply(["one"], hangs=True))
+        server = start(None, "--concurrency", "1")
+        first = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        second = Client(server, asking("Hello"))
+        page.locator(".row", has=page.locator(".mark.waiting")).click()
+        bar, track = page.locator(".slot .track i"), page.locator(".slot .track")
+        said = page.locator(".slot .num")
+        said.wait_for()
+        told = page.evaluate("performance.getEntriesByType('resource').length")
+        before = seconds(said.inner_text())
+        until(page, lambda: seconds(said.inner_text()) > before + 1)
+        ends = "(one) => one.getBoundingClientRect().right"
+        assert abs(bar.evaluate(ends) - track.evaluate(ends)) <= 2
+        assert page.evaluate("performance.getEntriesByType('resource').length") <= told + 1
+        first.hang_up(), second.hang_up()
+
+
 class TestCancel:
     def test_the_backend_is_let_go_and_the_client_s_stream_ends_well(self, start, looking, backend):
         backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))

@@ -4,7 +4,7 @@ import { html, useRef, useState } from "./vendor/preact.js";
 import { barsOf, callBars, endOf, hues, rowsOf, spanWords, tickWords, ticks } from "./fall_scale.js";
 import { step, useKeys } from "./keys.js";
 import { Mark } from "./parts.js";
-import { isActive } from "./run_list.js";
+import { grown, isActive } from "./run_list.js";
 import { useNow } from "./tick.js";
 import { PARTS, counted, seconds, stateWords } from "./words.js";
 
@@ -27,7 +27,8 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
   const span = zoom ?? { from: 0, to: endOf(run, now) };
   useKeys({ 0: () => (zoom ? (setZoom(null), true) : false) });
   const colours = hues(run.nodes);
-  const slot = run.shape[0]?.[0] === "queue" ? run.shape[0][1] : 0;
+  const [part, length] = grown(run, clock).shape[0] ?? ["", 0];
+  const slot = part === "queue" ? length : 0;
   const rows = rowsOf(run.nodes, open);
   const marks = ticks(span.from, span.to);
   const grid = { "--grid": `${marks.at.map((at) => `linear-gradient(var(--line), var(--line)) ${percent(at, span)} 0 / 1px 100% no-repeat`).join(", ")}` };
