@@ -62,6 +62,15 @@ class TestEndpoints:
         dim = page.locator(".page > .dim").evaluate(colour)
         assert page.locator(".endpoint.quiet .state").evaluate(colour) == dim
 
+    def test_its_state_stands_on_the_line_of_its_name(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(server, "#/endpoints")
+        page.locator(".ehead .state.done").wait_for()
+        foot = "(one) => { const all = document.createRange(); all.selectNodeContents(one.lastChild); return all.getBoundingClientRect().bottom; }"
+        state, name = page.locator(".ehead .state"), page.locator(".ehead > :first-child")
+        assert abs(state.evaluate(foot) - name.evaluate(foot)) <= 1
+
     def test_a_probe_tells_the_doctors_sentence_and_the_models(self, start, looking):
         page = looking.open(start(), "#/endpoints")
         page.get_by_role("button", name="Probe").click()
