@@ -117,6 +117,15 @@ class TestOverview:
         told = [" ".join(text.split()) for text in page.locator(".servers li").all_inner_texts()]
         assert told == ["– jo/Model not called yet", "– mira/Model not called yet"]
 
+    def test_the_last_time_on_the_axis_has_room(self, start, looking):
+        """It stands at the right end, and half of it beyond."""
+        page = looking.open(start(), "#/overview")
+        plot = page.locator(".plot").first
+        plot.locator(".u-over").wait_for()
+        ends = "(one) => one.getBoundingClientRect().right"
+        half = 15
+        until(page, lambda: plot.locator(".u-over").evaluate(ends) + half <= plot.evaluate(ends))
+
     def test_the_same_numbers_as_a_table(self, start, looking):
         server = start()
         server.post("/v1/chat/completions", {"model": "mira", **QUESTION})

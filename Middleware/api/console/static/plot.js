@@ -66,7 +66,7 @@ function options(props, element) {
   }));
   const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
   return {
-    width: element.clientWidth || 200, height: props.height, legend: { show: false }, padding: [8, 6, props.time ? 0 : 8, 0],
+    width: element.clientWidth || 200, height: props.height, legend: { show: false }, padding: props.time ? [8, 16, 0, 0] : [8, 6, 8, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.group ? { sync: { key: props.group } } : {}) },
     scales: { x: { time: Boolean(props.time) }, y: { range: upwards } },
     axes: [{ ...axis, show: Boolean(props.time), size: 22, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => clock(mark).slice(-8, -3)) },
