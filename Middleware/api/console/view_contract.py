@@ -129,11 +129,19 @@ class Ask:
         One that may be null may also be absent: it is None then. Raises ClientRequestError for unknown
         fields, other types and a body that is no JSON object, Refused for one of over 1 MiB.
         """
+        return typed_fields(json_body(self._body()), kinds)
+
+    def no_fields(self) -> None:
+        """Of a question without a body: one that is there all the same has no field. Raises as `fields`."""
+        body = self._body()
+        if body:
+            typed_fields(json_body(body), {})
+
+    def _body(self) -> bytes:
         try:
-            body = read_body(self.environ, MOST_BYTES)
+            return read_body(self.environ, MOST_BYTES)
         except RequestEntityTooLarge as error:
             raise Refused(413, f"the body is too large, allowed: at most {MOST_BYTES:,} bytes") from error
-        return typed_fields(json_body(body), kinds)
 
 
 View = Callable[..., object]
