@@ -175,6 +175,8 @@ class Delivery:
             close_batches(raw)
         text = self._taken(cleaner)
         self.value = self._output(text)
+        if context.trace is not None:
+            self._keep_cleaning(text, cleaner)
         self._answered(self, text)
         ending = Ending(text, context.config, sent, self._prompt_tokens)
         finish = finish_chunks(context.request, context.user, ending)
@@ -183,7 +185,6 @@ class Delivery:
         if context.trace is not None:
             settle_thought(context.trace, cleaner)
             tell_answer(*context.trace, text, finish[-1])
-            self._keep_cleaning(text, cleaner)
         yield [merged([whole, *finish])] if whole is not None else finish
 
     def _taken(self, cleaner: StreamingResponseHandler | None) -> str:
