@@ -301,7 +301,7 @@ class TracedCall(NamedTuple):
         call = self.call
         if amended and not self.at.run.private:
             self.at.node.warnings.append(f"endpoint '{call.endpoint}' refused a body and got another")
-        call.url, call.sent = url, time.monotonic()
+        call.url, call.sent, call.tries = url, time.monotonic(), call.tries + 1
         if self.at.run.keeps_text:
             call.headers = headers
             call.body, call.body_left_out = kept_body(body)

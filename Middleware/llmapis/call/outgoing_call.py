@@ -198,6 +198,8 @@ class OutgoingCall:
             return _watched(trace.call, lambda: default_transport().post(post, self.handle))
         finally:
             self.log.tries += self.handle.tries
+            if trace is not None:
+                trace.call.tries = self.log.tries
 
     def _log_payload(self, post: Post) -> None:
         if not logger.isEnabledFor(logging.DEBUG):

@@ -174,6 +174,8 @@ class Delivery:
         finally:
             close_batches(raw)
         text = self._taken(cleaner)
+        if context.trace is not None:
+            self._keep_cleaning(text, cleaner)  # a run that was cancelled ends at the next line but one
         self.value = self._output(text)
         self._answered(self, text)
         ending = Ending(text, context.config, sent, self._prompt_tokens)
@@ -183,7 +185,6 @@ class Delivery:
         if context.trace is not None:
             settle_thought(context.trace, cleaner)
             tell_answer(*context.trace, text, finish[-1])
-            self._keep_cleaning(text, cleaner)
         yield [merged([whole, *finish])] if whole is not None else finish
 
     def _taken(self, cleaner: StreamingResponseHandler | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import pairwise
 
 import pytest
 
@@ -73,8 +74,8 @@ def house():
 
 @pytest.fixture
 def no_pause(monkeypatch):
-    """A reader that does not wait to gather news, nor for more of them."""
-    monkeypatch.setattr(module, "GATHER_S", 0.0)
+    """A reader that does not wait for its beat, nor for news."""
+    monkeypatch.setattr(module, "BEAT_S", 0.0)
     monkeypatch.setattr(module, "NAP_S", 0.0)
 
 
@@ -268,9 +269,45 @@ class TestStream:
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
         assert reads.wait(20.0)
+        house.clock.now += RUN_EVERY_S
         house.arrive()
         reader.join(20.0)
         assert seen == [("r1", "waiting")]
+
+
+class TestBeat:
+    @pytest.fixture
+    def passing(self, house, monkeypatch):
+        """Time passes where a reader rests, and `house.at(time)` is asked what happens then."""
+
+        def rest(seconds):
+            house.clock.now += seconds
+            house.at(house.clock.now - 1000.0)
+
+        monkeypatch.setattr(module.time, "sleep", rest)
+        monkeypatch.setattr(
+            house.recorder,
+            "wait",
+            lambda after, timeout_s: rest(timeout_s) if house.recorder.seq <= after else None,
+        )
+        return house
+
+    def test_a_growing_answer_beside_another_run(self, passing):
+        """It is told each half second, whatever happens to others meanwhile."""
+        passing.answering()
+        other = passing.arrive("other")
+
+        def at(now):
+            passing.counted[0] += 1
+            other.tell("node")
+
+        passing.at = at
+        times = []
+        for piece in passing.stream():
+            times += [passing.clock.now for *_, run in told(piece, "run") if run["id"] == "r1"]
+            if len(times) == 5:
+                break
+        assert [round(after - before, 3) for before, after in pairwise(times)] == [RUN_EVERY_S] * 4
 
 
 class TestRoute:
