@@ -187,6 +187,24 @@ class TestOneFile:
         assert as_jo["graph"]["nodes"][3]["children"][1]["path"] == "Workflows/jo/Prose.json"
         assert get(mira, "Workflows/jo/Main.json")["user"] == "jo"
 
+    def test_the_picture_is_that_of_the_user(self, mira):
+        """What a user's variables bring, and how many nodes of a group run at once."""
+        document = [
+            {"parallelGroup": "g", "prompt": "{town}"},
+            {"parallelGroup": "g", "prompt": "{town}"},
+            {},
+            {"prompt": "{notes}"},
+        ]
+        mira.write(REVIEWERS, document)
+        mira.write(
+            "Users/jo.json", {"maxParallelNodes": 1, "userWideWorkflowVariables": {"notes": "{agent1Output}"}}
+        )
+        mira.users.append("jo")
+        assert get(mira, REVIEWERS)["graph"]["rows"] == [[1, 2], [3], [4]]
+        graph = get(mira, REVIEWERS, "user=jo")["graph"]
+        assert graph["rows"] == [[1], [2], [3], [4]]
+        assert graph["nodes"][3]["uses"] == [{"n": 1, "what": "output", "field": "prompt"}]
+
     def test_a_user_who_is_not_served_is_refused(self, mira):
         status, value = mira.ask("GET", f"workflows/{REVIEWERS}", query="user=ana")
         assert (status, value) == (400, {"error": 'user: found "ana", allowed: mira'})
