@@ -12,8 +12,10 @@ from functools import partial
 from typing import NamedTuple
 
 from Middleware.api.client_watch import end_connection, probe_of
+from Middleware.api.console.answer_times import AnswerTimes
 from Middleware.api.console.looks import Look
 from Middleware.api.console.run_facts import tokens_of
+from Middleware.api.console.shapes import SHORTEST_PART_S
 from Middleware.api.console.state_views import state_of
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply, json_bytes
 from Middleware.common.types import JsonObject
@@ -159,9 +161,12 @@ class News:
 
 
 def _mark(look: Look, run: RunTrace) -> int | None:
-    """What grows while nothing else changes: the place in the line, the count of the answer."""
+    """What grows while nothing else changes: the place in the line, the count of the answer; 1: thinking has
+    become long enough to be shown."""
     if run.state == "waiting":
         return look.place(run)
+    if run.state == "running" and AnswerTimes(run, look.now).think_s >= SHORTEST_PART_S:
+        return 1
     return tokens_of(run)[0] if run.state == "answering" else None
 
 

@@ -20,7 +20,7 @@ from Middleware.api.console.events import (
 )
 from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, Recorder
 from Middleware.api.console.views import Views
-from Middleware.services.run_trace import NodeTrace, Observers
+from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
 from tests.api.console.conftest import a_hub, asking
 
 RIGHTS = ("look",)
@@ -147,6 +147,24 @@ class TestRuns:
             house.counted[0] = count
             seen.append([value["tokens"] for *_, value in told(news.since_last(), "run")])
         assert seen == [[3], [], [8], []]
+
+    def test_a_model_that_begins_to_think(self, house):
+        """Told at once; what is too short to be shown yet is told again when it is long enough."""
+        run = house.arrive()
+        run.begin()
+        node = NodeTrace("w", 1, "Standard", answers=True, begun=house.clock.now)
+        at = run.node(node).call(CallTrace("model", "Big", "openAIChatCompletion", "m"))
+        run.arrived = run.begun = house.clock.now
+        news = house.news()
+        news.since_last()
+        seen = []
+        house.clock.now += RUN_EVERY_S
+        at.call.first = house.clock.now
+        at.thinks()
+        for _ in range(3):
+            seen.append([value["shape"][-1] for *_, value in told(news.since_last(), "run")])
+            house.clock.now += RUN_EVERY_S
+        assert seen == [[["first", 0.5]], [["think", 0.5]], []]
 
     def test_a_place_in_the_line(self, house):
         """It changes when another one goes."""

@@ -94,7 +94,8 @@ def answer(*calls, number=4, **facts):
 
 def the_run(first=3.8, thoughts=("hm",), **facts):
     """16.3."""
-    node = answer(call_of(sent=3.3, first=first, thoughts=list(thoughts)), begun=3.3, ended=6.3)
+    call = call_of(sent=3.3, first=first, thought=first if thoughts else None, thoughts=list(thoughts))
+    node = answer(call, begun=3.3, ended=6.3)
     times = {"begun": 0.2, "first_text": 4.4, "answered": 6.3, "ended": 7.5}
     return run_of(node, **{**times, **facts})
 
