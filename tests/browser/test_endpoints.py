@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import QUESTION, asking, until, violations
+from tests.browser.conftest import QUESTION, WIDTHS, asking, sideways, until, violations
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
 
@@ -129,7 +129,7 @@ def test_axe_finds_nothing(start, looking, address, theme):
     assert violations(page) == []
 
 
-@pytest.mark.parametrize("width", [320, 390, 900, 1100, 1440])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_no_page_is_wider_than_its_window(start, looking, width):
     server = start()
     server.post("/v1/chat/completions", {"model": "mira", **QUESTION})
@@ -141,4 +141,4 @@ def test_no_page_is_wider_than_its_window(start, looking, width):
     ):
         page.evaluate("address => { location.hash = address; }", f"#/{address}")
         page.locator(sign).first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+        assert sideways(page) <= 0, address

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tests.browser.conftest import Client, asking, rows, until, violations
+from tests.browser.conftest import WIDTHS, Client, asking, rows, sideways, until, violations
 from tests.e2e.conftest import NODE, Server
 from tests.e2e.fake_backend import Reply
 
@@ -298,7 +298,7 @@ class TestAccess:
             found[place] = violations(page)
         assert {place: said for place, said in found.items() if said} == {}
 
-    @pytest.mark.parametrize("width", [320, 390, 650, 900, 1100, 1440])
+    @pytest.mark.parametrize("width", WIDTHS)
     def test_the_page_does_not_scroll_sideways(self, server, looking, width):
         looking.expected += ["404"]
         page = looking.open(server, viewport={"width": width, "height": 700})
@@ -306,7 +306,7 @@ class TestAccess:
         for place in PLACES:
             page.goto(self.address(page, server, place))
             page.wait_for_timeout(200)
-            if page.evaluate("document.documentElement.scrollWidth") > width:
+            if sideways(page) > 0:
                 wide.append(place)
         assert wide == []
 

@@ -344,6 +344,8 @@ class TestCancel:
         assert client.wait().rstrip().endswith(b"data: [DONE]")
         page.locator(".head .state.cancelled").wait_for()
         assert "by the console" in page.locator(".head .state").inner_text()
+        page.get_by_role("tab", name="Came").click()
+        assert page.locator(".pane pre").inner_text().startswith("one more")
 
     def test_the_key_asks_first(self, start, looking, backend):
         backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))

@@ -174,9 +174,9 @@ class Delivery:
         finally:
             close_batches(raw)
         text = self._taken(cleaner)
-        self.value = self._output(text)
         if context.trace is not None:
-            self._keep_cleaning(text, cleaner)
+            self._keep_cleaning(text, cleaner)  # a run that was cancelled ends at the next line but one
+        self.value = self._output(text)
         self._answered(self, text)
         ending = Ending(text, context.config, sent, self._prompt_tokens)
         finish = finish_chunks(context.request, context.user, ending)

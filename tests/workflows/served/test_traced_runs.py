@@ -480,7 +480,7 @@ class TestEnds:
         assert (call.raw, call.outcome, run.answered, run.counter) == ("One", "closed", 0.0, None)
         assert counted >= 1
 
-    def test_a_stream_that_is_cancelled(self, house, served, recorder, hanging):
+    def test_a_stream_that_the_console_cancels(self, house, served, recorder, hanging):
         """What came until then is kept, however it is cancelled."""
         house.workflow("Main", ask("Answer"))
         served.save_user()
@@ -517,6 +517,30 @@ class TestEnds:
         site.pages["/v1/chat/completions"] = hang
         yield asked
         over.set()
+
+    @pytest.mark.parametrize("nested", [False, True], ids=["its-own-node", "a-nested-one"])
+    def test_a_stream_that_is_cancelled(self, house, served, big, recorder, site, nested):
+        """While it goes out: what came until then is kept, also without a hang-up."""
+        big(thinkTagNames=["think"], removeThinking=True)
+        first = b'data: {"choices":[{"delta":{"content":"<think>hm</think>One"},"finish_reason":null}]}\n\n'
+
+        def stop(handler):
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/event-stream")
+            handler.end_headers()
+            handler.wfile.write(first)
+            assert recorder.spoke.wait(10)
+            cancellation_service.request_cancellation(recorder.run.id, "the console")
+
+        site.pages["/v1/chat/completions"] = stop
+        house.workflow("Inner" if nested else "Main", ask("Answer"))
+        if nested:
+            house.workflow("Main", {"type": "CustomWorkflow", "title": "Ask", "workflowName": "Inner"})
+        served.save_user()
+        served.ask(stream=True)
+        run, [call] = recorder.run, recorder.calls
+        assert (run.state, call.outcome) == ("cancelled", "cancelled")
+        assert (call.raw, call.cleaned, call.thoughts) == ("<think>hm</think>One", "One", ["hm"])
 
     @pytest.mark.parametrize("why", ["DELETE", "the console", ""])
     def test_a_request_that_is_cancelled(self, house, served, big, recorder, site, why):

@@ -1,6 +1,7 @@
 // @ts-check
 // What may be written at a place of a config file, and what stands there: from the index of Help and the names
 // that exist for the user. Pure. Source: spec console.md 9.5.
+import { lettersToChange } from "./letters.js";
 import { nodeHolding, nodesIn, placeAt, read, valueAt } from "./json_tree.js";
 
 /**
@@ -171,21 +172,11 @@ const variable = (label, detail, info) => ({ label, detail, info, insert: label,
 /** @param {Place} place @param {Choice[]} choices */
 const found = (place, choices) => (choices.length ? { from: place.from, to: place.to, choices } : null);
 
-/**
- * How far a name is from what is typed: begins with it, holds it, else by letters to change.
- * @param {string} typed @param {string} name
- */
+/** How far a name is from what is typed: begins with it, holds it, else by letters to change. @param {string} typed @param {string} name */
 export function distance(typed, name) {
   const [a, b] = [typed.toLowerCase(), name.toLowerCase()];
   if (b.startsWith(a)) return 0;
-  if (b.includes(a)) return 1;
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (const [i, letter] of [...a].entries()) {
-    const next = [i + 1];
-    for (let j = 0; j < b.length; j++) next.push(Math.min(row[j] + (letter === b[j] ? 0 : 1), row[j + 1] + 1, next[j] + 1));
-    row = next;
-  }
-  return 1 + row[b.length];
+  return 1 + (b.includes(a) ? 0 : lettersToChange(a, b));
 }
 
 /**

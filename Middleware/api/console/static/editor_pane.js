@@ -68,7 +68,7 @@ function Written({ file, draft, saving, hand, atLine, chosen, reason, Editor }) 
   };
   const help = (/** @type {string} */ page) => void (location.hash = `#/help${page && `/${page}`}`);
   return html`<${Editor} text=${file.text} problems=${draft.checked.problems} checked=${draft.checked.text} writable=${reason === ""} label=${`Text of ${file.path}`}
-    known=${known} chosen=${chosen} typed=${typed} atLine=${atLine} save=${() => reason || saving.save()} help=${help} hand=${hand} />`;
+    known=${known} chosen=${chosen} typed=${typed} atLine=${atLine} help=${help} hand=${hand} />`;
 }
 
 /** The index of Help and the names that exist. @param {WorkflowFile} file @returns {Known | null} */
