@@ -232,8 +232,16 @@ class TestSummary:
         ids=["reported", "counted-while-it-runs", "too-few", "odd", "too-short"],
     )
     def test_tokens(self, facts, told):
-        shown = summary(the_run(**facts), 106.3)
+        """`usage`: as the backend told it, and so the client."""
+        run = the_run(**facts)
+        run.nodes[0].calls[0].usage = facts.get("usage")
+        shown = summary(run, 106.3)
         assert (shown["tokens"], shown["about"], shown["rate"]) == told
+
+    def test_tokens_that_no_backend_told(self):
+        """The client is told an estimate, and the page that it is one."""
+        shown = summary(the_run(usage={"completion_tokens": 268}), 106.3)
+        assert (shown["tokens"], shown["about"]) == (268, True)
 
     def test_tokens_of_a_cancelled_run(self):
         """Nobody reported them: the estimate of the node."""

@@ -243,7 +243,7 @@ class TestFacts:
         assert (fetch.kind, fetch.url, fetch.status, fetch.raw) == ("http", asked, 200, "sunny")
         assert (curl.kind, curl.url, curl.status, curl.raw) == ("command", f"curl -s {asked}", 0, "sunny")
         assert (count.kind, count.url, count.raw) == ("script", str(script), "two")
-        assert {call.outcome for call in recorder.calls} == {"done"}
+        assert {(call.outcome, call.tries) for call in recorder.calls} == {("done", 1)}
 
     def test_of_a_script_s_calls_to_a_model(self, house, served, big, recorder, site, tmp_path):
         """They belong to its node, stand in the numbers, and count in the usage of the workflow."""
