@@ -3,6 +3,8 @@
 import { useCallback, useEffect, useRef, useState } from "./vendor/preact.js";
 import { ask } from "./server.js";
 
+/** @template T @typedef {{ data: T | null, error: Error | null, again: () => void }} Asked */
+
 /** Asks for `path` now, when it changes, and each `every` seconds while the page is seen (0: never again).
  * @template T
  * @param {string} path @param {number} [every] @param {Record<string, string>} [query]
