@@ -3,6 +3,7 @@
 // that exist for the user. Pure. Source: spec console.md 9.5.
 import { lettersToChange } from "./letters.js";
 import { nodeHolding, nodesIn, placeAt, read, valueAt } from "./json_tree.js";
+import { listed } from "./words.js";
 
 /**
  * @typedef {import("./json_tree.js").Tree} Tree
@@ -86,7 +87,7 @@ function keys(text, { root, holder, member, from, to }, known) {
 }
 
 /** @param {Field} field */
-const detailOf = (field) => [field.required ? "required" : "", field.kinds.join(" or ")].filter(Boolean).join(", ");
+const detailOf = (field) => listed(field.required && "required", field.kinds.join(" or "));
 
 /** The value that a key begins with. @param {Field} field */
 function emptyValue({ kinds: [kind], enum: allowed, default: usual }) {

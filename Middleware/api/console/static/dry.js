@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "./vendor/preact.js";
 import { Messages } from "./messages.js";
 import { ask } from "./server.js";
 import { SidePane } from "./side_pane.js";
+import { listed } from "./words.js";
 
 /**
  * @typedef {{url: string, headers: Record<string, string>, body: unknown}} Sent
@@ -65,8 +66,8 @@ function Walked({ node, open, turn }) {
 
 /** What a node does, in a few words. @param {DryNode} node */
 function doing({ type, title, sent, notes }) {
-  const calls = sent.length === 1 ? "asks a model" : sent.length ? `asks a model ${sent.length} times` : "";
-  return [title ? type : "", calls, ...notes].filter(Boolean).join(", ");
+  const calls = sent.length > 0 && (sent.length === 1 ? "asks a model" : `asks a model ${sent.length} times`);
+  return listed(title && type, calls, ...notes);
 }
 
 /** @param {unknown} value */

@@ -4,7 +4,7 @@ import { html, useCallback, useEffect, useMemo, useRef, useState } from "./vendo
 import { useAsked } from "./asked.js";
 import { checker } from "./checker.js";
 import { EditorPane } from "./editor_pane.js";
-import { Failed, Loading } from "./parts.js";
+import { Missing } from "./parts.js";
 import { Picture } from "./picture.js";
 import { guardLeaving, routeOf, saved, whyNot } from "./saving.js";
 import { ask, state } from "./server.js";
@@ -29,7 +29,7 @@ export function FileView({ place, changed }) {
   const { data, error, again } = /** @type {import("./asked.js").Asked<WorkflowFile>} */ (useAsked(routeOf(path), 0, isWorkflow(path) && user ? { user } : {}));
   const file = useMemo(() => data && { ...NO_WORKFLOW, ...data, path: data.path ?? path }, [data]);
   if (file) return html`<${OpenFile} file=${file} place=${place} changed=${changed} />`;
-  return html`<section class="graph">${error ? html`<${Failed} error=${error} again=${again} />` : html`<${Loading} />`}</section>`;
+  return html`<section class="graph"><${Missing} error=${error} again=${again} /></section>`;
 }
 
 /** @param {{file: WorkflowFile, place: Place, changed: () => void}} props */

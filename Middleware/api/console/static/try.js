@@ -1,6 +1,7 @@
 // @ts-check
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { useTold } from "./asked.js";
 import { Messages } from "./messages.js";
 import { useRun } from "./run.js";
 import { wasRouted } from "./run_list.js";
@@ -29,7 +30,8 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
   const [key, setKey] = useState(keptKey);
   const [asksKey, setAsksKey] = useState(keptKey !== "");
   const { turn, send, stop } = useTurn(() => setAsksKey(true));
-  const notes = useNotes(path, user);
+  const walk = useTold(`${user} ${path}`, (signal) => ask("dry-run", { method: "POST", body: { path, user }, signal }));
+  const notes = walk.data ? notesOf(walk.data.nodes) : [];
   keptMessages = messages;
   keptKey = key;
   useEffect(() => void (from && startWith(from, change, setRoute)), [from]);
@@ -112,20 +114,6 @@ async function read(response, tell) {
   const events = eventReader();
   for (let part = await reader.read(); !part.done; part = await reader.read())
     for (const { data } of events(decoder.decode(part.value, { stream: true }))) tell(saidIn(data));
-}
-
-/** What the nodes would write, from a dry run. @param {string} path @param {string} user @returns {string[]} */
-function useNotes(path, user) {
-  const [notes, setNotes] = useState(/** @type {string[]} */ ([]));
-  useEffect(() => {
-    const stop = new AbortController();
-    ask("dry-run", { method: "POST", body: { path, user }, signal: stop.signal }).then(
-      ({ nodes }) => setNotes(notesOf(nodes)),
-      () => setNotes([]),
-    );
-    return () => stop.abort();
-  }, [path, user]);
-  return notes;
 }
 
 /** What leaves the run besides its answer. @param {import("./dry.js").DryNode[]} nodes @returns {string[]} */

@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { useAsked } from "./asked.js";
 import { FileView } from "./file_view.js";
 import { NewFile } from "./new_file.js";
-import { Empty, Failed, Loading } from "./parts.js";
+import { Empty, Missing } from "./parts.js";
 import { state } from "./server.js";
 import { Tree, filesOf, ordered } from "./tree.js";
 import { addressOf, placeOf } from "./workflow_place.js";
@@ -21,7 +21,7 @@ export function Page({ place: given }) {
   useEffect(() => {
     if (!place.path && first) location.replace(first);
   }, [place.path, first]);
-  if (!tree) return error ? html`<${Failed} error=${error} again=${again} />` : html`<${Loading} />`;
+  if (!tree) return html`<${Missing} error=${error} again=${again} />`;
   if (!filesOf(tree).length && !place.path) return html`<${Nothing} />`;
   const rights = state.value?.rights ?? [];
   return html`<div class="three">
