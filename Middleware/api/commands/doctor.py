@@ -46,7 +46,7 @@ class Doctor(Command):
         for finding in errors:
             print(finding)
         names = with_backups(snapshot, user, UserWalk(snapshot, user).endpoints())
-        told = {(finding.file, finding.pointer, finding.message) for finding in errors}
+        told = {(finding.file, finding.pointer) for finding in errors}
         well = [name for name in names if _looked_at(snapshot, user, name, told)]
         print(f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}")
         return 0 if well == names and not errors else 1
@@ -65,14 +65,12 @@ def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[s
     return found
 
 
-def _looked_at(
-    snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str, str]]
-) -> bool:
+def _looked_at(snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str]]) -> bool:
     """Call one endpoint and print its line, unless its fault is told already. True: all is well."""
     try:
         seen = probe(snapshot, user, name)
     except ConfigError as error:
-        if (error.file, error.pointer, error.message) not in told:
+        if (error.file, error.pointer) not in told:
             print(f"endpoint {name}: error: {error}", flush=True)
         return False
     except ValueError as error:

@@ -10,9 +10,10 @@ import string
 from collections.abc import Generator, Sequence
 
 from Middleware.common.client_question import ClientQuestion
-from Middleware.common.errors import NotFound
+from Middleware.common.errors import ConfigError, NotFound
 from Middleware.common.types import Batch, Batches
 from Middleware.config import paths
+from Middleware.config.users import NO_CUSTOM_WORKFLOW
 from Middleware.config.workflows import (
     Category,
     load_routing,
@@ -33,13 +34,15 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 def open_answer_run(manager: WorkflowManager, question: ClientQuestion) -> Batches:
     """The run that answers the request; as `WorkflowManager.open_run`.
 
-    Raises NotFound when nothing can answer it.
+    Raises NotFound when nothing can answer it, ConfigError when a file on the way is wrong.
     """
     user, picked = manager.user, manager.request.workflow_folder
     if picked:
         folder = paths.shared_workflow_folder(user, picked)
         return manager.open_run(DEFAULT_WORKFLOW, question, folder=folder)
     if user.custom_workflow_override:
+        if not user.custom_workflow:
+            raise ConfigError(NO_CUSTOM_WORKFLOW, file=paths.user_file(user.name), pointer="/customWorkflow")
         return manager.open_run(user.custom_workflow, question)
     if not user.routing_config or not user.categorization_workflow:
         _ensure_default(manager)

@@ -24,7 +24,7 @@ from Middleware.config.endpoints import (
 )
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
-from Middleware.config.users import UserSettings
+from Middleware.config.users import NO_CUSTOM_WORKFLOW, UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
 from Middleware.config.workflow_tools import input_count, tool_file, tool_offer
 from Middleware.config.workflows import (
@@ -213,7 +213,7 @@ class UserWalk:
             yield Wanted(user.custom_workflow, self._file, "/customWorkflow")
         else:
             level = NOTE if lives_on_shared else ERROR
-            self._note(self._file, "/customWorkflow", level, "is empty, but customWorkflowOverride is true")
+            self._note(self._file, "/customWorkflow", level, NO_CUSTOM_WORKFLOW)
 
     def _shared(self) -> Iterator[Wanted]:
         """The workflows that a client can pick by the model name."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.errors import ConfigMissing, NotFound
+from Middleware.common.errors import ConfigError, ConfigMissing, NotFound
 from Middleware.config.workflows import Category
 from Middleware.workflows.managers.categorization import matching_category
 
@@ -40,6 +40,16 @@ def test_matching(names, text, found):
     """Word by word, category by category in file order, a name inside a word counts."""
     category = matching_category(text, categories(*names))
     assert (category and category.name) == found
+
+
+@pytest.mark.parametrize("fields", [{"customWorkflow": ""}, {}], ids=["empty", "absent"])
+def test_a_custom_workflow_without_a_name_is_told_at_the_user_file(house, fields):
+    house.user = {name: value for name, value in house.user.items() if name != "customWorkflow"} | fields
+    house.user |= {"customWorkflowOverride": True}
+    with pytest.raises(
+        ConfigError, match=r"^Users/\w+.json: customWorkflow: is empty, but customWorkflowOverride is"
+    ):
+        house.route()
 
 
 @pytest.fixture

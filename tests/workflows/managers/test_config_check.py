@@ -201,7 +201,8 @@ class TestReach:
     def test_a_broken_user_file_is_told_once(self, checked):
         checked.put("Users/bob.json", "{")
         assert checked.lines() == [
-            "Users/bob.json: error: not JSON: Expecting property name enclosed in double quotes\n    {\n     ^"
+            "Users/bob.json: error: not JSON: Expecting property name enclosed in double quotes "
+            "(the file ends here: a closing ] or } is missing)\n    {\n     ^"
         ]
 
     def test_a_broken_pointer_is_told_once(self, checked):
@@ -227,6 +228,14 @@ class TestServedUsers:
         checked.change("Endpoints/lan/small-model.json", removeThinkng=True)
         (line,) = self.check(checked, "ana")
         assert line.startswith("Endpoints/lan/small-model.json: warning: removeThinkng")
+
+    def test_a_backend_that_does_not_exist_is_told(self, checked):
+        """Also where the name of the API type differs in case."""
+        checked.change("Endpoints/lan/small-model.json", apiTypeConfigFileName="api")
+        checked.put("ApiTypes/Api.json", {"type": "openAIChatCompletoin", "presetType": "T"})
+        line = self.check(checked, "ana")[0]
+        assert line.startswith('ApiTypes/Api.json: error: type: found "openAIChatCompletoin", allowed: ')
+        assert line.endswith("(did you mean 'openAIChatCompletion'?)")
 
     def test_faults_on_the_way_are_told(self, checked):
         checked.change("Users/ana.json", **MEMORY)
@@ -384,7 +393,7 @@ SLIPS = [
     ("variable-not-set", "Endpoints/lan/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "apiKeyEnv": "HEADRACE_NO_SUCH"},
      "Endpoints/lan/x.json: note: apiKeyEnv: environment variable 'HEADRACE_NO_SUCH' is not set"),
     ("variable-in-a-header", "MCPServers/m.json", {"transport": "sse", "url": "http://h", "headers": {"A": "b ${ENV:HEADRACE_NO_SUCH}", "C": 5}},
-     "MCPServers/m.json: error: headers.C: found 5, allowed: a text"),
+     "MCPServers/m.json: error: headers.C: found a number, allowed: a text"),
     ("variable-in-an-address", "MCPServers/m.json", {"transport": "sse", "url": "${ENV:HEADRACE_NO_SUCH}"},
      "MCPServers/m.json: note: url: environment variable 'HEADRACE_NO_SUCH' is not set"),
     ("variable-in-extra-headers", "Endpoints/lan/x.json",
