@@ -149,6 +149,19 @@ def _backup_findings(
         )
 
 
+def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> list[str]:
+    """The names, each followed by the chain of its backups; each once."""
+    found: list[str] = []
+    for name in names:
+        while name and name not in found:
+            found.append(name)
+            try:
+                name = load_endpoint(snapshot, user, name).backup_endpoint_name
+            except ConfigError:
+                break
+    return found
+
+
 def is_remote(url: str) -> bool:
     """Claims that a URL's host is surely public: a public address, or a full name outside the usual local
     domains.

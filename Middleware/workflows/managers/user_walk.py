@@ -35,7 +35,7 @@ from Middleware.config.workflows import (
     shared_root,
 )
 from Middleware.workflows.handlers.registry import known_type, node_handler
-from Middleware.workflows.managers.endpoint_check import endpoint_findings
+from Middleware.workflows.managers.endpoint_check import endpoint_findings, with_backups
 from Middleware.workflows.managers.known_text import known_text
 from Middleware.workflows.managers.unreachable import lost_categories
 from Middleware.workflows.managers.workflow_check import (
@@ -348,7 +348,8 @@ class UserWalk:
                     return None
                 endpoint = None
                 self.files_read.add(error.file)
-            self._findings += endpoint_findings(self._snapshot, self._user, name)
+            for each in with_backups(self._snapshot, self._user, [name]):
+                self._findings += endpoint_findings(self._snapshot, self._user, each)
             self.endpoint_users.setdefault(name, {})[file] = None
         if endpoint is None:
             return None

@@ -11,7 +11,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.places import NOWHERE
 from Middleware.config.loader import tree_of
 from Middleware.workflows.managers import config_check
-from tests.workflows.managers.conftest import ABSENT, llm
+from tests.workflows.managers.conftest import ABSENT, GOOD, llm
 
 MEMORY = {"discussionIdMemoryFileWorkflowSettings": "Mem"}
 COMPACTOR = {"contextCompactorSettingsFile": "Com"}
@@ -236,6 +236,39 @@ class TestServedUsers:
         line = self.check(checked, "ana")[0]
         assert line.startswith('ApiTypes/Api.json: error: type: found "openAIChatCompletoin", allowed: ')
         assert line.endswith("(did you mean 'openAIChatCompletion'?)")
+
+    @pytest.mark.parametrize(
+        ("file", "document", "line"),
+        [
+            ("PromptTemplates/own.json", {"promptTemplateSystemPrefix": 5}, "error: promptTemplateSystemPrefix"),
+            ("Presets/T/more.json", ["x"], "error: found a list"),
+            ("Endpoints/lan/spare.json", {"endpoint": 5, "apiTypeConfigFileName": "Api"}, "error: endpoint: found 5"),
+            ("Presets/T/cold.json", '{"seed": 1, "seed": 2}', "warning: seed: the key 'seed' stands twice"),
+            ("PromptTemplates/plain.json", {"promptTemplateSystemPrefx": ""}, "note: promptTemplateSystemPrefx"),
+        ],
+        ids=["template", "appended-preset", "backup", "preset", "template-of-the-user"],
+    )  # fmt: skip
+    def test_files_that_endpoints_and_nodes_name_are_looked_into(self, checked, file, document, line):
+        """However they are named, and faulty or not."""
+        named = {"promptTemplate": "own", "appendPresetName": "more", "backupEndpointName": "spare"}
+        checked.put("PromptTemplates/own.json", {})
+        checked.put("Presets/T/more.json", {})
+        checked.put("Endpoints/lan/spare.json", GOOD["Endpoints/lan/small-model.json"])
+        checked.change("Endpoints/lan/small-model.json", **named)
+        assert self.check(checked, "ana") == []
+        checked.put(file, document)
+        assert [told[: len(file) + 2 + len(line)] for told in self.check(checked, "ana")] == [
+            f"{file}: {line}"
+        ]
+
+    def test_what_a_backup_names_is_followed(self, checked):
+        """As far as the chain goes."""
+        spare = GOOD["Endpoints/lan/small-model.json"] | {"backupEndpointName": "last"}
+        checked.change("Endpoints/lan/small-model.json", backupEndpointName="spare")
+        checked.put("Endpoints/lan/spare.json", spare)
+        checked.put("Endpoints/lan/last.json", spare | {"backupEndpointName": "", "promptTemplate": "none"})
+        (line,) = self.check(checked, "ana")
+        assert line.startswith('Endpoints/lan/last.json: error: promptTemplate: no prompt template "none"')
 
     def test_faults_on_the_way_are_told(self, checked):
         checked.change("Users/ana.json", **MEMORY)
