@@ -311,6 +311,8 @@ class UserWalk:
             if not self._user.raw.get(key):
                 message = f"this node needs `{key}` in {self._file}"
                 self._note(place.file, f"{place.pointer}/type", ERROR, message)
+        for key, why in node_handler(config.get("type")).lost_files(config):
+            self._note(place.file, f"{place.pointer}/{key}", ERROR, why)
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
             self._leads(
