@@ -59,6 +59,12 @@ class TestAllNodes:
         calls = [call_of(usage=usage(5, 2)), call_of(kind=kind, usage=usage(100, 100))]
         assert all_nodes_usage(run_of(node_of(1, "", *calls))) == {**usage(5, 2), "calls": 1}
 
+    def test_a_call_that_failed_is_none(self):
+        """As the client is told it: a run whose only call failed has asked no model."""
+        calls = [call_of(outcome="connect_error", error="cannot connect"), call_of(usage=usage(5, 2))]
+        assert all_nodes_usage(run_of(node_of(1, "", *calls))) == {**usage(5, 2), "calls": 1}
+        assert all_nodes_usage(run_of(node_of(1, "", calls[0]))) == {**usage(0, 0), "calls": 0}
+
     def test_odd_numbers_count_as_nothing(self):
         calls = [call_of(usage=usage("many", -3)), call_of(usage=usage(5, None))]
         assert all_nodes_usage(run_of(node_of(1, "", *calls))) == {**usage(5, 0), "calls": 2}
