@@ -11,7 +11,6 @@ from Middleware.common.client_question import WISH_NAMES
 from Middleware.config.validation import explain, known_fields
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.workflow_check import (
     Reach,
     output_named,
