@@ -57,7 +57,7 @@ def outside_call(
     if trace is None:
         yield _UNSEEN
         return
-    call = trace.call(CallTrace(kind, "", name, "", tries=1))
+    call = trace.call(CallTrace(kind, "", name, ""))
     call.sends(place if trace.run.keeps_text and place else name, body, {})
     outcome = "done"
     try:

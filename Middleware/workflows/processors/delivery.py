@@ -33,7 +33,13 @@ from Middleware.workflows.models.node_result import (
     is_tool_call_answer,
     result_text,
 )
-from Middleware.workflows.processors.node_telling import Cleaned, keep_cleaning, tell_answer
+from Middleware.workflows.processors.node_telling import (
+    Cleaned,
+    keep_cleaning,
+    settle_thought,
+    tell_answer,
+    until_text,
+)
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
 
 STATIC_DELAY_LIMIT_S = 5.0
@@ -155,12 +161,8 @@ class Delivery:
         passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
         try:
             if context.stream:
-                while context.trace is not None and (batch := next(passing, None)) is not None:
-                    if any(chunk["token"] for chunk in batch):
-                        context.trace.says(sent.pieces)
-                        yield batch
-                        break
-                    yield batch
+                if context.trace is not None:
+                    yield from until_text(context.trace, passing, cleaner, sent.pieces)
                 yield from passing
                 whole: Chunk | None = None
             else:
@@ -181,6 +183,7 @@ class Delivery:
         if isinstance(self._result, NodeStream) and self._result.running:
             context.request.usage.add(finish[-1]["usage"])
         if context.trace is not None:
+            settle_thought(context.trace, cleaner)
             tell_answer(*context.trace, text, finish[-1])
         yield [merged([whole, *finish])] if whole is not None else finish
 

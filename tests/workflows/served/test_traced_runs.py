@@ -243,7 +243,7 @@ class TestFacts:
         assert (fetch.kind, fetch.url, fetch.status, fetch.raw) == ("http", asked, 200, "sunny")
         assert (curl.kind, curl.url, curl.status, curl.raw) == ("command", f"curl -s {asked}", 0, "sunny")
         assert (count.kind, count.url, count.raw) == ("script", str(script), "two")
-        assert {call.outcome for call in recorder.calls} == {"done"}
+        assert {(call.outcome, call.tries) for call in recorder.calls} == {("done", 1)}
 
     def test_of_a_script_s_calls_to_a_model(self, house, served, big, recorder, site, tmp_path):
         """They belong to its node, stand in the numbers, and count in the usage of the workflow."""
@@ -463,31 +463,14 @@ class TestEnds:
         run = recorder.runs[0]
         assert (run.state, run.cancelled_by, run.nodes[0].state) == ("cancelled", why, "cancelled")
 
-    def test_a_client_that_leaves_its_stream(self, house, served, big, recorder, site):
+    def test_a_client_that_leaves_its_stream(self, house, served, recorder, hanging):
         """Between two tokens: what came until then is kept."""
-        big(thinkTagNames=["think"], removeThinking=True)
-        first = b'data: {"choices":[{"delta":{"content":"One"},"finish_reason":null}]}\n\n'
-        left = threading.Event()
-
-        def hang(handler):
-            handler.send_response(200)
-            handler.send_header("Content-Type", "text/event-stream")
-            handler.end_headers()
-            handler.wfile.write(first)
-            left.wait(10)
-
-        site.pages["/v1/chat/completions"] = hang
         house.workflow("Main", ask("Answer"))
         served.save_user()
-        body = ROUTES["openai-chat"].ask("ana", "hi", stream=True)
-        reply = served.app.test_client().post("/v1/chat/completions", json=body, buffered=False)
-        pieces = iter(reply.response)
-        while b"One" not in next(pieces):
-            continue
+        reply = hanging()
         counted = recorder.run.counter()
         reply.close()
         assert recorder.ended.wait(10)
-        left.set()
         run, [call] = recorder.run, recorder.calls
         assert (run.state, run.cancelled_by, run.nodes[0].state) == (
             "cancelled",
@@ -496,6 +479,44 @@ class TestEnds:
         )
         assert (call.raw, call.outcome, run.answered, run.counter) == ("One", "closed", 0.0, None)
         assert counted >= 1
+
+    def test_a_stream_that_the_console_cancels(self, house, served, recorder, hanging):
+        """What came until then is kept, however it is cancelled."""
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        reply = hanging()
+        assert recorder.calls[0].tries == 1
+        cancellation_service.request_cancellation(recorder.run.id, "the console")
+        list(reply.response)
+        reply.close()
+        run, [call] = recorder.run, recorder.calls
+        assert (run.state, run.cancelled_by, call.outcome) == ("cancelled", "the console", "cancelled")
+        assert (call.raw, call.cleaned, call.tries) == ("One", "One", 1)
+
+    @pytest.fixture
+    def hanging(self, served, big, site):
+        """`hanging()`: the reply to a client whose model has said `One` and says no more."""
+        big(thinkTagNames=["think"], removeThinking=True)
+        first = b'data: {"choices":[{"delta":{"content":"One"},"finish_reason":null}]}\n\n'
+        over = threading.Event()
+
+        def hang(handler):
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/event-stream")
+            handler.end_headers()
+            handler.wfile.write(first)
+            over.wait(10)
+
+        def asked():
+            body = ROUTES["openai-chat"].ask("ana", "hi", stream=True)
+            reply = served.app.test_client().post("/v1/chat/completions", json=body, buffered=False)
+            while b"One" not in next(reply.response):
+                continue
+            return reply
+
+        site.pages["/v1/chat/completions"] = hang
+        yield asked
+        over.set()
 
     @pytest.mark.parametrize("nested", [False, True], ids=["its-own-node", "a-nested-one"])
     def test_a_stream_that_is_cancelled(self, house, served, big, recorder, site, nested):
