@@ -219,6 +219,24 @@ class TestWaterfall:
         assert page.locator(".axis .track span").first.inner_text() == "0\u202fs"
 
 
+class TestFold:
+    def test_the_chosen_node_is_shown_although_its_run_is_long(self, start, looking, backend):
+        """Thirteen nested nodes are folded, but for the one that failed."""
+        backend.on("broken", Reply(status=500))
+        steps = [{**NODE, "title": f"Step {n}", "prompt": "step"} for n in range(12)]
+        inner = [*steps, {**NODE, "title": "Broken", "prompt": "broken"}]
+        below = {"title": "Below", "type": "CustomWorkflow", "workflowName": "Inner"}
+        server = start({"mira": {"workflows": {"Chat": [below, NODE], "Inner": inner}}})
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.locator("button.fallrow[aria-current]", has_text="Broken").wait_for()
+        page.get_by_role("button", name="fold 13 nodes of Inner").click()
+        page.get_by_role("button", name="show 13 nodes of Inner").wait_for()
+        assert page.locator("button.fallrow[aria-current]").count() == 0
+
+
 ENDPOINT_THAT_THINKS = {
     "endpoints": {
         "Model": {
