@@ -104,6 +104,23 @@ class TestList:
         assert "The user's settings keep texts private; times and counts only." in said.inner_text()
         assert said.bounding_box()["width"] == page.locator(".fall").bounding_box()["width"]
 
+    def test_a_run_of_a_few_milliseconds_has_a_bar_beside_a_long_one(self, start, looking):
+        """As in the waterfall, at least two pixels."""
+        server = start()
+        for _ in range(2):
+            server.post("/v1/chat/completions", asking("Hello"))
+        window = looking.window(server)
+        told = window.request.get(
+            f"{server.url}/console/api/runs", headers={"X-Headrace-Console": "1"}
+        ).json()
+        for run, length in zip(told["runs"], (0.004, 50.0), strict=True):
+            run["shape"], run["took_s"] = [["say", length]], length
+        window.route("**/console/api/runs?*", lambda route: route.fulfill(json=told))
+        page = looking.open(server, context=window)
+        rows(page, 2)
+        short, long = (bar.bounding_box()["width"] for bar in page.locator(".row .shape").all())
+        assert short >= 2 and long > 100
+
     def test_what_one_types_stays_while_runs_go_on(self, start, looking, backend):
         backend.on("Tell me", Reply(["one", *[" more"] * 60], gap_s=0.1))
         server = start()

@@ -77,12 +77,3 @@ def test_the_bar_stays_however_long_a_page_is(visit, width, height):
     """What is below it scrolls; the window does not."""
     scrolls = "document.documentElement.scrollHeight > innerHeight"
     assert [name for page, name in visit(width, height) if page.evaluate(scrolls)] == []
-
-
-def test_a_run_of_a_few_milliseconds_has_a_bar_beside_long_ones(visit):
-    """As in the waterfall, at least two pixels."""
-    page, _ = next(visit())
-    widths = page.locator(".row .shape:has(i)").evaluate_all(
-        "(all) => all.map((one) => one.getBoundingClientRect().width)"
-    )
-    assert min(widths) >= 2 and max(widths) > 100
