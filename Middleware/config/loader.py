@@ -325,6 +325,10 @@ class ConfigSnapshot:
         """`Users/ana.json:3:11: port`: how messages name a place."""
         return where(file, pointer, position_in(self.text(file), file, pointer))
 
+    def looked_at(self) -> list[str]:
+        """The files that were there when they were read or asked for, sorted."""
+        return sorted(relative for relative, version in self._versions.items() if not version.missing)
+
     def exists(self, relative: str) -> bool:
         """Claims that the file (`.json`) or folder is there, spelled exactly so."""
         if relative.endswith(".json"):

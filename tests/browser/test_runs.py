@@ -231,6 +231,27 @@ ENDPOINT_THAT_THINKS = {
 RAW = "<think>hm, let me see</think>\n\nAssistant: Hello there\n\n"
 
 
+class TestThinking:
+    def test_it_is_seen_while_it_lasts(self, start, looking, backend):
+        """In the list and in the waterfall, as the last bar, which grows; and no word of it is a first token."""
+        backend.on("Tell me", Reply(["<think>hm", ", let me see"], hangs=True))
+        server = start({"mira": ENDPOINT_THAT_THINKS})
+        client = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .shape i.k-think").wait_for()
+        page.locator(".row").click()
+        bar = page.locator("button.fallrow .track i.k-think")
+        bar.wait_for()
+        share = "(bar) => bar.clientWidth / bar.parentElement.clientWidth"
+        before = bar.evaluate(share)
+        until(page, lambda: bar.evaluate(share) > before)
+        assert page.locator("button.fallrow .track i.k-say").count() == 0
+        assert page.locator("button.fallrow .track .mk").count() == 0
+        client.hang_up()
+        page.locator(".row .mark.cancelled").wait_for()
+        assert bar.count() == 1
+
+
 class TestBackup:
     def test_the_call_that_answered_is_shown_first_and_the_one_that_failed_on_asking(self, start, looking):
         gone = {"endpoint": "http://127.0.0.1:9", "backupEndpointName": "Other"}

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from Middleware.api.commands.doctor import with_backups
 from Middleware.api.commands.endpoint_advice import is_well, line, step_after
 from Middleware.api.console.endpoint_health import Health, health_of
 from Middleware.api.console.masks import Mask, mask_of
@@ -29,6 +28,7 @@ from Middleware.llmapis.endpoint_probe import probe
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.slots import endpoint_gate
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
+from Middleware.workflows.managers.endpoint_check import with_backups
 from Middleware.workflows.managers.user_walk import UserWalk
 
 MOST_MODELS = 200

@@ -1,6 +1,6 @@
 // @ts-check
 // The waterfall in numbers: its axis, its rows in their order, the bars of a node. Pure.
-import { number, seconds } from "./words.js";
+import { seconds } from "./words.js";
 
 /**
  * @typedef {import("./types.js").Run} Run
@@ -44,17 +44,12 @@ export function tickWords(at, index, step) {
 }
 
 /** Seconds as the column at the right says them: the axis has the unit. @param {number | null} span */
-export function spanWords(span) {
-  if (span === null) return "–";
-  if (span >= 59.5) return seconds(span);
-  if (span < 0.01) return seconds(span);
-  return span < 0.095 ? span.toFixed(2) : span < 9.95 ? span.toFixed(1) : number(span);
-}
+export const spanWords = (span) => seconds(span).replace(/^([\d.]+)\u202fs$/, "$1");
 
 /** Each endpoint's hue, 1 to 8, in the order in which endpoints appear. @param {Node[]} nodes @returns {Map<string, number>} */
 export function hues(nodes) {
-  const names = nodes.flatMap(({ endpoint, calls }) => [endpoint, ...calls.map((call) => call.endpoint)]).filter((name) => name !== null && name !== "");
-  return new Map([...new Set(names)].map((name, at) => [/** @type {string} */ (name), (at % HUES) + 1]));
+  const names = nodes.flatMap(({ endpoint, calls }) => [endpoint, ...calls.map((call) => call.endpoint)]).flatMap((name) => name || []);
+  return new Map([...new Set(names)].map((name, at) => [name, (at % HUES) + 1]));
 }
 
 /** Nodes in order of start, nested ones below theirs; `open`: nodes whose many nested ones are shown.

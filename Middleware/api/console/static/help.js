@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { pathInAddress } from "./address.js";
 import { useAsked } from "./asked.js";
 import { blocks } from "./markdown.js";
-import { Failed, Loading } from "./parts.js";
+import { Missing } from "./parts.js";
 import { helpAddress, Prose } from "./prose.js";
 import { entries, found, target } from "./search.js";
 import { ask } from "./server.js";
@@ -18,8 +18,7 @@ const GROUPS = [
 /** @param {{ place: { parts: string[], query: URLSearchParams } }} props */
 export function Page({ place }) {
   const { data: index, error, again } = useAsked("help");
-  if (error && !index) return html`<${Failed} error=${error} again=${again} />`;
-  if (!index) return html`<${Loading} />`;
+  if (!index) return html`<${Missing} error=${error} again=${again} />`;
   return html`<${Pages} index=${index} name=${place.parts.join("/")} at=${place.query.get("at") ?? ""} find=${place.query.get("find") ?? ""} />`;
 }
 
@@ -98,8 +97,7 @@ function Shown({ name, at, names }) {
     if (wanted) wanted.scrollIntoView({ block: "start" });
     else page.scrollTop = 0;
   }, [made, at]);
-  if (error && !data) return html`<article class="prose"><${Failed} error=${error} again=${again} /></article>`;
-  if (!data) return html`<article class="prose"><${Loading} /></article>`;
+  if (!data) return html`<article class="prose"><${Missing} error=${error} again=${again} /></article>`;
   return html`<article class="prose" ref=${place} tabindex="-1">
     <a class="back" href="#/help">‹ All of Help</a>
     <${Prose} made=${made} leads=${(/** @type {string} */ to) => target(to, name, names)} />

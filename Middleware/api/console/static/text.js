@@ -7,6 +7,7 @@ import { completionsAt, describedAt } from "./completion.js";
 import { look, rootIn } from "./editor_look.js";
 import { layoutOf } from "./json_format.js";
 import { rangeOf } from "./text_places.js";
+import { listed } from "./words.js";
 
 /**
  * @typedef {import("./workflow_types.js").Problem} Problem
@@ -143,7 +144,7 @@ function tellAbout(view, now) {
   if (!now.current.known) return;
   const about = described(view, view.state.selection.main.head, now);
   if (!about) return now.current.help("");
-  const said = cm.EditorView.announce.of([about.title, about.kind, about.description].filter(Boolean).join(", "));
+  const said = cm.EditorView.announce.of(listed(about.title, about.kind, about.description));
   view.dispatch({ effects: [showAbout.of(tooltip(about)), said] });
 }
 
@@ -184,7 +185,7 @@ function tooltip(about) {
     create() {
       const dom = document.createElement("div");
       dom.className = "about";
-      render(html`<div><b>${title}</b><span class="dim">  ${[kind, usual && `default ${usual}`].filter(Boolean).join(", ")}</span></div>
+      render(html`<div><b>${title}</b><span class="dim">  ${listed(kind, usual && `default ${usual}`)}</span></div>
         <p>${description}</p>${page && html`<a href=${`#/help/${page}`}>Help</a>`}`, dom);
       return { dom };
     },
