@@ -195,6 +195,12 @@ class TestHostileTexts:
         page.get_by_role("tab", name="Sent").click()
         page.get_by_role("button", name="Indented").click()
         assert "Hello there" not in page.locator(".json").inner_text()
+        first = page.locator(".json > details")
+        assert first.evaluate("(one) => getComputedStyle(one).borderBottomWidth") == "0px"
+        mark = 12
+        assert (
+            first.locator("> summary").bounding_box()["x"] >= page.locator(".json").bounding_box()["x"] + mark
+        )
         page.locator(".json details:not([open]) > summary").click()
         page.locator(".json").get_by_text('"Hello there"').wait_for()
 

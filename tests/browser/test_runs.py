@@ -264,9 +264,14 @@ class TestBackup:
         assert page.locator(".notes b").all_inner_texts() == ["Model", "Other"]
         assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 2 of 2"
         assert page.locator(".pane pre").inner_text() == "Hello there"
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("menuitem", name="The call to Other as curl").wait_for()
+        page.keyboard.press("Escape")
         page.locator("button.fallrow.call").first.click()
         page.get_by_text("Nothing came.").wait_for()
         assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 1 of 2"
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("menuitem", name="The call to Model as curl").wait_for()
 
 
 class TestTryAgain:
@@ -350,6 +355,28 @@ class TestTabs:
         server.post("/v1/chat/completions", asking("a" * 1_000_000))
         page = self.open_run(server, looking, "Sent")
         assert re.search(r"\d\S*\d characters are left out here", page.locator(".leftout").inner_text())
+
+
+class TestWaiting:
+    def test_the_bar_of_a_run_that_waits_grows_with_its_time(self, start, looking, backend):
+        """Also while nothing is told of it."""
+        backend.on("Tell me", Reply(["one"], hangs=True))
+        server = start(None, "--concurrency", "1")
+        first = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        second = Client(server, asking("Hello"))
+        page.locator(".row", has=page.locator(".mark.waiting")).click()
+        bar, track = page.locator(".slot .track i"), page.locator(".slot .track")
+        said = page.locator(".slot .num")
+        said.wait_for()
+        told = page.evaluate("performance.getEntriesByType('resource').length")
+        before = seconds(said.inner_text())
+        until(page, lambda: seconds(said.inner_text()) > before + 1)
+        ends = "(one) => one.getBoundingClientRect().right"
+        assert abs(bar.evaluate(ends) - track.evaluate(ends)) <= 2
+        assert page.evaluate("performance.getEntriesByType('resource').length") <= told + 1
+        first.hang_up(), second.hang_up()
 
 
 class TestCancel:
