@@ -168,7 +168,7 @@ function NothingFits() {
 
 function NoRun() {
   const user = state.value?.users[0] ?? "user";
-  const address = new URL("..", document.baseURI).href.replace(/\/$/, "");
+  const address = new URL("../v1/chat/completions", document.baseURI).href;
   return html`<${Empty} title="No request yet" sentence="Send one and it shows up here, while it runs:">
     <h2>sh</h2><pre tabindex="0">${firstRequest(address, user, "sh")}</pre>
     <h2>PowerShell</h2><pre tabindex="0">${firstRequest(address, user, "powershell")}</pre>
