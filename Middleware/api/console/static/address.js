@@ -19,6 +19,9 @@ export function addressOf(page, parts = [], query = {}) {
   return `#/${path}${words.size ? `?${words}` : ""}`;
 }
 
+/** Each part is encoded by itself. @param {string} path */
+export const pathInAddress = (path) => path.split("/").map(encodeURIComponent).join("/");
+
 /** A part that is no proper code stays as it is. @param {string} part */
 function decoded(part) {
   try {

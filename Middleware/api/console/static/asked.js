@@ -3,11 +3,13 @@
 import { useEffect, useRef, useState } from "./vendor/preact.js";
 import { ask } from "./server.js";
 
+/** @template T @typedef {{ data: T | null, error: Error | null, again: () => void }} Asked */
+
 /** What `make` promises, as long as it is of the same thing.
  * @template T
  * @param {string} of the thing; "" asks for nothing @param {(stop: AbortSignal) => Promise<T>} make
  * @param {unknown} [mark] asked again when it changes
- * @returns {{ data: T | null, error: Error | null, again: () => void }} */
+ * @returns {Asked<T>} */
 export function useTold(of, make, mark) {
   const nothing = /** @type {{ of: string, data: T | null, error: Error | null }} */ ({ of, data: null, error: null });
   const [told, tell] = useState(nothing);
@@ -30,7 +32,7 @@ export function useTold(of, make, mark) {
 /** What the server says to `path`, asked each `every` seconds while the page is seen (0: once).
  * @template T
  * @param {string} path @param {number} [every] @param {Record<string, string>} [query]
- * @returns {{ data: T | null, error: Error | null, again: () => void }} */
+ * @returns {Asked<T>} */
 export function useAsked(path, every = 0, query) {
   const told = useTold(`${path}?${new URLSearchParams(query)}`, (signal) => ask(path, { query, signal }));
   const { again } = told;

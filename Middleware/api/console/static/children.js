@@ -1,8 +1,9 @@
 // @ts-check
 // The workflows that a node may run: pills with label and name below its card, and a child's own picture in a frame.
 import { html, useState } from "./vendor/preact.js";
+import { pathInAddress } from "./address.js";
 import { useAsked } from "./asked.js";
-import { addressOf, below, pathInAddress } from "./workflow_place.js";
+import { addressOf, below } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").GraphNode} GraphNode

@@ -47,7 +47,7 @@ export function RunView({ id, place, back }) {
 }
 
 /** The run; asked for again when an event says that it changed, at most once a second. @param {string} id */
-function useRun(id) {
+export function useRun(id) {
   const [run, setRun] = useState(/** @type {Run | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const asked = useRef(-AGAIN_MS);
