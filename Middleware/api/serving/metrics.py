@@ -88,7 +88,12 @@ class _Instruments:
             return Gauge(name, text, labels, registry=registry, multiprocess_mode="livesum")
 
         self.build = gauge("headrace_build_info", "Processes that run, by version.", "version")
-        self.slots = gauge("headrace_slots", "Requests that may run at once (--concurrency); 0: any number.")
+        self.slots = Gauge(
+            "headrace_slots",
+            "Requests that may run at once (--concurrency); 0: any number.",
+            registry=registry,
+            multiprocess_mode="livemax",  # the processes have them in common
+        )
         self.running = gauge("headrace_requests_running", "Generation requests that have their slot.")
         self.waiting = gauge("headrace_queue_length", "Generation requests that wait for a slot.")
         self.wait = histogram("headrace_queue_wait_seconds", "From arrival to the slot.", _WAITS)
