@@ -252,6 +252,17 @@ class TestLocks:
         assert second.acquire("nightly", "run 3")
         second.release("run 3")
 
+    def test_the_file_knows_what_was_taken_before_others_went_away(self, processes):
+        """Two servers of one machine whose Redis dies do not both run what only one may."""
+        one, _ = processes
+        first, other = one.locks("m1"), Process(None, one.folder).locks("m1")
+        assert first.acquire("nightly", "run 1")
+        one.member.lose(one.member.footing(one.gate()), StoreLost("gone"))
+        assert not other.acquire("nightly", "run 2")
+        first.release("run 1")
+        assert other.acquire("nightly", "run 2")
+        other.release("run 2")
+
     def test_while_others_are_away_the_file_tells(self, processes):
         """What it refuses leaves no record."""
         one, _ = processes
