@@ -212,7 +212,9 @@ class ConfigTree:
                 return known[1]
             with os.scandir(path) as entries:
                 marked = sorted(
-                    (entry.name, entry.is_dir()) for entry in entries if not self._leads_back(folder, entry)
+                    (entry.name, os.path.isdir(entry))  # of a link in a circle `entry.is_dir()` would raise
+                    for entry in entries
+                    if not self._leads_back(folder, entry)
                 )
         except (OSError, ValueError):
             return [], []

@@ -391,6 +391,23 @@ class TestCase:
         configs.put("Users/b.json", {"port": 5000})
         assert configs.snapshot().files("Users") == ["a", "b"]
 
+    def test_a_link_in_a_circle_hides_no_file_beside_it(self, configs):
+        """It is listed as a file, and read as none."""
+        configs.put("Users/a.json", {"port": 5000})
+        (configs.root / "Users/b.json").symlink_to("b.json")
+        snapshot = configs.snapshot()
+        assert snapshot.files("Users") == ["a", "b"]
+        with pytest.raises(ConfigMissing):
+            snapshot.read("Users/b.json")
+
+    def test_a_pipe_is_not_opened(self, configs):
+        """Nobody may ever write into it, and its reader would wait."""
+        configs.put("Users/a.json", {})
+        os.mkfifo(configs.root / "Users/b.json")
+        with pytest.raises(ConfigError, match=r"^Users/b\.json: cannot be read: it is no regular file$"):
+            configs.snapshot().read("Users/b.json")
+        assert configs.tree.text("Users/b.json") == b""
+
 
 class TestProcess:
     def test_a_note_is_new_once(self, configs):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -84,8 +84,11 @@ class _Maker:
     def histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
 
-    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, labels, registry=self._registry, multiprocess_mode="livesum")
+    def gauge(
+        self, name: str, text: str, *labels: str, mode: Literal["livesum", "livemax"] = "livesum"
+    ) -> Gauge:
+        """`mode`: how the values of several processes become one."""
+        return Gauge(name, text, labels, registry=self._registry, multiprocess_mode=mode)
 
 
 class _OfServer:
@@ -93,8 +96,8 @@ class _OfServer:
 
     def __init__(self, make: _Maker) -> None:
         self.build = make.gauge("headrace_build_info", "Processes that run, by version.", "version")
-        self.slots = make.gauge(
-            "headrace_slots", "Requests that may run at once (--concurrency); 0: any number."
+        self.slots = make.gauge(  # the processes have them in common
+            "headrace_slots", "Requests that may run at once (--concurrency); 0: any number.", mode="livemax"
         )
         self.running = make.gauge("headrace_requests_running", "Generation requests that have their slot.")
         self.waiting = make.gauge("headrace_queue_length", "Generation requests that wait for a slot.")

@@ -74,7 +74,9 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
     except ConfigError:
         return []
     api_file = paths.api_type_file(endpoint.api_type_name)
-    findings = list(_type_findings(snapshot.find(api_file) or api_file, endpoint.type))
+    findings = list(
+        _type_findings(snapshot.find(api_file, (file, "/apiTypeConfigFileName")) or api_file, endpoint.type)
+    )
     findings += _address_findings(endpoint)
     template = endpoint.prompt_template
     if template:

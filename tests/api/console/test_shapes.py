@@ -366,9 +366,11 @@ class TestWhole:
 
     def test_tools_of_a_private_run(self):
         """Their addresses may hold what people wrote."""
-        calls = [call_of(kind="http", url="http://h/?q=secret+wish"), call_of(url="http://h/v1")]
+        asked = "http://secret.wish/?q=secret+wish"
+        calls = [call_of(kind="http", backend="secret.wish", url=asked), call_of(url="http://h/v1")]
         told = whole(run_of(node_of(1, "", *calls), private=True), 0.0)["nodes"][0]["calls"]
         assert [call["url"] for call in told] == [None, "http://h/v1"]
+        assert [call["backend"] for call in told] == [None, "openAIChatCompletion"]
 
     def test_half_surrogates(self):
         """JSON that UTF-8 can hold."""

@@ -229,6 +229,13 @@ class TestServedUsers:
         (line,) = self.check(checked, "ana")
         assert line.startswith("Endpoints/lan/small-model.json: warning: removeThinkng")
 
+    def test_a_name_that_differs_in_case_is_told_where_it_stands(self, checked):
+        """Once: not at the node that names the endpoint."""
+        checked.change("Endpoints/lan/small-model.json", apiTypeConfigFileName="api")
+        assert [line.split(" does not")[0] for line in checked.lines()] == [
+            "Endpoints/lan/small-model.json: note: apiTypeConfigFileName: ApiTypes/api.json"
+        ]
+
     def test_a_backend_that_does_not_exist_is_told(self, checked):
         """Also where the name of the API type differs in case."""
         checked.change("Endpoints/lan/small-model.json", apiTypeConfigFileName="api")

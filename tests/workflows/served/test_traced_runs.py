@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from Middleware.api.console.shapes import whole
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import cancellation_service
@@ -244,6 +245,23 @@ class TestFacts:
         assert (curl.kind, curl.url, curl.status, curl.raw) == ("command", f"curl -s {asked}", 0, "sunny")
         assert (count.kind, count.url, count.raw) == ("script", str(script), "two")
         assert {(call.outcome, call.tries) for call in recorder.calls} == {("done", 1)}
+
+    def test_of_secrets_of_a_command_line(self, house, served, site, recorder):
+        """They are known, so that nobody who looks reads them: in the address, the body, and what came."""
+        script = house.root / "echo.py"
+        script.write_text("def Invoke(*args, **kwargs):\n    return ' '.join(args)\n", "utf-8")
+        words = ["--oauth2-bearer", "bearer-{chat_user_prompt_last_one}", "-u", "me:password1"]
+        house.workflow(
+            "Main",
+            {"type": "CurlCommand", "title": "Curl", "args": ["-s", *words, site.url("/news")]},
+            {"type": "PythonModule", "title": "Echo", "module_path": str(script), "args": words},
+            say("a", "Answer"),
+        )
+        served.save_user()
+        served.text(text="tea")
+        assert [call.secrets for call in recorder.calls] == [("bearer-tea", "password1")] * 2
+        shown = json.dumps(whole(recorder.run, recorder.run.ended))
+        assert "bearer-tea" not in shown and "password1" not in shown and "***" in shown
 
     def test_of_a_script_s_calls_to_a_model(self, house, served, big, recorder, site, tmp_path):
         """They belong to its node, stand in the numbers, and count in the usage of the workflow."""

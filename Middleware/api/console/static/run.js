@@ -6,7 +6,7 @@ import { CopyMenu } from "./copy_menu.js";
 import { firstChosen } from "./fall_scale.js";
 import { keyTurn } from "./key.js";
 import { useKeys } from "./keys.js";
-import { NodeTabs } from "./node_tabs.js";
+import { NodeTabs, PRIVATE } from "./node_tabs.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "./parts.js";
 import { go, turn } from "./place.js";
 import { grown, isActive, withNames } from "./run_list.js";
@@ -38,7 +38,7 @@ export function RunView({ id, place, back }) {
   return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
     <${Head} run=${run} heading=${heading} node=${node} k=${k} />
     <${Summary} run=${run} />
-    ${run.private && html`<p class="notes quiet"><${Lock} /> The user's settings keep texts private; times and counts only.</p>`}
+    ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
     ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
     <${StoodOut} run=${run} />
     ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i, call: call ?? null })} />` : html`<p class="dim">No node was begun.</p>`}
