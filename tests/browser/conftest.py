@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import threading
@@ -191,6 +192,13 @@ def sideways(page: Any) -> int:
 def rows(page: Any, count: int) -> None:
     """Waits until the list has so many rows."""
     until(page, lambda: page.locator(".row").count() == count)
+
+
+def seconds(text: str) -> float:
+    """The first number of a text, as the page says times."""
+    found = re.search(r"[\d.]+", text)
+    assert found, f"no number in {text!r}"
+    return float(found.group())
 
 
 def violations(page: Any) -> list[str]:
