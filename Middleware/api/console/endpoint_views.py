@@ -165,6 +165,7 @@ def _secrets(endpoint: EndpointConfig) -> Iterator[str]:
 def probed(ask: Ask, user: str, name: str) -> JsonObject:
     """POST `endpoints/<user>/<name>/probe`: the doctor's look at one endpoint (10)."""
     ask.words()
+    ask.no_fields()
     snapshot = ask.hub.snapshot()
     users = ask.hub.served_users()
     one = next((one for one in reached(snapshot, user) if one.name == name), None) if user in users else None

@@ -11,12 +11,9 @@ from Middleware.common.client_question import WISH_NAMES
 from Middleware.config.validation import explain, known_fields
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.workflow_check import (
     Reach,
-    names_written,
     output_named,
-    outputs_used,
     own_errors,
     own_findings,
     schemas_of,
@@ -237,10 +234,6 @@ def test_inputs_that_nobody_can_count_are_believed():
     assert not list(variable_findings("W.json", document, Reach(frozenset(), None)))
 
 
-def test_the_schemas_of_a_type_are_made_once():
-    assert workflow_check.schemas_of("Standard") is workflow_check.schemas_of("Standard")
-
-
 FETCH = {"type": "WebFetch", "url": "https://a.example/{agent1Output}"}
 GUARDED = [{"blockPrivateAddresses": True}, {"allowedHosts": ["a.example"]}]
 
@@ -295,32 +288,8 @@ class TestUnguardedFetches:
         assert bool(lines) is told
 
 
-def test_a_text_of_very_many_names_is_read_once():
-    """A reader that looked for each name anew would be at it for minutes."""
-    names = [f"v{number}" for number in range(60_000)]
-    text = " ".join(f"{{{name}}}" for name in names)
-    assert [name for _, name in names_written(LLM | {"prompt": text})] == names
-
-
 def test_a_number_of_thousands_of_digits_names_no_output():
     """Python reads no such number; the name is one that nobody knows."""
     name = "agent" + "9" * 5000 + "Output"
-    assert list(outputs_used(LLM | {"prompt": f"{{{name}}}"})) == []
     assert output_named(name) is None
     assert own_findings("Workflows/a/A.json", [LLM | {"parallelGroup": "g", "title": name}] * 2 + [LLM]) == []
-
-
-@pytest.mark.parametrize(
-    ("config", "names"),
-    [
-        ({"prompt": "{b} {a} {b}", "endpointName": "{e}"}, ["b", "a", "e"]),
-        ({"prompt": "{{ a }} {c}", "jinja2": True, "endpointName": "{e}"}, ["a", "e"]),
-        ({"prompt": "{% if b %}{{ a }}", "jinja2": True}, []),
-        ({"type": "CustomWorkflow", "promptOverride": "{agent1Output}", "workflowName": "{no}"}, ["agent1Output"]),
-        ({"note": "{x}", "title": "{x}"}, []),
-    ],
-    ids=["text", "template", "template-that-is-none", "for-a-child", "not-filled"],
-)  # fmt: skip
-def test_the_names_that_a_node_writes(config, names):
-    """In the order of its fields and of their texts."""
-    assert [name for _, name in names_written(config)] == names

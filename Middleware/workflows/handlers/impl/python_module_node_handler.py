@@ -19,6 +19,7 @@ from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeValue
 from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate, roots
+from Middleware.workflows.tools.mcp_request import secrets_of_words
 
 
 @NODES.register("PythonModule")
@@ -51,8 +52,9 @@ class PythonModuleNode(WorkflowNodeHandler):
         args = [as_argument(value, context.fill) for value in config.get("args") or ()]
         kwargs = {n: as_argument(value, context.fill) for n, value in (config.get("kwargs") or {}).items()}
         name, body = str(config.get("module_path")), _told(context, args, kwargs)
+        hidden = secrets_of_words([arg if isinstance(arg, str) else "" for arg in args])
         with (
-            outside_call(context.trace, "script", name, place=str(path), body=body) as call,
+            outside_call(context.trace, "script", name, place=str(path), body=body, secrets=hidden) as call,
             _as_caller(context),
         ):
             given: NodeValue = call_script(  # or any other value of Python, which is shown as its text
