@@ -36,6 +36,14 @@ class TestKey:
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="No request yet").wait_for()
 
+    def test_a_key_of_any_signs_opens(self, start, looking):
+        """A header holds bytes: it goes out as UTF-8, as curl sends it."""
+        looking.expected += ["401"]
+        page = looking.open(start(None, "--console-key", "schlüssel-鍵"))
+        page.get_by_label("Key").fill("schlüssel-鍵")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="No request yet").wait_for()
+
     def test_a_key_in_the_address_leaves_it(self, server, looking):
         page = looking.open(server, f"#key={KEY}")
         page.get_by_role("heading", name="No request yet").wait_for()

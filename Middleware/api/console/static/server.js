@@ -34,6 +34,9 @@ export class ServerError extends Error {
   }
 }
 
+/** A key for a header, which takes no sign beyond Latin-1: its UTF-8 bytes, each as a sign. @param {string} key */
+const inBytes = (key) => String.fromCharCode(...new TextEncoder().encode(key));
+
 /**
  * @typedef {{query?: Record<string, string> | URLSearchParams, method?: string, body?: unknown, signal?: AbortSignal, key?: string}} Asked
  * `key`: one that is tried, in place of the kept one
@@ -43,7 +46,7 @@ export class ServerError extends Error {
 export async function opened(path, { query, method = "GET", body, signal: stop, key: tried } = {}) {
   const headers = new Headers({ "X-Headrace-Console": "1" });
   const key = tried ?? keyNow();
-  if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (key) headers.set("Authorization", `Bearer ${inBytes(key)}`);
   if (body) headers.set("Content-Type", "application/json");
   const response = await fetch(`api/${path}?${new URLSearchParams(query)}`, {
     method, headers, body: JSON.stringify(body), signal: stop, cache: "no-store",
