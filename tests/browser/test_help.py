@@ -48,3 +48,16 @@ def test_a_page_that_is_not_there_is_said(start, looking):
     looking.expected.append("404")
     page = looking.open(start(), "#/help/nodes/Nothing")
     page.locator(".failedpart").wait_for()
+
+
+def test_its_lists_are_moved_through_by_keys_and_escape_leads_back(start, looking):
+    page = looking.open(start(), "#/help?find=StaticResp")
+    page.locator(".hit").first.wait_for()
+    page.keyboard.press("j")
+    assert "StaticResponse" in page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    until(page, lambda: page.locator(".prose h1").inner_text() == "StaticResponse")
+    page.keyboard.press("Escape")
+    until(page, lambda: page.url.endswith("#/help"))

@@ -104,6 +104,23 @@ class TestList:
         assert "The user's settings keep texts private; times and counts only." in said.inner_text()
         assert said.bounding_box()["width"] == page.locator(".fall").bounding_box()["width"]
 
+    def test_a_run_of_a_few_milliseconds_has_a_bar_beside_a_long_one(self, start, looking):
+        """As in the waterfall, at least two pixels."""
+        server = start()
+        for _ in range(2):
+            server.post("/v1/chat/completions", asking("Hello"))
+        window = looking.window(server)
+        told = window.request.get(
+            f"{server.url}/console/api/runs", headers={"X-Headrace-Console": "1"}
+        ).json()
+        for run, length in zip(told["runs"], (0.004, 50.0), strict=True):
+            run["shape"], run["took_s"] = [["say", length]], length
+        window.route("**/console/api/runs?*", lambda route: route.fulfill(json=told))
+        page = looking.open(server, context=window)
+        rows(page, 2)
+        short, long = (bar.bounding_box()["width"] for bar in page.locator(".row .shape").all())
+        assert short >= 2 and long > 100
+
     def test_what_one_types_stays_while_runs_go_on(self, start, looking, backend):
         backend.on("Tell me", Reply(["one", *[" more"] * 60], gap_s=0.1))
         server = start()
@@ -217,6 +234,24 @@ class TestWaterfall:
         page.keyboard.press("0")
         page.get_by_role("button", name="whole time").wait_for(state="detached")
         assert page.locator(".axis .track span").first.inner_text() == "0\u202fs"
+
+
+class TestFold:
+    def test_the_chosen_node_is_shown_although_its_run_is_long(self, start, looking, backend):
+        """Thirteen nested nodes are folded, but for the one that failed."""
+        backend.on("broken", Reply(status=500))
+        steps = [{**NODE, "title": f"Step {n}", "prompt": "step"} for n in range(12)]
+        inner = [*steps, {**NODE, "title": "Broken", "prompt": "broken"}]
+        below = {"title": "Below", "type": "CustomWorkflow", "workflowName": "Inner"}
+        server = start({"mira": {"workflows": {"Chat": [below, NODE], "Inner": inner}}})
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(server)
+        rows(page, 1)
+        page.locator(".row").click()
+        page.locator("button.fallrow[aria-current]", has_text="Broken").wait_for()
+        page.get_by_role("button", name="fold 13 nodes of Inner").click()
+        page.get_by_role("button", name="show 13 nodes of Inner").wait_for()
+        assert page.locator("button.fallrow[aria-current]").count() == 0
 
 
 ENDPOINT_THAT_THINKS = {

@@ -166,3 +166,23 @@ def test_a_line_of_the_list_and_the_text_say_the_same_place(server, file, tab):
     page = tab(server, ADDRESS)
     ready(page)
     until(page, "document.querySelector('.problem').textContent.includes('warning:')")
+
+
+def test_files_are_moved_through_by_keys_and_escape_leads_back_to_the_text(server, file, tab):
+    """Letters from anywhere, arrows in the list; in a field Esc leaves the field first."""
+    page = tab(server, ADDRESS)
+    ready(page)
+    names = page.locator(".tree a .fname").all_inner_texts()
+    at = names.index("Reviewers")
+    has_focus = "document.activeElement.querySelector('.fname')?.textContent"
+    for key, steps in (("k", -1), ("j", 0), ("ArrowUp", -1), ("ArrowDown", 0)):
+        page.keyboard.press(key)
+        assert page.evaluate(has_focus) == names[at + steps]
+    page.keyboard.press("t")
+    field = page.get_by_label("text of message 1")
+    field.fill("Hello")
+    field.press("Escape")
+    assert field.is_visible()
+    page.keyboard.press("Escape")
+    ready(page)
+    assert page.evaluate("document.activeElement.textContent") == "Try it"

@@ -80,6 +80,12 @@ export function rowsOf(nodes, open) {
   return rows(null, 0, false);
 }
 
+/** The nodes below which one stands, the nearest first. @param {Node[]} nodes @param {number} i @returns {number[]} */
+export function above(nodes, i) {
+  const parent = nodes[i]?.parent ?? null;
+  return parent === null ? [] : [parent, ...above(nodes, parent)];
+}
+
 /** The bars of a node, in order; `now`: seconds since arrival, where an unfinished one ends.
  * @param {Node} node @param {Run} run @param {number} now @returns {Bar[]} */
 export function barsOf(node, run, now) {

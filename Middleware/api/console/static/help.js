@@ -3,8 +3,10 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { pathInAddress } from "./address.js";
 import { useAsked } from "./asked.js";
+import { listKeys } from "./keys.js";
 import { blocks } from "./markdown.js";
 import { Missing } from "./parts.js";
+import { go, place } from "./place.js";
 import { helpAddress, Prose } from "./prose.js";
 import { entries, found, target } from "./search.js";
 import { ask } from "./server.js";
@@ -15,11 +17,14 @@ const GROUPS = [
   ["Nodes", "nodes/"], ["Cleaning rules", "rules/"], ["Clients", "frontends/"], ["Model servers", "backends/"], ["Examples", "examples/"],
 ];
 
+/** Keys of this page. */
+export const keys = { ...listKeys(".list"), Escape: () => place.value.parts.length > 0 && go("#/help") };
+
 /** @param {{ place: { parts: string[], query: URLSearchParams } }} props */
-export function Page({ place }) {
+export function Page({ place: { parts, query } }) {
   const { data: index, error, again } = useAsked("help");
   if (!index) return html`<${Missing} error=${error} again=${again} />`;
-  return html`<${Pages} index=${index} name=${place.parts.join("/")} at=${place.query.get("at") ?? ""} find=${place.query.get("find") ?? ""} />`;
+  return html`<${Pages} index=${index} name=${parts.join("/")} at=${query.get("at") ?? ""} find=${query.get("find") ?? ""} />`;
 }
 
 /** @param {{ index: any, name: string, at: string, find: string }} props */

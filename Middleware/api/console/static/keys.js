@@ -72,9 +72,16 @@ export function KeyList() {
     <button type="button" onClick=${close}>Close</button><//>`;
 }
 
-/** Moves the focus among what a selector finds; at the ends it stays. @param {string} selector @param {number} step */
+/** Keys that move in a list of links: letters from anywhere, arrows within it. @param {string} list a selector @returns {Keys} */
+export function listKeys(list) {
+  const by = (/** @type {number} */ steps) => () => step(`${list} a`, steps);
+  const within = (/** @type {number} */ steps) => (/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest(list) !== null && step(`${list} a`, steps);
+  return { j: by(1), k: by(-1), ArrowDown: within(1), ArrowUp: within(-1) };
+}
+
+/** Moves the focus among what a selector finds and shows; at the ends it stays. @param {string} selector @param {number} step */
 export function step(selector, step) {
-  const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(selector)]);
+  const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(selector)]).filter((one) => one.checkVisibility());
   const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
   const current = at < 0 ? all.findIndex((one) => one.hasAttribute("aria-current")) : at;
   const to = all[current < 0 ? 0 : Math.max(0, Math.min(all.length - 1, current + step))];

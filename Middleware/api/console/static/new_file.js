@@ -48,7 +48,7 @@ export function NewFile({ tree, path, user, made, close }) {
         <span><b>${value.startsWith("copy:") ? "copy" : value}</b> <span class="dim">${line}</span></span></label>`)}</fieldset>
     <label>Endpoint <input value=${endpoint} onInput=${write(setEndpoint)} placeholder="the user's first one" /></label>
     ${error && html`<p class="notes bad" role="alert">${error}</p>`}
-    <p class="acts"><button class="main">Make it</button><button type="button" onClick=${close}>Leave it</button></p>
+    <p class="acts"><button class="main">Make it</button><button type="button" data-back onClick=${close}>Leave it</button></p>
   </form>`;
 }
 

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { addressOf } from "./address.js";
 import { useCode } from "./asked.js";
-import { step, useKeys } from "./keys.js";
+import { listKeys, useKeys } from "./keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "./parts.js";
 import { go, turn } from "./place.js";
 import { counted, clock, moment, number, seconds } from "./words.js";
@@ -30,8 +30,7 @@ export function Page({ place }) {
   const one = useCode(id || asked.runs ? "run" : "", () => import("./run.js")); // loaded behind the list, which is seen first
   const list = addressOf("runs", [], filter);
   useKeys({
-    j: () => step(".rows a", 1), k: () => step(".rows a", -1),
-    ArrowDown: (event) => inRows(event) && step(".rows a", 1), ArrowUp: (event) => inRows(event) && step(".rows a", -1),
+    ...listKeys(".rows"),
     Escape: () => id !== "" && (go(list), focusRow(id)),
   });
   if (asked.runs && !asked.runs.length && !filtered && !id) return state.value ? html`<${NoRun} />` : html`<${Loading} />`;
@@ -46,9 +45,6 @@ export function Page({ place }) {
       : html`<div class="run">${id ? html`<${Missing} error=${one.error} again=${() => location.reload()} rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`}
   </div>`;
 }
-
-/** @param {Event} event */
-const inRows = (event) => /** @type {Element} */ (event.target).closest(".rows") !== null;
 
 /** @param {string} id */
 function focusRow(id) {

@@ -1,7 +1,7 @@
 // @ts-check
 // When each node of a run did what: a list of rows, each a button, over one axis of time.
-import { html, useRef, useState } from "./vendor/preact.js";
-import { barsOf, callBars, endOf, hues, rowsOf, spanWords, tickWords, ticks } from "./fall_scale.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { above, barsOf, callBars, endOf, hues, rowsOf, spanWords, tickWords, ticks } from "./fall_scale.js";
 import { step, useKeys } from "./keys.js";
 import { Mark } from "./parts.js";
 import { grown, isActive } from "./run_list.js";
@@ -25,6 +25,11 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
   const { took_s: now, shape } = grown(run, useNow(isActive(run)));
   const span = zoom ?? { from: 0, to: endOf(run, now) };
   useKeys({ 0: () => zoom !== null && setZoom(null) });
+  const active = isActive(run);
+  useEffect(() => {
+    const folds = active || chosen === null ? [] : above(run.nodes, chosen);
+    if (folds.some((i) => !open.has(i))) setOpen(new Set([...open, ...folds]));
+  }, [chosen, active]);
   const colours = hues(run.nodes);
   const [begin] = shape;
   const slot = begin?.[0] === "queue" && begin[1] >= SLOT_S ? begin[1] : 0;

@@ -3,6 +3,7 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { useAsked } from "./asked.js";
 import { FileView } from "./file_view.js";
+import { listKeys } from "./keys.js";
 import { NewFile } from "./new_file.js";
 import { Empty, Missing } from "./parts.js";
 import { state } from "./server.js";
@@ -42,5 +43,17 @@ function firstOf(tree) {
   return file ? addressOf({ path: file.path, user: whose?.name ?? null }) : null;
 }
 
-/** Letters of this page: `t` opens and closes Try it. */
-export const keys = { t: () => /** @type {HTMLElement | null} */ (document.querySelector("[data-try]"))?.click() };
+/** @param {string} selector @returns {HTMLElement | null} */
+const part = (selector) => document.querySelector(selector);
+
+/** Keys of this page: `t` opens and closes Try it, Esc leaves what stands in place of the text or the picture. */
+export const keys = {
+  ...listKeys(".tree"),
+  t: () => part("[data-try]")?.click(),
+  Escape: (/** @type {Event} */ event) => {
+    const back = /** @type {Element} */ (event.target).closest("input, textarea, select") ? null : part("[data-back]");
+    if (!back) return false;
+    back.click();
+    part("[data-try]")?.focus();
+  },
+};
