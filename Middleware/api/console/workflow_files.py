@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.api.console.check_limits import too_large
-from Middleware.api.console.config_masks import shown_text
+from Middleware.api.console.config_masks import shown_text, shown_value
 from Middleware.api.console.problems import problem, problems
 from Middleware.api.console.view_contract import Refused
 from Middleware.common.errors import ConfigError
@@ -166,6 +166,7 @@ class WorkflowFiles:
         settings = next(iter(_users(snapshot, [user] if user else [])), None)
         lookups = _lookups(snapshot, settings, path, shown)
         graph = workflow_graph(path, document, lookups, [problem["node"] for problem in told])
+        graph = shown_value(graph)
         return Reading("workflow" if is_workflow(snapshot, path) else "settings", told, graph)
 
 
