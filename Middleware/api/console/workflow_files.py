@@ -31,6 +31,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.config.workflows import child_file, is_workflow, shared_names, shared_root
+from Middleware.utilities.blocking_calls import beside_the_loop
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.config_check import UNNAMED, all_files, check_tree, check_workflow_file
@@ -158,8 +159,8 @@ class WorkflowFiles:
     def _read(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
         snapshot = drafted(self._tree.snapshot(), path, raw)
         findings = check_workflow_file(snapshot, path)
-        shown = positions(shown_text(text))
-        told = problems(findings, path, text, shown)
+        shown = beside_the_loop(lambda: positions(shown_text(text)))
+        told = beside_the_loop(lambda: problems(findings, path, text, shown))
         document, error = snapshot.inspect(path)
         if error is not None:
             return Reading("unreadable", told, None)
