@@ -90,10 +90,10 @@ class ConfigTree:
     def _key(self, relative: str) -> tuple[int, ...] | None:
         """What changes when the file does; None: it is not there."""
         try:
-            facts = os.stat(self._prefix + relative)
+            seen = os.stat(self._prefix + relative)
         except (OSError, ValueError):
             return None
-        return (facts.st_mtime_ns, facts.st_size, facts.st_ctime_ns, facts.st_ino)
+        return (seen.st_mtime_ns, seen.st_size, seen.st_ctime_ns, seen.st_ino)
 
     def _looked_for_again(self, relative: str, since: int) -> tuple[int, ...] | None:
         """The key of a file that was there, once it is back; None: it stays away.
@@ -239,14 +239,13 @@ class ConfigTree:
             return b""
 
     def bytes_of(self, relative: str) -> bytes:
-        """The bytes of a file as they are now. Raises OSError, and ValueError for what is no path.
-
-        What is no file is not opened: a pipe would let its reader wait.
+        """The bytes of a file as they are now. Raises OSError, also for what would never end (a pipe, a
+        device), and ValueError for what is no path.
         """
-        path = self._prefix + relative
-        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
-            raise OSError(errno.EINVAL, "found no regular file")
-        return Path(path).read_bytes()
+        path = Path(self._prefix + relative)
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise OSError(errno.EINVAL, "it is no regular file", relative)
+        return path.read_bytes()
 
     def is_new(self, note: str) -> bool:
         """As `ConfigSnapshot.is_new`."""
@@ -327,6 +326,10 @@ class ConfigSnapshot:
     def where(self, file: str, pointer: str) -> str:
         """`Users/ana.json:3:11: port`: how messages name a place."""
         return where(file, pointer, position_in(self.text(file), file, pointer))
+
+    def looked_at(self) -> list[str]:
+        """The files that were there when they were read or asked for, sorted."""
+        return sorted(relative for relative, version in self._versions.items() if not version.missing)
 
     def exists(self, relative: str) -> bool:
         """Claims that the file (`.json`) or folder is there, spelled exactly so."""

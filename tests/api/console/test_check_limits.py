@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -55,36 +53,3 @@ def test_of_very_many_problems_the_first_are_told_and_how_many_more(house):
         **{"line": 1, "column": 1, "end_line": 1, "end_column": 1},
         **{"pointer": "", "node": None, "level": "note", "message": "and 20 more; --validate tells all"},
     }
-
-
-def test_texts_are_checked_one_at_a_time(house, monkeypatch):
-    """Else as many as there are threads would hold the server together."""
-    from Middleware.api.console import workflow_files as module
-
-    files = module.workflow_files(house.root)
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.01)
-    with files._reading:
-        status, told = house.ask("POST", "check", body={"path": MAIN, "text": "[]"})
-
-    assert (status, told) == (503, {"error": "other texts are being checked: try again"})
-    assert house.ask("POST", "check", body={"path": MAIN, "text": "[]"})[0] == 200
-
-
-def test_under_gevent_others_run_while_a_text_is_laid_out(tmp_path):
-    """What needs no file is done beside the event loop. In a process of its own: patching cannot be undone."""
-    for file, content in (("Users/mira.json", "{}"), ("Workflows/mira/Main.json", "[]")):
-        (tmp_path / file).parent.mkdir(parents=True)
-        (tmp_path / file).write_text(content)
-    code = (
-        "from gevent import monkey; monkey.patch_all()\n"
-        "import gevent, pathlib\n"
-        "real = monkey.get_original('threading', 'Event')()\n"
-        "from Middleware.api.console import workflow_files as module\n"
-        "waited = []\n"
-        "module.problems = lambda *given: waited.append(real.wait(60)) or []\n"
-        f"files = module.WorkflowFiles(pathlib.Path({str(tmp_path)!r}))\n"
-        "gevent.spawn_later(0.01, real.set)\n"
-        "reading = files.read('Workflows/mira/Main.json', '[{}]', b'[{}]', 'mira')\n"
-        "assert waited == [True] and reading.kind == 'workflow', (waited, reading)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=100).returncode == 0

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from Middleware.api.console.views import Views
-from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.loader import ConfigTree
 from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
@@ -391,22 +390,6 @@ class TestTree:
             "Set": ("settings", 0),
         }
         assert files["Main"]["unused"] is True
-
-    def test_a_file_that_changes_is_read_again_and_others_are_not(self, mira, monkeypatch):
-        """Even a change of another file counts: a name may lead elsewhere now."""
-        files = workflow_files(mira.root)
-        monkeypatch.setattr(files._tree, "is_settled", lambda marks: True)
-        first = files.entries()
-        assert files.entries() is first
-        mira.write("Endpoints/Another.json", {"endpoint": "", "apiTypeConfigFileName": "Demo"})
-        assert files.entries() is not first
-        mira.write("Workflows/mira/New.json", SAY)
-        assert "Workflows/mira/New.json" in files.entries()
-
-    def test_what_may_change_unseen_is_not_kept(self, mira):
-        """Two edits of the same size within one tick of the file system's clock."""
-        files = workflow_files(mira.root)
-        assert files.entries() is not files.entries()
 
     def test_a_user_whose_file_is_broken_has_no_folder(self, mira):
         mira.write("Users/mira.json", "{")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from Middleware.common.client_question import WISH_NAMES
+from Middleware.config.validation import explain, known_fields
 from Middleware.workflows.handlers import impl
+from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.managers.workflow_check import (
     Reach,
     output_named,
     own_errors,
     own_findings,
+    schemas_of,
     unguarded_findings,
     variable_findings,
 )
@@ -110,6 +114,12 @@ OWN = [
     ("lock-that-the-run-holds", [{"type": "WorkflowLock", "workflowLockId": "l"}, TEXT, {"type": "WorkflowLock", "workflowLockId": "l"}, TEXT],
      ["/2: warning: node 1 holds this lock already, so the run always ends here"]),
     ("two-locks", [{"type": "WorkflowLock", "workflowLockId": "l"}, {"type": "WorkflowLock", "workflowLockId": "m"}, TEXT], []),
+    ("no-branch-for-other-keys",
+     [{"type": "ConditionalCustomWorkflow", "conditionalKey": "x", "conditionalWorkflows": {"Yes": "A"}}],
+     ["/0: warning: a key without a branch of its own fails: there is neither a branch `Default` in conditionalWorkflows "
+      "nor `UseDefaultContentInsteadOfWorkflow`"]),
+    ("headers-that-are-a-text", [{"type": "WebFetch", "url": "http://h", "headers": "X-A: 1", "blockPrivateAddresses": True}],
+     ['/0/headers: error: found "X-A: 1", allowed: an object']),
     ("branches-that-no-key-picks",
      [{"type": "ConditionalCustomWorkflow", "conditionalKey": "x", "conditionalWorkflows": {"YES": "A", "yes": "B", " no ": "C", "Default": "D"}}],
      ["/0/conditionalWorkflows: note: no key can pick the branch 'YES'", "/0/conditionalWorkflows: note: no key can pick the branch ' no '"]),
@@ -130,6 +140,19 @@ OWN = [
      ["/1/parallelGroup: warning: this node is of a type or has a setting that must run alone, "
       "so the group runs one node after the other"]),
 ]  # fmt: skip
+
+
+ODD = [-1, 0.5, 10**9, "", "x", True, [], [[]], [1, 1, 1, 1, 1, 1, 1, 1, 1], {}, {"x": 5}]
+
+
+@pytest.mark.parametrize("node_type", sorted(NODES))
+def test_every_breach_has_words_of_our_own(node_type):
+    """Whatever stands in a field; those of the library name neither what was found nor what is allowed."""
+    for schema in schemas_of(node_type):
+        validator = Draft202012Validator(schema)
+        for document in [{}, *({name: value} for name in known_fields(schema) for value in ODD)]:
+            for error in validator.iter_errors(document):
+                assert error.message not in explain(error)
 
 
 def told(finding):
