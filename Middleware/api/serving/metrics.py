@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -136,14 +137,29 @@ class _Instruments:
         )
 
 
+def _made_in_shared_folder(make: Callable[[], _Instruments]) -> _Instruments:
+    """The library opens files there as soon as there is something to count."""
+    folder = os.environ.get(SHARED_FOLDER)
+    if not folder:
+        return make()
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return make()
+    except OSError as error:
+        raise SystemExit(f"{SHARED_FOLDER} must name a folder that can be written: {error}") from error
+
+
 class Metrics:
-    """Counts the runs that it observes. `slots`: how many may run at once, 0 = any number."""
+    """Counts the runs that it observes. `slots`: how many may run at once, 0 = any number.
+
+    Raises SystemExit, one sentence, when the folder that processes share cannot be used.
+    """
 
     keeps_text = False
 
     def __init__(self, slots: int = 0) -> None:
         self.registry = CollectorRegistry()
-        self._numbers = _Instruments(self.registry)
+        self._numbers = _made_in_shared_folder(lambda: _Instruments(self.registry))
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
         self._numbers.slots.set(slots)
         self._numbers.build.labels(VERSION).set(1)
