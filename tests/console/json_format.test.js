@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { formatted } from "../../Middleware/api/console/static/json_format.js";
+import { layoutOf } from "../../Middleware/api/console/static/json_format.js";
 import { tokensOf } from "../../Middleware/api/console/static/json_tree.js";
 
+/** The text as it stands once it is laid out; null where there is no layout. */
+const formatted = (text) => {
+  let [done, at] = ["", 0];
+  const changes = layoutOf(text);
+  for (const { from, to, insert } of changes ?? []) [done, at] = [done + text.slice(at, from) + insert, to];
+  return changes && done + text.slice(at);
+};
 const words = (text) => tokensOf(text).map(({ start, end }) => text.slice(start, end));
 
 test("two spaces a level, a member a line", () => {

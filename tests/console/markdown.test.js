@@ -30,7 +30,7 @@ test("headings, paragraphs, lists, tables, code", () => {
   assert.equal(made[2].items[1][1].kind, "list");
   assert.equal(made[3].start, 3);
   assert.deepEqual(made[4].rows[0][0], [{ kind: "code", text: "a|b" }]);
-  assert.deepEqual(made[5], { kind: "code", language: "json", text: '{"a": 1}' });
+  assert.deepEqual(made[5], { kind: "code", text: '{"a": 1}' });
 });
 
 test("code inside an item keeps its own indent", () => {

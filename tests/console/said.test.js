@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { saidIn } from "../../Middleware/api/console/static/said.js";
+import { NOTHING, saidIn } from "../../Middleware/api/console/static/said.js";
 
 test("an event says text, thought, finish or failure", () => {
   assert.equal(saidIn('{"choices":[{"delta":{"content":"Hi"}}]}').text, "Hi");
   assert.equal(saidIn('{"choices":[{"delta":{"reasoning_content":"hm"}}]}').thought, "hm");
   assert.equal(saidIn('{"choices":[{"delta":{},"finish_reason":"length"}]}').finish, "length");
   assert.equal(saidIn('{"error":{"message":"no backend"}}').error, "no backend");
-  assert.equal(saidIn("[DONE]").end, true);
-  assert.equal(saidIn("{half").text, "");
+  for (const data of ["[DONE]", "{half"]) assert.deepEqual(saidIn(data), NOTHING);
 });

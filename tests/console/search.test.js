@@ -2,15 +2,15 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { distance, entries, found, target } from "../../Middleware/api/console/static/search.js";
+import { entries, found, target } from "../../Middleware/api/console/static/search.js";
 
 const INDEX = {
   types: [{ name: "Standard", summary: "Asks a model.", page: "nodes/Standard", fields: [
     { name: "prompt", description: "What the model is asked." }, { name: "title", description: "Its name.", common: true }] }],
   common: [{ name: "title", description: "Its name." }],
   variables: [{ name: "chat_user_prompt_last_one", description: "The last message of the user.", example: "" }],
-  rules: [{ name: "trim_ends", order: 400, summary: "Cuts white space.", page: "rules/trim_ends", keys: ["trimBeginningAndEndLineBreaks"] }],
-  files: [{ kind: "endpoint", fields: [{ name: "apiKey", description: "The key." }] }],
+  rules: [{ name: "trim_ends", order: 400, summary: "Cuts white space.", page: "rules/trim_ends", keys: [{ name: "trimBeginningAndEndLineBreaks" }] }],
+  files: [{ kind: "endpoint", title: "Endpoint", fields: [{ name: "apiKey", description: "The key." }] }],
   pages: [{ name: "nodes/Standard", title: "Standard" }, { name: "server", title: "The server" }],
 };
 const names = (words, texts = new Map()) => found(entries(INDEX), words, texts).map((hit) => `${hit.name}: ${hit.where}`);
@@ -32,13 +32,6 @@ test("last the texts of pages, with the words around", () => {
 
 test("a field that every node has is told once", () => {
   assert.deepEqual(names("title"), ["title: field of every node"]);
-});
-
-test("letters that must change, at most so many", () => {
-  assert.equal(distance("abc", "abc", 2), 0);
-  assert.equal(distance("standard", "standrad", 2), 2);
-  assert.equal(distance("abc", "xyz", 2), 3);
-  assert.equal(distance("a", "abcdef", 2), 3);
 });
 
 test("links lead to pages of Help, outside, or nowhere", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { clock, number, ordinal, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
+import { clock, number, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -22,10 +22,6 @@ test("a time of another day has its date", () => {
   const noon = new Date(2026, 10, 28, 12, 4, 31).getTime() / 1000;
   assert.equal(clock(noon, noon + 60), "12:04:31");
   assert.equal(clock(noon, noon + 86400), "28 Nov 12:04:31");
-});
-
-test("places in a line", () => {
-  assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal), ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]);
 });
 
 test("no line ends between a number and its unit", () => {

@@ -1,11 +1,12 @@
 // @ts-check
 // The frame: bar, page, keyboard. Each page's code is loaded when it is first opened.
-import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { html, render, useEffect, useRef } from "./vendor/preact.js";
 import "./theme.js";
+import { useCode } from "./asked.js";
 import { Bar, KeyForm, PAGES, Strips } from "./bar.js";
 import { keyWanted } from "./key.js";
 import { KeyList, useKeys } from "./keys.js";
-import { Failed, Loading } from "./parts.js";
+import { Empty, Missing } from "./parts.js";
 import { place } from "./place.js";
 import { listen, refusal, state } from "./server.js";
 
@@ -31,23 +32,20 @@ function App() {
     first.current = false;
   }, [page]);
   if (keyWanted.value) return html`<${Bar} page="" /><main id="main" tabindex="-1"><${KeyForm} /></main>`;
-  const closed = !state.value && refusal.value;
   return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => (event.preventDefault(), main.current?.focus())}>Skip to content</a>
     <${Bar} page=${page} />
     <div class="strips"><${Strips} /></div>
-    <main id="main" tabindex="-1" ref=${main}>${closed ? html`<div class="empty"><h1>The console is closed here</h1><p>${refusal.value}</p></div>` : html`<${Loaded} key=${page} name=${page} />`}</main>
+    <main id="main" tabindex="-1" ref=${main}>${!state.value && refusal.value ? html`<${Empty} title="The console is closed here" sentence=${refusal.value} />` : html`<${Loaded} key=${page} name=${page} />`}</main>
     <${KeyList} />`;
 }
 
 /** @param {{name: string}} props */
 function Loaded({ name }) {
-  const [module, setModule] = useState(/** @type {Module | null} */ (null));
-  const [error, setError] = useState(/** @type {Error | null} */ (null));
-  useLayoutEffect(() => void MODULES[name]?.().then(setModule, () => setError(new Error("This page could not be loaded."))), []);
+  const { data: module, error } = useCode(name in MODULES ? name : "", MODULES[name]);
   useKeys(module?.keys ?? {});
-  if (!MODULES[name]) return html`<div class="empty"><h1>Nothing here</h1><p>This address leads to no page of the console.</p><p><a href="#/runs">Runs</a></p></div>`;
-  if (error) return html`<${Failed} error=${error} again=${() => location.reload()} />`; // a browser asks for a module once
-  return module ? html`<${module.Page} place=${place.value} />` : html`<${Loading} />`;
+  if (!MODULES[name]) return html`<${Empty} title="Nothing here" sentence="This address leads to no page of the console."><p><a href="#/runs">Runs</a></p><//>`;
+  if (!module) return html`<${Missing} error=${error} again=${() => location.reload()} />`; // a browser asks for a module once
+  return html`<${module.Page} place=${place.value} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));

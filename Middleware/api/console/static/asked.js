@@ -1,35 +1,49 @@
 // @ts-check
-// What a page asked the server for: what was there stays until the new is.
-import { useCallback, useEffect, useRef, useState } from "./vendor/preact.js";
+// What a page asked for: what was there stays until the new is.
+import { useEffect, useRef, useState } from "./vendor/preact.js";
 import { ask } from "./server.js";
 
-/** Asks for `path` now, when it changes, and each `every` seconds while the page is seen (0: never again).
+/** @template T @typedef {{ data: T | null, error: Error | null, again: () => void }} Asked */
+
+/** What `make` promises, as long as it is of the same thing.
+ * @template T
+ * @param {string} of the thing; "" asks for nothing @param {(stop: AbortSignal) => Promise<T>} make
+ * @param {unknown} [mark] asked again when it changes
+ * @returns {Asked<T>} */
+export function useTold(of, make, mark) {
+  const nothing = /** @type {{ of: string, data: T | null, error: Error | null }} */ ({ of, data: null, error: null });
+  const [told, tell] = useState(nothing);
+  const asked = useRef(/** @type {AbortController | null} */ (null));
+  const again = () => {
+    asked.current?.abort();
+    const { signal } = (asked.current = new AbortController());
+    make(signal).then(
+      (data) => signal.aborted || tell({ of, data, error: null }),
+      (error) => signal.aborted || tell((was) => ({ of, data: was.of === of ? was.data : null, error })),
+    );
+  };
+  useEffect(() => {
+    if (of) again();
+    return () => asked.current?.abort();
+  }, [of, mark]);
+  return { ...(told.of === of ? told : nothing), again };
+}
+
+/** A part of the page's own code. @template T @param {string} name "": not yet @param {() => Promise<T>} load */
+export const useCode = (name, load) => useTold(name, () => load().catch(() => Promise.reject(new Error("This part of the page could not be loaded."))));
+
+/** What the server says to `path`, asked each `every` seconds while the page is seen (0: once).
  * @template T
  * @param {string} path @param {number} [every] @param {Record<string, string>} [query]
- * @returns {{ data: T | null, error: Error | null, again: () => void }} */
+ * @returns {Asked<T>} */
 export function useAsked(path, every = 0, query) {
-  const [told, tell] = useState(/** @type {{ of: string, data: T | null, error: Error | null }} */ ({ of: "", data: null, error: null }));
-  const busy = useRef(/** @type {AbortController | null} */ (null));
-  const of = `${path}?${new URLSearchParams(query ?? {})}`;
-  const again = useCallback(async () => {
-    busy.current?.abort();
-    const mine = (busy.current = new AbortController());
-    try {
-      const data = await ask(path, { query, signal: mine.signal });
-      if (busy.current === mine) tell({ of, data, error: null });
-    } catch (error) {
-      if (busy.current !== mine || mine.signal.aborted) return;
-      tell((/** @type {{ of: string, data: T | null, error: Error | null }} */ was) => ({ of, data: was.of === of ? was.data : null, error: /** @type {Error} */ (error) }));
-    }
-  }, [of]);
+  const told = useTold(`${path}?${new URLSearchParams(query)}`, (signal) => ask(path, { query, signal }));
+  const { again } = told;
+  const latest = useRef(again);
+  latest.current = again;
   useEffect(() => {
-    again();
-    const clock = every ? setInterval(() => document.hidden || again(), every * 1000) : 0;
-    return () => {
-      clearInterval(clock);
-      busy.current?.abort();
-      busy.current = null;
-    };
-  }, [again, every]);
-  return { data: told.of === of ? told.data : null, error: told.of === of ? told.error : null, again };
+    const clock = every ? setInterval(() => document.hidden || latest.current(), every * 1000) : 0;
+    return () => clearInterval(clock);
+  }, [every]);
+  return told;
 }

@@ -3,10 +3,10 @@
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { keyNow, keyWanted, useKey } from "./key.js";
 import { showKeys } from "./keys.js";
-import { Menu } from "./parts.js";
+import { Drawing, Menu } from "./parts.js";
 import { ask, lost, refusal, state, updated } from "./server.js";
 import { setTheme, theme, turnTheme } from "./theme.js";
-import { clock, counted, number, size } from "./words.js";
+import { clock, counted, number, sentence, size } from "./words.js";
 
 /** What `--console-memory` counts in. */
 const MIB = 1 << 20;
@@ -17,9 +17,9 @@ export const PAGES = [["runs", "Runs"], ["workflows", "Workflows"], ["endpoints"
 export function Bar({ page }) {
   const links = PAGES.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${name === page ? "page" : undefined}>${title}</a>`);
   return html`<header class="top">
-    <a class="brand" href="#/runs"><svg viewBox="0 0 24 16" aria-hidden="true"><use href="static/marks.svg#brand" /></svg><span>Headrace</span></a>
+    <a class="brand" href="#/runs"><${Drawing} name="brand" box="0 0 24 16" /><span>Headrace</span></a>
     ${keyWanted.value ? html`<span class="gate"></span>` : html`<nav aria-label="Pages">${links}</nav><${Gate} />`}
-    <button type="button" class="icon" aria-label="Light or dark" title="Light or dark" onClick=${turnTheme}><svg viewBox="0 0 16 16" aria-hidden="true"><use href="static/marks.svg#theme" /></svg></button>
+    <button type="button" class="icon" aria-label="Light or dark" title="Light or dark" onClick=${turnTheme}><${Drawing} name="theme" /></button>
     <${PageMenu} />
   </header>`;
 }
@@ -27,9 +27,8 @@ export function Bar({ page }) {
 /** What runs and waits; in its place, since when nothing came. */
 function Gate() {
   const told = state.value;
-  if (lost.value !== null) return html`<p class="gate trouble" role="status">no answer since ${clock(lost.value)}, trying again</p>`;
-  if (refusal.value && told) return html`<p class="gate trouble" role="status">${refusal.value}</p>`;
-  if (!told) return html`<p class="gate" role="status"></p>`;
+  const trouble = lost.value === null ? told && refusal.value : `no answer since ${clock(lost.value)}, trying again`;
+  if (trouble || !told) return html`<p class=${trouble ? "gate trouble" : "gate"} role="status">${trouble}</p>`;
   const { limit, running, waiting } = told.gate;
   const of = limit ? html` <span class="dim">of ${number(limit)}</span>` : "";
   return html`<p class="gate"><span class=${running ? "live busy" : "live"} aria-hidden="true"></span><b>${number(running)}</b> running${of}${waiting ? html`, <b>${number(waiting)}</b> waiting` : ""}</p>`;
@@ -55,6 +54,8 @@ export function Strips() {
     ${told && told.processes > 1 && html`<p class="strip">process ${told.pid}, one of ${told.processes}: other processes have their own runs</p>`}`;
 }
 
+const WRONG = "That is not the key.";
+
 /** One field, the sentence, nothing else. */
 export function KeyForm() {
   const [said, setSaid] = useState("");
@@ -71,14 +72,14 @@ export function KeyForm() {
       useKey(key);
     } catch (error) {
       const { status, message } = /** @type {import("./server.js").ServerError} */ (error);
-      setSaid(status === 401 ? "That is not the key." : `${message[0].toUpperCase()}${message.slice(1)}.`.replace("..", "."));
+      setSaid(status === 401 ? WRONG : sentence(message));
       field.current?.select();
     }
     setBusy(false);
   };
-  const sentence = said || (keyWanted.value === "wrong" ? "That is not the key." : "");
+  const trouble = said || (keyWanted.value === "wrong" && WRONG);
   return html`<form class="keyform" onSubmit=${send}><h1>This console needs its key</h1>
     <label for="key">Key</label><input id="key" type="password" autocomplete="current-password" ref=${field} aria-describedby="keysaid" />
-    <button class="main" aria-disabled=${String(busy)}>Open</button>
-    <p id="keysaid" class=${sentence ? "trouble" : "dim"} role="status">${sentence || "It stands in the terminal of the server, or was given with --console-key. This tab alone keeps it."}</p></form>`;
+    <button class="main" aria-disabled=${busy}>Open</button>
+    <p id="keysaid" class=${trouble ? "trouble" : "dim"} role="status">${trouble || "It stands in the terminal of the server, or was given with --console-key. This tab alone keeps it."}</p></form>`;
 }

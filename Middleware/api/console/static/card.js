@@ -16,8 +16,8 @@ export function Card({ node, problems, time, hue, chosen, near, tabbable, choose
   const name = node.endpoint && shownName(node.endpoint);
   const colour = name ? { "--ec": `var(--e${hue.get(name)})` } : {};
   const used = [...new Set(node.uses.map(({ n }) => n))].sort((a, b) => a - b);
-  return html`<button type="button" class=${`node${near ? " near" : ""}`} data-n=${node.n} style=${colour} tabIndex=${tabbable ? 0 : -1}
-      aria-current=${chosen ? "true" : undefined} onClick=${choose}
+  return html`<button type="button" class=${near ? "node near" : "node"} data-n=${node.n} style=${colour} tabIndex=${tabbable ? 0 : -1}
+      aria-current=${chosen || null} onClick=${choose}
       onMouseEnter=${() => hover(node.n)} onMouseLeave=${() => hover(null)} onFocus=${() => hover(node.n)} onBlur=${() => hover(null)}>
     <span class="nhead"><${Unseen}>node <//><span class="n">${node.n}</span><${Unseen}>, <//><span class="ntitle">${node.title}</span>
       ${node.answers && html`<${Unseen}>, <//><span class="flag">answers</span>`}${node.after && html`<${Unseen}>, after the answer<//>`}
@@ -34,7 +34,4 @@ export function Card({ node, problems, time, hue, chosen, near, tabbable, choose
 const Unseen = ({ children }) => html`<span class="unseen">${children}</span>`;
 
 /** @param {{s: number | null, state: string}} time */
-const timeOf = ({ s, state }) => [state === "done" ? "" : wordOf(state), s === null ? "" : seconds(s)].filter(Boolean).join(" ");
-
-/** @param {string} state */
-const wordOf = (state) => state.replace(/_/g, " ");
+const timeOf = ({ s, state }) => [state === "done" ? "" : state.replace(/_/g, " "), s === null ? "" : seconds(s)].filter(Boolean).join(" ");

@@ -1,8 +1,9 @@
 // @ts-check
 // The workflows that a node may run: pills with label and name below its card, and a child's own picture in a frame.
-import { html, useEffect, useState } from "./vendor/preact.js";
-import { ask } from "./server.js";
-import { addressOf, below, pathInAddress } from "./workflow_place.js";
+import { html, useState } from "./vendor/preact.js";
+import { pathInAddress } from "./address.js";
+import { useAsked } from "./asked.js";
+import { addressOf, below } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").GraphNode} GraphNode
@@ -31,27 +32,19 @@ function Pill({ child, place, mayOpen, open, turn }) {
   return html`<li class="leaf">
     <span>${child.label && html`<small>${child.label}</small>`}
       ${child.path ? html`<a href=${addressOf(below(place, child.path))}>${name}</a>` : html`<span class=${child.text ? "" : "dim"}>${name}</span>`}</span>
-    ${child.path && mayOpen && html`<button type="button" class="unfold" aria-expanded=${String(open)} aria-label=${`${open ? "fold" : "open here"}: ${name}`} onClick=${turn}>${open ? "fold" : "open here"}</button>`}
+    ${child.path && mayOpen && html`<button type="button" class="unfold" aria-expanded=${open} aria-label=${`${open ? "fold" : "open here"}: ${name}`} onClick=${turn}>${open ? "fold" : "open here"}</button>`}
   </li>`;
 }
 
 /** A child's own picture. @param {{child: Child, place: Place, level: number, Picture: unknown}} props */
 function Unfolded({ child, place, level, Picture }) {
   const path = /** @type {string} */ (child.path);
-  const [file, setFile] = useState(/** @type {import("./workflow_types.js").WorkflowFile | null} */ (null));
-  const [error, setError] = useState("");
-  useEffect(() => {
-    const stop = new AbortController();
-    ask(`workflows/${pathInAddress(path)}`, { query: place.user ? { user: place.user } : {}, signal: stop.signal }).then(setFile, (reason) => {
-      if (!stop.signal.aborted) setError(reason.message);
-    });
-    return () => stop.abort();
-  }, [path, place.user]);
+  const { data: file, error } = useAsked(`workflows/${pathInAddress(path)}`, 0, place.user ? { user: place.user } : {});
   const there = below(place, path);
   const choose = (/** @type {number} */ n) => location.assign(addressOf({ ...there, node: n }));
   return html`<section class="frame" aria-label=${`${child.workflow}, opened here`}>
     <span class="cap">${child.workflow}</span>
-    ${error && html`<p class="bad">${error}</p>`}
+    ${error && html`<p class="bad">${error.message}</p>`}
     ${file && (file.graph
       ? html`<${Picture} graph=${file.graph} problems=${file.problems} times=${null} chosen=${null} choose=${choose} place=${there} level=${level} label=${`nodes of ${child.workflow}`} />`
       : html`<p class="dim">It has no nodes to show.</p>`)}

@@ -1,7 +1,9 @@
 // @ts-check
 // What may be written at a place of a config file, and what stands there: from the index of Help and the names
 // that exist for the user. Pure. Source: spec console.md 9.5.
+import { lettersToChange } from "./letters.js";
 import { nodeHolding, nodesIn, placeAt, read, valueAt } from "./json_tree.js";
+import { listed } from "./words.js";
 
 /**
  * @typedef {import("./json_tree.js").Tree} Tree
@@ -11,7 +13,7 @@ import { nodeHolding, nodesIn, placeAt, read, valueAt } from "./json_tree.js";
  * @typedef {{endpoints?: string[], presets?: string[], workflows?: string[], structured_outputs?: string[],
  *   prompt_templates?: string[], mcp_servers?: string[], api_types?: string[], variables?: string[]}} Names
  * @typedef {{kind: string, index: Index, names: Names}} Known `kind`: `workflow`, or a kind of file of the index (`endpoint`)
- * @typedef {{label: string, detail: string, info: string, insert: string, cursor: number, sort: number}} Choice `cursor`: in `insert`
+ * @typedef {{label: string, detail: string, info: string, insert: string, cursor: number}} Choice `cursor`: in `insert`
  */
 
 const DEFAULT_TYPE = "Standard";
@@ -34,18 +36,16 @@ const typeNamed = (index, name) => index.types.find((type) => type.name === name
  * @returns {Field[]}
  */
 function fieldsAt({ kind, index }, root, holder) {
-  if (kind !== "workflow") return holder === root ? (index.files.find((file) => file.kind === kind)?.fields ?? []) : [];
-  const inside = nodeHolding(root, holder);
-  if (!inside) return holder === root ? (index.files.find((file) => file.kind === "workflow")?.fields ?? [NODES]) : [];
-  if (inside.node !== holder) return [];
-  return [TYPE, ...fieldsOf(typeNamed(index, typeOf(holder)), index)];
+  const inside = kind === "workflow" ? nodeHolding(root, holder) : null;
+  if (inside) return inside.node === holder ? fieldsOf(typeNamed(index, typeOf(holder)), index) : [];
+  if (holder !== root) return [];
+  return kind === "workflow" ? [NODES] : (index.files.find((file) => file.kind === kind)?.fields ?? []);
 }
 
-/** A type's own fields, then those that every node which calls a model has, then those of every node. @param {NodeType | undefined} type @param {Index} index */
+/** The type itself, its own fields, then those that every node which calls a model has, then those of every node. @param {NodeType | undefined} type @param {Index} index */
 function fieldsOf(type, index) {
-  const own = (type?.fields ?? []).filter(({ name }) => name !== "type");
-  const known = new Set([...own.map(({ name }) => name), "type"]);
-  const common = index.common.filter(({ name, of_models: ofModels }) => !known.has(name) && (!ofModels || type?.calls_model));
+  const own = [TYPE, ...(type?.fields ?? [])];
+  const common = index.common.filter(({ name, of_models: ofModels }) => (!ofModels || type?.calls_model) && !own.some((field) => field.name === name));
   return [...own, ...common.filter((field) => field.of_models), ...common.filter((field) => !field.of_models)];
 }
 
@@ -62,130 +62,94 @@ const NODES = { name: "nodes", required: true, kinds: ["array"], enum: null, def
  */
 export function completionsAt(text, at, known) {
   const place = placeAt(text, at);
-  if (place.role === "none" || !place.holder) return null;
-  if (place.role === "key") return keys(text, place, known);
-  const open = place.inString ? /\{(\w*)$/.exec(place.typed) : null;
-  if (open) return variables(text, at - open[1].length, at, place, known);
-  return values(text, place, known);
+  if (!place?.holder) return null;
+  const open = place.role === "value" && place.inString ? /\{(\w*)$/.exec(place.typed) : null;
+  if (open) return known.kind === "workflow" ? { from: at - open[1].length, to: at, choices: variables(text[at] === "}", place, known) } : null;
+  const choices = place.role === "key" ? keys(text, place, known) : values(text, place, known);
+  return choices.length ? { from: place.from, to: place.to, choices } : null;
 }
 
-/** @typedef {ReturnType<typeof placeAt>} Place */
+/** @typedef {NonNullable<ReturnType<typeof placeAt>>} Place */
 
-/** @param {string} text @param {Place} place @param {Known} known */
-function keys(text, place, known) {
-  const { holder, member } = place;
+/** @param {string} text @param {Place} place @param {Known} known @returns {Choice[]} */
+function keys(text, { root, holder, member, from, to }, known) {
   const present = new Set(holder?.members.filter((other) => other !== member).map(({ key }) => key));
-  const missing = fieldsAt(known, place.root, holder).filter(({ name }) => !present.has(name));
-  const valued = place.from < place.to && (member?.colon || member?.value);
-  const choices = missing.map((field, position) => {
-    const value = valued ? { text: "", cursor: 0 } : emptyValue(field);
+  const missing = fieldsAt(known, root, holder).filter(({ name }) => !present.has(name));
+  const valued = from < to && (member?.colon || member?.value);
+  const rank = (/** @type {Field} */ { required, common }) => (required ? 0 : common ? 2 : 1);
+  return missing.sort((a, b) => rank(a) - rank(b)).map((field) => {
     const name = JSON.stringify(field.name);
-    const comma = !valued && wantsComma(text, place.to) ? "," : "";
-    const insert = valued ? name : `${name}: ${value.text}${comma}`;
-    const cursor = valued ? name.length : name.length + 2 + value.cursor;
-    const sort = (field.required ? 0 : field.common ? 2000 : 1000) + position;
-    return { label: field.name, detail: detailOf(field), info: field.description, insert, cursor, sort };
+    const value = emptyValue(field);
+    const inside = /^["{[]/.test(value) ? 1 : value.length;
+    const written = valued ? { insert: name, cursor: name.length } : { insert: `${name}: ${value}${commaBehind(text, to)}`, cursor: name.length + 2 + inside };
+    return { label: field.name, detail: detailOf(field), info: field.description, ...written };
   });
-  return found(place, choices.sort((a, b) => a.sort - b.sort));
 }
 
 /** @param {Field} field */
-const detailOf = (field) => [field.required ? "required" : "", field.kinds.join(" or ")].filter(Boolean).join(", ");
+const detailOf = (field) => listed(field.required && "required", field.kinds.join(" or "));
 
-/** The value that a key begins with, and where its cursor stands. @param {Field} field */
-function emptyValue({ kinds, enum: allowed, default: usual }) {
-  const kind = kinds[0];
-  if (kind === "boolean") return whole(JSON.stringify(usual !== true));
-  if (kind === "array") return { text: "[]", cursor: 1 };
-  if (kind === "object") return { text: "{}", cursor: 1 };
-  if (kind === "string" || allowed?.some((value) => typeof value === "string")) return { text: '""', cursor: 1 };
-  return whole(typeof usual === "number" ? JSON.stringify(usual) : "");
+/** The value that a key begins with. @param {Field} field */
+function emptyValue({ kinds: [kind], enum: allowed, default: usual }) {
+  if (kind === "boolean") return String(usual !== true);
+  if (kind === "array") return "[]";
+  if (kind === "object") return "{}";
+  if (kind === "string" || allowed?.some((value) => typeof value === "string")) return '""';
+  return typeof usual === "number" ? String(usual) : "";
 }
 
-/** @param {string} text */
-const whole = (text) => ({ text, cursor: text.length });
+/** A comma, where another member follows without one between. @param {string} text @param {number} at */
+const commaBehind = (text, at) => (/^(?:\s|\/\/[^\n]*|\/\*[^]*?\*\/)*["{[\w-]/.test(text.slice(at)) ? "," : "");
 
-/** Claims that another member follows without a comma between. @param {string} text @param {number} at */
-const wantsComma = (text, at) => /^(?:\s|\/\/[^\n]*|\/\*[^]*?\*\/)*["{[\w-]/.test(text.slice(at));
-
-/** @param {string} text @param {Place} place @param {Known} known */
+/** @param {string} text @param {Place} place @param {Known} known @returns {Choice[]} */
 function values(text, place, known) {
-  const [field, options] = valuesFor(place, known);
-  if (!options.length) return null;
-  const typed = place.inString ? place.typed : text.slice(place.from, place.to);
-  const comma = place.from === place.to && wantsComma(text, place.to) ? "," : "";
+  const comma = place.from === place.to ? commaBehind(text, place.to) : "";
+  const { usual, options } = valuesFor(place, known);
   const choices = options.map(({ value, info }) => {
     const insert = JSON.stringify(value) + comma;
-    const label = typeof value === "string" ? value : JSON.stringify(value);
-    const isDefault = field && field.default !== null && field.default === value;
-    return { label, detail: isDefault ? "default" : "", info, insert, cursor: insert.length, sort: distance(typed, label) };
+    return { label: String(value), detail: value === usual ? "default" : "", info, insert, cursor: insert.length };
   });
-  return found(place, choices.sort((a, b) => a.sort - b.sort));
+  return choices.sort((a, b) => distance(place.typed, a.label) - distance(place.typed, b.label));
 }
 
 /**
  * @param {Place} place @param {Known} known
- * @returns {[Field | undefined, {value: unknown, info: string}[]]}
+ * @returns {{usual?: unknown, options: {value: unknown, info: string}[]}} `usual`: the default
  */
 function valuesFor({ holder, member, root }, known) {
-  const branch = branchValues(holder, root, known);
-  if (branch) return [undefined, branch];
-  if (holder?.kind !== "object" || !member) return [undefined, []];
+  if (holder?.kind !== "object" || !member) return { options: [] };
+  const { index, names } = known;
+  const node = nodeHolding(root, holder)?.node;
+  if (node === holder && member.key === "type") return { usual: DEFAULT_TYPE, options: index.types.map(({ name, summary }) => ({ value: name, info: summary })) };
   const field = fieldsAt(known, root, holder).find(({ name }) => name === member.key);
-  const plain = (/** @type {unknown[]} */ list) => list.map((value) => ({ value, info: "" }));
-  if (member.key === "type" && nodeHolding(root, holder)?.node === holder)
-    return [TYPE, known.index.types.map(({ name, summary }) => ({ value: name, info: summary }))];
-  if (NAMED[member.key]) return [field, plain(known.names[NAMED[member.key]] ?? [])];
-  if (field?.enum) return [field, plain(field.enum.filter((value) => value !== null))];
-  return [field, plain(field?.kinds.includes("boolean") ? [true, false] : [])];
+  const isBranch = node && holder.parent === node && holder.key === "conditionalWorkflows";
+  const named = isBranch ? "workflows" : NAMED[member.key];
+  const list = named ? (names[named] ?? []) : (field?.enum?.filter((value) => value !== null) ?? (field?.kinds.includes("boolean") ? [true, false] : []));
+  return { usual: field?.default, options: list.map((value) => ({ value, info: "" })) };
 }
 
-/** The branches of a node (`conditionalWorkflows`) name workflows. @param {Tree | null} holder @param {Tree | null} root @param {Known} known */
-function branchValues(holder, root, { names }) {
-  const inside = nodeHolding(root, holder);
-  if (holder?.key !== "conditionalWorkflows" || inside?.node !== holder.parent) return null;
-  return (names.workflows ?? []).map((value) => ({ value, info: "" }));
+/** Those that stand nearest first. @param {boolean} closed a brace follows @param {Place} place @param {Known} known @returns {Choice[]} */
+function variables(closed, { holder, root }, { index, names }) {
+  const number = nodeHolding(root, holder)?.number ?? 1;
+  const outputs = nodesIn(root).slice(0, number - 1).map((node, at) =>
+    [`agent${at + 1}Output`, `node ${at + 1}`, String(valueAt(node, "title")?.value ?? valueAt(node, "agentName")?.value ?? typeOf(node))]);
+  const own = root?.kind === "object" ? root.members.filter(({ key, value }) => key !== "nodes" && value?.kind === "value") : [];
+  const all = [
+    ...outputs.reverse(),
+    ...own.map(({ key, value }) => [key, "this file", String(value?.value)]),
+    ...(names.variables ?? []).map((name) => [name, "the user's settings", ""]),
+    ...index.variables.filter(({ name }) => name !== "agent1Output").map(({ name, description }) => [name, "", description]),
+  ];
+  const first = new Map(all.toReversed().map((one) => [one[0], one]));
+  return all.filter((one) => first.get(one[0]) === one)
+    .map(([label, detail, info]) => ({ label, detail, info, insert: closed ? label : `${label}}`, cursor: label.length + 1 }));
 }
 
-/** @param {string} text @param {number} from @param {number} at @param {Place} place @param {Known} known */
-function variables(text, from, at, { holder, root }, { index, names, kind }) {
-  if (kind !== "workflow") return null;
-  const number = nodeHolding(root, holder)?.number ?? 0;
-  const outputs = nodesIn(root).slice(0, Math.max(number - 1, 0)).map((node, position) =>
-    variable(`agent${position + 1}Output`, `node ${position + 1}`, String(valueAt(node, "title")?.value ?? valueAt(node, "agentName")?.value ?? typeOf(node))));
-  const own = (root?.kind === "object" ? root.members : []).filter(({ key, value }) => key !== "nodes" && value?.kind === "value")
-    .map(({ key, value }) => variable(key, "this file", String(value?.value)));
-  const users = (names.variables ?? []).map((name) => variable(name, "the user's settings", ""));
-  const engine = index.variables.filter(({ name }) => name !== "agent1Output").map(({ name, description }) => variable(name, "", description));
-  const unique = new Map([...engine, ...users, ...own, ...outputs].map((choice) => [choice.label, choice]));
-  const ordered = [...outputs.reverse(), ...own, ...users, ...engine].filter((choice) => unique.get(choice.label) === choice);
-  const closed = text[at] === "}";
-  const end = closed ? "" : "}";
-  const choices = ordered.map((choice, sort) => ({ ...choice, insert: choice.label + end, cursor: choice.label.length + 1, sort }));
-  return { from, to: at, choices };
-}
-
-/** @param {string} label @param {string} detail @param {string} info */
-const variable = (label, detail, info) => ({ label, detail, info, insert: label, cursor: label.length, sort: 0 });
-
-/** @param {Place} place @param {Choice[]} choices */
-const found = (place, choices) => (choices.length ? { from: place.from, to: place.to, choices } : null);
-
-/**
- * How far a name is from what is typed: begins with it, holds it, else by letters to change.
- * @param {string} typed @param {string} name
- */
+/** How far a name is from what is typed: begins with it, holds it, else by letters to change. @param {string} typed @param {string} name */
 export function distance(typed, name) {
   const [a, b] = [typed.toLowerCase(), name.toLowerCase()];
   if (b.startsWith(a)) return 0;
-  if (b.includes(a)) return 1;
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (const [i, letter] of [...a].entries()) {
-    const next = [i + 1];
-    for (let j = 0; j < b.length; j++) next.push(Math.min(row[j] + (letter === b[j] ? 0 : 1), row[j + 1] + 1, next[j] + 1));
-    row = next;
-  }
-  return 1 + row[b.length];
+  return 1 + (b.includes(a) ? 0 : lettersToChange(a, b));
 }
 
 /**
@@ -195,32 +159,28 @@ export function distance(typed, name) {
  */
 export function describedAt(text, at, known) {
   const { root, spots } = read(text);
-  const spot = spots.find(({ token, role }) => role !== "mark" && token.kind === "string" && token.start <= at && at <= token.end);
+  const spot = spots.find(({ token: { kind, start, end } }) => kind === "string" && start <= at && at <= end);
   if (!spot) return null;
-  const { start: from, end: to } = spot.token;
-  const type = typeNamed(known.index, typeOf(nodeHolding(root, spot.holder)?.node ?? null));
-  if (spot.role === "value") return typeOrVariable(text, at, spot, known);
-  const field = fieldsAt(known, root, spot.holder).find(({ name }) => name === spot.member?.key);
+  const { role, holder, member, token: { start: from, end: to } } = spot;
+  if (role === "value") return typeOrVariable(text, at, spot, known);
+  const field = fieldsAt(known, root, holder).find(({ name }) => name === member?.key);
   if (!field) return null;
-  const page = known.kind === "workflow" && nodeHolding(root, spot.holder) ? (type?.page ?? null) : null;
-  return { from, to, title: field.name, kind: detailOf(field), usual: shown(field.default), description: field.description, page };
+  const node = known.kind === "workflow" ? nodeHolding(root, holder)?.node : null;
+  const page = node ? (typeNamed(known.index, typeOf(node))?.page ?? null) : null;
+  return { from, to, title: field.name, kind: detailOf(field), usual: field.default === null ? "" : JSON.stringify(field.default), description: field.description, page };
 }
 
-/** @param {unknown} value */
-const shown = (value) => (value === null || value === undefined ? "" : JSON.stringify(value));
-
 /** @param {string} text @param {number} at @param {import("./json_tree.js").Spot} spot @param {Known} known */
-function typeOrVariable(text, at, { token, member, holder }, { index }) {
-  const { start: from, end: to } = token;
+function typeOrVariable(text, at, { token: { start: from, end: to }, member, holder }, { index }) {
   if (member?.key === "type" && holder?.kind === "object") {
     const type = index.types.find(({ name }) => JSON.stringify(name) === text.slice(from, to));
     return type ? { from, to, title: type.name, kind: "node type", usual: "", description: type.summary, page: type.page } : null;
   }
-  for (const match of text.slice(from, to).matchAll(/\{(\w+)\}/g)) {
-    const begin = from + match.index;
-    const about = index.variables.find(({ name }) => name === match[1]);
-    if (about && begin <= at && at <= begin + match[0].length)
-      return { from: begin, to: begin + match[0].length, title: match[0], kind: "variable", usual: "", description: about.description, page: null };
+  for (const { 0: title, 1: name, index: place } of text.slice(from, to).matchAll(/\{(\w+)\}/g)) {
+    const about = index.variables.find((one) => one.name === name);
+    const begin = from + place;
+    const end = begin + title.length;
+    if (about && begin <= at && at <= end) return { from: begin, to: end, title, kind: "variable", usual: "", description: about.description, page: null };
   }
   return null;
 }

@@ -2,7 +2,7 @@
 // A file that was changed meanwhile: both texts side by side, and the three ways out.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import * as cm from "./vendor/editor.js";
-import { look } from "./editor_look.js";
+import { look, rootIn } from "./editor_look.js";
 import { copied } from "./parts.js";
 
 /** @param {{theirs: string, mine: string, keep: () => void, take: () => void, close: () => void}} props */
@@ -10,13 +10,8 @@ export function Conflict({ theirs, mine, keep, take, close }) {
   const host = useRef(/** @type {HTMLElement | null} */ (null));
   const [word, setWord] = useState("");
   useEffect(() => {
-    const element = /** @type {HTMLElement} */ (host.current);
-    const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
-    const side = (/** @type {string} */ doc, /** @type {string} */ label) => ({
-      doc,
-      extensions: [look, cm.json(), cm.lineNumbers(), cm.EditorState.readOnly.of(true), cm.EditorView.lineWrapping,
-        cm.EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": "true", tabindex: "0" })],
-    });
+    const root = rootIn(host.current);
+    const side = (/** @type {string} */ doc, /** @type {string} */ label) => ({ doc, extensions: [look(label, false), cm.EditorView.lineWrapping] });
     const view = new cm.MergeView({ root, parent: root, a: side(theirs, "the file as it is now"), b: side(mine, "my text"), gutter: true, collapseUnchanged: { margin: 3, minSize: 6 } });
     return () => view.destroy();
   }, [theirs, mine]);

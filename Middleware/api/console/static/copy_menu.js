@@ -10,10 +10,11 @@ import { textOf } from "./texts.js";
 /** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Ref} Ref @typedef {import("./commands.js").Shell} Shell */
 
 const SHELL = "headrace-console-shell";
+const SHELLS = /** @type {[Shell, string][]} */ ([["sh", "for sh"], ["powershell", "for PowerShell"]]);
 const SAID_MS = 2500;
 
-/** @param {{run: Run, node: Node | null}} props */
-export function CopyMenu({ run, node }) {
+/** @param {{run: Run, node: Node | null, k: number}} props `k`: the call that is shown */
+export function CopyMenu({ run, node, k }) {
   const [said, setSaid] = useState("");
   const [shell, setShell] = useState(/** @type {Shell} */ (localStorage.getItem(SHELL) ?? (/Win/.test(navigator.platform) ? "powershell" : "sh")));
   useEffect(() => {
@@ -32,19 +33,23 @@ export function CopyMenu({ run, node }) {
     localStorage.setItem(SHELL, wanted);
     setShell(wanted);
   };
-  const call = node?.calls.find(({ kind, body }) => kind === "model" && body) ?? null;
-  const answer = run.nodes.filter(({ answers, output }) => answers && output).at(-1)?.output ?? null;
+  const calls = node?.calls.filter(({ kind, body }) => kind === "model" && body) ?? [];
+  const call = calls.find((one) => one.k === k) ?? calls[0];
+  const answer = run.nodes.filter(({ answers, output }) => answers && output).at(-1)?.output;
   const noText = run.private ? "private" : "its text is not kept";
+  const off = run.asked ? "" : noText;
+  const path = `runs/${encodeURIComponent(run.id)}`;
+  const command = (/** @type {string} */ of, query = {}) => ask(`${path}${of}`, { query: { shell, ...query } }).then(({ text }) => text);
+  const address = new URL("..", document.baseURI).href;
   const items = [
-    { title: "This request as curl", off: run.asked ? "" : noText, act: put(() => requestAsCurl(run, shell)) },
-    ...(node && call ? [{ title: `The call to ${call.endpoint ?? "the server"} as curl`, act: put(async () => (await ask(`runs/${encodeURIComponent(run.id)}/nodes/${node.i}/calls/${call.k}/curl`, { query: { shell } })).text) }] : []),
-    ...(node ? [{ title: "As --explain", note: "with messages.json", off: run.asked ? "" : noText, act: put(() => explained(run, node, shell)) }] : []),
+    { title: "This request as curl", off, act: put(async () => (await offerBody(run), command("/curl", { address }))) },
+    ...(node && call ? [{ title: `The call to ${call.endpoint ?? "the server"} as curl`, act: put(() => command(`/nodes/${node.i}/calls/${call.k}/curl`)) }] : []),
+    ...(node ? [{ title: "As --explain", note: "with messages.json", off, act: put(async () => (await offerMessages(run), command(`/nodes/${node.i}/explain`))) }] : []),
     { title: "Answer", off: answer ? "" : run.private || !run.texts ? noText : "there is none", act: put(async () => whole(await textOf(run.id, /** @type {Ref} */ (answer)))) },
-    { title: "Link to this run", act: put(() => new URL(`#/runs/${encodeURIComponent(run.id)}`, document.baseURI).href) },
+    { title: "Link to this run", act: put(() => new URL(`#/${path}`, document.baseURI).href) },
     { title: "All facts as JSON", act: put(() => facts(run)) },
     null,
-    { title: "for sh", checked: shell === "sh", act: choose("sh") },
-    { title: "for PowerShell", checked: shell === "powershell", act: choose("powershell") },
+    ...SHELLS.map(([name, title]) => ({ title, checked: shell === name, act: choose(name) })),
   ];
   return html`<${Menu} label="Copy" items=${items} /><span class="dim saidcopy" role="status">${said}</span>`;
 }
@@ -52,20 +57,17 @@ export function CopyMenu({ run, node }) {
 /** @param {import("./types.js").Text} text */
 const whole = ({ head, tail, left_out: left }) => (left ? `${head}\n[${left} characters are left out here]\n${tail}` : head);
 
-/** @param {Run} run @param {Shell} shell @returns {Promise<string>} */
-async function requestAsCurl(run, shell) {
+/** The body of a request that is too long for a command. @param {Run} run */
+async function offerBody(run) {
   const text = whole(await textOf(run.id, /** @type {Ref} */ (run.asked)));
   if (isLong(text)) download(BODY_FILE, text);
-  const address = new URL("..", document.baseURI).href;
-  return (await ask(`runs/${encodeURIComponent(run.id)}/curl`, { query: { shell, address } })).text;
 }
 
-/** @param {Run} run @param {Node} node @param {Shell} shell @returns {Promise<string>} */
-async function explained(run, node, shell) {
+/** The file that the command names. @param {Run} run */
+async function offerMessages(run) {
   const body = await textOf(run.id, /** @type {Ref} */ (run.asked));
   const messages = body.left_out ? [] : conversationIn(body.head);
   if (messages.length) download("messages.json", JSON.stringify(messages, null, 2));
-  return (await ask(`runs/${encodeURIComponent(run.id)}/nodes/${node.i}/explain`, { query: { shell } })).text;
 }
 
 /** Everything that is kept, with each text in its place. @param {Run} run */

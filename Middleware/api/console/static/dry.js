@@ -3,6 +3,8 @@
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { Messages } from "./messages.js";
 import { ask } from "./server.js";
+import { SidePane } from "./side_pane.js";
+import { listed } from "./words.js";
 
 /**
  * @typedef {{url: string, headers: Record<string, string>, body: unknown}} Sent
@@ -34,40 +36,39 @@ export function DryRun({ path, user, unsaved, close }) {
     setBusy(false);
   };
   useEffect(() => void run(), [path, user]);
-  return html`<section class="side-pane" aria-label="Dry run">
-    <div class="edbar"><h2>Dry run</h2><span class="dim">no model is asked, nothing is written</span><button type="button" onClick=${close}>Back to the text</button></div>
-    <div class="panebody">
-      <details><summary>Messages</summary><${Messages} messages=${messages} change=${setMessages} /></details>
-      <p class="acts"><button type="button" class="main" disabled=${busy} onClick=${run}>Walk it again</button>
-        ${walk && html`<span class="dim" role="status">${walk.nodes.length} nodes walked, of ${ofDraft ? "the text that is not saved" : "the saved file"}</span>`}</p>
-      ${error && html`<p class="notes bad" role="alert">${error}</p>`}
-      ${walk?.error && html`<p class="notes bad" role="alert">${walk.error}</p>`}
-      ${walk && walk.nodes.length > 0 && html`<ol class="fall dry" role="list" aria-label="Nodes walked">
-        ${walk.nodes.map((node, at) => html`<li key=${at}><${Walked} node=${node} open=${at === open} turn=${() => setOpen(at === open ? -1 : at)} /></li>`)}
-      </ol>`}
-    </div>
-  </section>`;
+  return html`<${SidePane} title="Dry run" note="no model is asked, nothing is written" close=${close}>
+    <details><summary>Messages</summary><${Messages} messages=${messages} change=${setMessages} /></details>
+    <p class="acts"><button type="button" class="main" disabled=${busy} onClick=${run}>Walk it again</button>
+      ${walk && html`<span class="dim" role="status">${walk.nodes.length} nodes walked, of ${ofDraft ? "the text that is not saved" : "the saved file"}</span>`}</p>
+    ${[error, walk?.error].map((said) => said && html`<p class="notes bad" role="alert">${said}</p>`)}
+    ${walk && walk.nodes.length > 0 && html`<ol class="fall dry" role="list" aria-label="Nodes walked">
+      ${walk.nodes.map((node, at) => html`<li key=${at}><${Walked} node=${node} open=${at === open} turn=${() => setOpen(at === open ? -1 : at)} /></li>`)}
+    </ol>`}
+  <//>`;
 }
+
+/** A heading over what is told in its own words. @param {{title: string, of?: string, children: unknown}} props */
+const Told = ({ title, of, children }) => html`<div class="msg"><h3>${title}${of && html`<span>${of}</span>`}</h3><pre tabindex="0">${children}</pre></div>`;
 
 /** @param {{node: DryNode, open: boolean, turn: () => void}} props */
 function Walked({ node, open, turn }) {
   const { number, title, type, depth, answers, sent, notes, fields, output } = node;
-  return html`<button type="button" class="fallrow" style=${{ "--depth": depth }} aria-expanded=${String(open)} aria-current=${open ? "true" : undefined} onClick=${turn}>
+  return html`<button type="button" class="fallrow" style=${{ "--depth": depth }} aria-expanded=${open} aria-current=${open || null} onClick=${turn}>
       <span class="lab"><span class="n">${number}</span><span class="t">${title || type}</span>${answers && html`<span class="flag">answers</span>`}</span>
       <span class="dim what">${doing(node)}</span></button>
     ${open && html`<div class="drypart">
       ${notes.map((note) => html`<p class="prob warning">${note}</p>`)}
-      ${sent.map((call) => html`<div class="msg"><h3>Would be sent<span>${call.url}</span></h3><pre tabindex="0">${headersOf(call.headers)}${"\n"}${JSON.stringify(call.body, null, 2)}</pre></div>`)}
-      <div class="msg"><h3>Fields, filled<span>${type}</span></h3><pre tabindex="0">${JSON.stringify(fields, null, 2)}</pre></div>
-      <div class="msg"><h3>Output</h3><pre tabindex="0">${output}</pre></div>
+      ${sent.map(({ url, headers, body }) => html`<${Told} title="Would be sent" of=${url}>${Object.entries(headers).map(([name, value]) => `${name}: ${value}\n`)}${"\n"}${indented(body)}<//>`)}
+      <${Told} title="Fields, filled" of=${type}>${indented(fields)}<//>
+      <${Told} title="Output">${output}<//>
     </div>`}`;
 }
 
 /** What a node does, in a few words. @param {DryNode} node */
 function doing({ type, title, sent, notes }) {
-  const calls = sent.length === 1 ? "asks a model" : sent.length ? `asks a model ${sent.length} times` : "";
-  return [title ? type : "", calls, ...notes].filter(Boolean).join(", ");
+  const calls = sent.length > 0 && (sent.length === 1 ? "asks a model" : `asks a model ${sent.length} times`);
+  return listed(title && type, calls, ...notes);
 }
 
-/** @param {Record<string, string>} headers */
-const headersOf = (headers) => Object.entries(headers).map(([name, value]) => `${name}: ${value}\n`).join("");
+/** @param {unknown} value */
+const indented = (value) => JSON.stringify(value, null, 2);

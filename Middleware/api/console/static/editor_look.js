@@ -1,10 +1,11 @@
 // @ts-check
-// How the editor looks: colours are those of the page (custom properties reach into the shadow root), so that it
-// follows light and dark by itself.
-import { Decoration, EditorView, HighlightStyle, StateEffect, StateField, ViewPlugin, syntaxHighlighting, tags } from "./vendor/editor.js";
+// How an editor looks and where it stands: in a shadow root, where it uses constructed style sheets, so that the page's
+// Content Security Policy stays strict. Colours are those of the page (custom properties reach into the shadow root),
+// so that it follows light and dark by itself.
+import * as cm from "./vendor/editor.js";
 import { tokensOf } from "./json_tree.js";
 
-const theme = EditorView.theme({
+const theme = cm.EditorView.theme({
   "&": { height: "100%", color: "var(--ink)", backgroundColor: "var(--panel)", font: "var(--code)" },
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { font: "var(--code)", overflow: "auto" },
@@ -19,6 +20,7 @@ const theme = EditorView.theme({
   "&.cm-focused .cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--hover) 70%, transparent)" },
   ".cm-activeLineGutter": { backgroundColor: "transparent", color: "var(--ink)" },
   ".cm-line.chosen": { backgroundColor: "var(--pick)" },
+  "@media (forced-colors: active)": { ".cm-line.chosen": { borderLeft: "3px solid Highlight", paddingLeft: "3px" } },
   ".cm-comment": { color: "var(--soft)", fontStyle: "italic" },
   ".cm-comment *": { color: "inherit !important" },
   ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "transparent", outline: "1px solid var(--faint)" },
@@ -30,7 +32,6 @@ const theme = EditorView.theme({
   ".cm-lintRange-error": { textDecorationColor: "var(--bad)" },
   ".cm-lintRange-warning": { textDecorationColor: "var(--wait)" },
   ".cm-lintRange-info": { textDecorationColor: "var(--soft)" },
-  ".cm-lintRange-active": { backgroundColor: "var(--warn-wash)" },
   ".cm-lintPoint::after": { borderBottomColor: "var(--bad)" },
   ".cm-tooltip": { background: "var(--panel)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "6px", font: "var(--text)", maxWidth: "440px" },
   ".cm-diagnostic": { borderLeft: "3px solid var(--faint)", padding: "4px 10px" },
@@ -39,32 +40,28 @@ const theme = EditorView.theme({
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--code)", maxHeight: "none", minWidth: "200px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px", lineHeight: "18px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { background: "var(--pick)", color: "var(--ink)" },
-  ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "600", color: "var(--accent)" },
   ".cm-completionDetail": { color: "var(--soft)", fontStyle: "normal", font: "12px/16px system-ui, sans-serif" },
   ".cm-completionInfo": { padding: "6px 10px", font: "var(--text)", maxWidth: "320px" },
-  ".cm-panels": { background: "var(--panel)", color: "var(--ink)" },
-  ".cm-panels.cm-panels-top": { borderBottom: "1px solid var(--line)" },
-  ".cm-panels.cm-panels-bottom": { borderTop: "1px solid var(--line)" },
+  ".cm-panels": { background: "var(--panel)", color: "var(--ink)", borderColor: "var(--line)" },
   ".cm-panel.cm-search": { padding: "8px 12px", font: "var(--text)" },
   ".cm-panel.cm-search label": { fontSize: "12px", color: "var(--soft)" },
-  ".cm-textfield": { background: "var(--paper)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "6px", padding: "3px 8px", fontSize: "13px" },
-  ".cm-button": { background: "var(--panel)", color: "var(--ink)", backgroundImage: "none", border: "1px solid var(--line)", borderRadius: "6px", padding: "3px 10px", fontSize: "13px" },
+  ".cm-textfield, .cm-button": { background: "var(--paper)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "6px", padding: "3px 8px", fontSize: "13px" },
+  ".cm-button": { background: "var(--panel)", padding: "3px 10px" },
   ".about": { padding: "8px 12px", display: "grid", gap: "4px" },
   ".about b": { font: "600 13px/19px ui-monospace, monospace" },
   ".about .dim": { color: "var(--soft)", fontSize: "12px" },
   ".about p": { margin: "0" },
   ".about a": { color: "var(--accent)" },
-  ".cm-mergeView": { height: "100%" },
   ".cm-changedLine": { backgroundColor: "var(--warn-wash) !important" },
   ".cm-changedText": { background: "color-mix(in srgb, var(--w-queue) 40%, transparent) !important" },
   ".cm-changedText *": { color: "var(--ink)" },
-  ".cm-changeGutter": { width: "3px", paddingLeft: "1px" },
   ".cm-collapsedLines": { background: "var(--hover) !important", color: "var(--soft)", padding: "3px 8px" },
   ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "'' !important" },
-  ".cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--w-queue) !important" },
+  ".cm-changedLineGutter": { background: "var(--w-queue) !important" },
 });
 
-const colours = HighlightStyle.define([
+const { tags } = cm;
+const colours = cm.HighlightStyle.define([
   { tag: tags.propertyName, color: "var(--e6)" },
   { tag: tags.string, color: "var(--e4)" },
   { tag: [tags.number, tags.bool, tags.null], color: "var(--e2)" },
@@ -72,49 +69,18 @@ const colours = HighlightStyle.define([
   { tag: tags.invalid, color: "var(--bad)" },
 ]);
 
+const comment = cm.Decoration.mark({ class: "cm-comment" });
 /** Comments, which JSON's grammar does not know. */
-const comments = ViewPlugin.fromClass(
-  class {
-    /** @param {import("./vendor/editor.js").EditorView} view */
-    constructor(view) {
-      this.decorations = commentsOf(view);
-    }
+const comments = cm.EditorView.decorations.compute(["doc"], ({ doc }) => {
+  const found = tokensOf(doc.toString()).filter(({ kind }) => kind === "comment");
+  return cm.Decoration.set(found.map(({ start, end }) => comment.range(start, end)));
+});
 
-    /** @param {{docChanged: boolean, view: import("./vendor/editor.js").EditorView}} update */
-    update({ docChanged, view }) {
-      if (docChanged) this.decorations = commentsOf(view);
-    }
-  },
-  { decorations: (plugin) => plugin.decorations },
-);
+/** What every editor of a config file has. @param {string} label @param {boolean} writable */
+export const look = (label, writable) => [
+  theme, cm.syntaxHighlighting(colours), comments, cm.json(), cm.lineNumbers(), cm.EditorState.readOnly.of(!writable),
+  cm.EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": String(!writable), tabindex: "0" }),
+];
 
-const comment = Decoration.mark({ class: "cm-comment" });
-
-/** @param {import("./vendor/editor.js").EditorView} view */
-function commentsOf(view) {
-  const found = tokensOf(view.state.doc.toString()).filter(({ kind }) => kind === "comment");
-  return Decoration.set(found.map(({ start, end }) => comment.range(start, end)));
-}
-
-/** Sets the lines of the chosen node: `{from, to}` counted from 1, or null. */
-export const chooseLines = /** @type {import("./vendor/editor.js").StateEffectType<{from: number, to: number} | null>} */ (StateEffect.define());
-const chosen = Decoration.line({ class: "chosen" });
-
-const chosenLines = /** @type {import("./vendor/editor.js").StateField<import("./vendor/editor.js").DecorationSet>} */ (StateField.define({
-  create: () => Decoration.none,
-  update(lines, transaction) {
-    for (const effect of transaction.effects) if (effect.is(chooseLines)) return linesOf(transaction.state.doc, effect.value);
-    return lines.map(transaction.changes);
-  },
-  provide: (field) => EditorView.decorations.from(field),
-}));
-
-/** @param {any} doc @param {{from: number, to: number} | null} wanted */
-function linesOf(doc, wanted) {
-  if (!wanted) return Decoration.none;
-  const ranges = [];
-  for (let line = wanted.from; line <= Math.min(wanted.to, doc.lines); line++) ranges.push(chosen.range(doc.line(line).from));
-  return Decoration.set(ranges);
-}
-
-export const look = [theme, syntaxHighlighting(colours), comments, chosenLines];
+/** The root in which an editor stands. @param {HTMLElement | null} host */
+export const rootIn = (host) => /** @type {ShadowRoot} */ (host?.shadowRoot ?? host?.attachShadow({ mode: "open" }));

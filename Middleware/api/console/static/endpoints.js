@@ -1,9 +1,11 @@
 // @ts-check
 // Endpoints: one card a model server, its state in words, what it did, and a probe.
 import { html, useEffect, useState } from "./vendor/preact.js";
+import { addressOf } from "./address.js";
 import { useAsked } from "./asked.js";
-import { Empty, Failed, Loading, Mark } from "./parts.js";
+import { Empty, Facts, Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
+import { isActive } from "./run_list.js";
 import { ask, runs, state } from "./server.js";
 import { clock, counted, number, seconds } from "./words.js";
 
@@ -12,20 +14,22 @@ import { clock, counted, number, seconds } from "./words.js";
  *   last_error: { at: number, kind: string, text: string, advice: string } | null, calls: [number, number | null, number | null, boolean][],
  *   median: { first_s: number | null, rate: number | null }, used_by: string[], probe: any }} Endpoint */
 
+/** So many of the newest calls are told. */
+const MOST_CALLS = 100;
+
 export function Page() {
   const { data, error, again } = useAsked("endpoints", 10);
-  const ended = [...runs.value.values()].filter((run) => run.took_s !== null && !["waiting", "running", "answering", "finishing"].includes(run.state)).length;
+  const ended = [...runs.value.values()].filter((run) => !isActive(run)).length;
   useEffect(() => {
     const soon = setTimeout(again, 300);
     return () => clearTimeout(soon);
   }, [ended]);
-  if (error && !data) return html`<${Failed} error=${error} again=${again} />`;
-  if (!data) return html`<${Loading} />`;
+  if (!data) return html`<${Missing} error=${error} again=${again} />`;
   if (!data.endpoints.length) return html`<${Empty} title="No endpoint yet" sentence="no workflow names an endpoint"><p><a href="#/help/configuration">How to name one</a></p><//>`;
   return html`<div class="page">
     <h1>Endpoints</h1>
     <p class="dim">What the workflows of the served users reach. ${failing(data.endpoints)}</p>
-    ${error ? html`<${Failed} error=${error} again=${again} />` : null}
+    ${error && html`<${Failed} error=${error} again=${again} />`}
     <ul class="cards">${data.endpoints.map((/** @type {Endpoint} */ one) => html`<${Card} key=${`${one.user}/${one.name}`} one=${one} again=${again} />`)}</ul>
   </div>`;
 }
@@ -41,29 +45,31 @@ function failing(all) {
 export function stateWords(one) {
   if (one.state === "quiet") return "not called yet";
   const row = one.calls.length - 1 - one.calls.map((call) => call[3] === (one.state === "well")).lastIndexOf(false);
-  const calls = `${row}${row === one.calls.length && row >= 100 ? " or more" : ""} call${row === 1 ? "" : "s"}`;
+  const calls = row === MOST_CALLS ? `${row} or more calls` : counted(row, "call");
   return `${one.state} since ${one.since === null ? "its first call" : clock(one.since)}, ${calls}`;
 }
 
 /** @param {{ one: Endpoint, again: () => void }} props */
 function Card({ one, again }) {
   const title = `endpoint-${one.user}-${one.name}`;
+  const { gate, last_error: error } = one;
+  const facts = [
+    ["address", html`<code>${one.url || "built in"}</code>`],
+    ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
+    ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
+    ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} wait`],
+  ];
   return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}>
     <div class="ehead">
       <h2 id=${title}>${one.name}</h2><span class="dim">${one.user}</span>
-      <span class=${`state ${MARKS[one.state]}`}>${one.state === "quiet" ? null : html`<${Mark} state=${MARKS[one.state]} />`} ${stateWords(one)}</span>
+      <span class=${`state ${MARKS[one.state]}`}>${one.state !== "quiet" && html`<${Mark} state=${MARKS[one.state]} />`} ${stateWords(one)}</span>
     </div>
-    <dl class="facts">
-      <dt>address</dt><dd><code>${one.url || "built in"}</code></dd>
-      <dt>model</dt><dd>${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}</dd>
-      <dt>type</dt><dd>${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}</dd>
-      ${one.gate ? html`<dt>slots</dt><dd>${one.gate.running} of ${one.gate.limit} in use, ${one.gate.waiting} wait</dd>` : null}
-    </dl>
-    ${one.calls.length ? html`<${Calls} one=${one} />` : null}
-    ${one.last_error ? html`<p class=${`notes${one.state === "failing" ? " bad" : ""}`}><b>${clock(one.last_error.at)}</b> ${one.last_error.text || one.last_error.kind}
-      ${one.last_error.advice ? html`<span class="advice">Next: ${one.last_error.advice.split("`").map((piece, at) => (at % 2 ? html`<code>${piece}</code>` : piece))}</span>` : null}</p>` : null}
+    <${Facts} facts=${facts} />
+    ${one.calls.length > 0 && html`<${Calls} one=${one} />`}
+    ${error && html`<p class=${`notes${one.state === "failing" ? " bad" : ""}`}><b>${clock(error.at)}</b> ${error.text || error.kind}
+      ${error.advice && html`<span class="advice">Next: ${error.advice.split("`").map((piece, at) => (at % 2 ? html`<code>${piece}</code>` : piece))}</span>`}</p>`}
     <${Probe} one=${one} again=${again} />
-    ${one.used_by.length ? html`<p class="usedby dim">used by ${one.used_by.map((path, at) => html`${at ? ", " : ""}<a href=${`#/workflows/${path.split("/").map(encodeURIComponent).join("/")}`}>${bare(path)}</a>`)}</p>` : null}
+    ${one.used_by.length > 0 && html`<p class="usedby dim">used by ${one.used_by.map((path, at) => html`${at ? ", " : ""}<a href=${addressOf("workflows", path.split("/"))}>${bare(path)}</a>`)}</p>`}
   </li>`;
 }
 
@@ -75,20 +81,17 @@ const bare = (path) => path.replace(/^Workflows\//, "").replace(/\.json$/, "");
 
 /** @param {{ one: Endpoint }} props */
 function Calls({ one }) {
-  const x = one.calls.map((_, at) => at);
-  const failed = one.calls.map((call) => (call[3] ? null : 0));
-  const crosses = failed.some((value) => value !== null) ? failed : undefined;
-  const plots = [
-    { title: "first word", values: one.calls.map((call) => (call[3] ? call[1] : null)), usual: one.median.first_s, tell: seconds, whole: false },
-    { title: "tokens a second", values: one.calls.map((call) => (call[3] ? call[2] : null)), usual: one.median.rate, tell: number, whole: true },
-  ];
-  const shown = plots.filter((plot) => crosses || plot.values.some((value) => value !== null));
+  const failed = one.calls.map(([, , , well]) => (well ? null : 0));
   const bad = failed.filter((value) => value !== null).length;
-  return html`<div class="twoplots">${shown.map((plot) => {
-    const usual = plot.usual === null ? "" : `, usually ${plot.tell(plot.usual)}`;
-    return html`<figure><figcaption class="dim">${plot.title}${usual}</figcaption>
-      <${Plot} x=${x} curves=${[{ label: plot.title, values: plot.values, colour: "--w-say" }]} crosses=${crosses} height=${72} whole=${plot.whole} tell=${plot.tell}
-        said=${`${plot.title} of the last ${one.calls.length} calls${usual}; ${bad} failed`} /></figure>`;
+  const plots = [
+    { title: "first word", values: one.calls.map(([, first, , well]) => (well ? first : null)), usual: one.median.first_s, tell: seconds, whole: false },
+    { title: "tokens a second", values: one.calls.map(([, , rate, well]) => (well ? rate : null)), usual: one.median.rate, tell: number, whole: true },
+  ].filter(({ values }) => bad || values.some((value) => value !== null));
+  return html`<div class="twoplots">${plots.map(({ title, values, usual, tell, whole }) => {
+    const usually = usual === null ? "" : `, usually ${tell(usual)}`;
+    return html`<figure><figcaption class="dim">${title}${usually}</figcaption>
+      <${Plot} x=${[...values.keys()]} curves=${[{ label: title, values, kind: "say" }]} crosses=${bad ? failed : undefined} whole=${whole} tell=${tell}
+        said=${`${title} of the last ${one.calls.length} calls${usually}; ${bad} failed`} /></figure>`;
   })}</div>`;
 }
 
@@ -108,14 +111,14 @@ function Probe({ one, again }) {
   const made = told.made ?? one.probe;
   const why = may ? null : "Probing needs the right to act: open the console on the server's own machine, or with --console-key.";
   return html`<div class="probe"><button type="button" disabled=${!may || told.busy} title=${why} onClick=${probe}>${told.busy ? "Probing ..." : "Probe"}</button>
-    <div role="status">${told.error ? html`<p class="notes bad">${told.error.message}</p>` : made ? html`<${Probed} made=${made} one=${one} />` : null}</div>
-    ${why ? html`<p class="dim">${why}</p>` : null}</div>`;
+    <div role="status">${told.error ? html`<p class="notes bad">${told.error.message}</p>` : made && html`<${Probed} made=${made} one=${one} />`}</div>
+    ${why && html`<p class="dim">${why}</p>`}</div>`;
 }
 
 /** @param {{ made: any, one: Endpoint }} props */
 function Probed({ made, one }) {
   const models = made.models ?? [];
   return html`<p class=${`notes${made.well ? " good" : " bad"}`}>${made.line}
-      ${made.well && made.model_is_listed === false && one.model ? html` <b>${one.model}</b> is not in its list of models.` : null}</p>
-    ${models.length ? html`<details><summary>${models.length === 200 ? "the first 200 models" : counted(models.length, "model")}</summary><p class="models">${models.join(", ")}</p></details>` : null}`;
+      ${made.well && made.model_is_listed === false && one.model && html` <b>${one.model}</b> is not in its list of models.`}</p>
+    ${models.length > 0 && html`<details><summary>${models.length === 200 ? "the first 200 models" : counted(models.length, "model")}</summary><p class="models">${models.join(", ")}</p></details>`}`;
 }

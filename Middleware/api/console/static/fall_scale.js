@@ -1,6 +1,6 @@
 // @ts-check
 // The waterfall in numbers: its axis, its rows in their order, the bars of a node. Pure.
-import { number, seconds } from "./words.js";
+import { seconds } from "./words.js";
 
 /**
  * @typedef {import("./types.js").Run} Run
@@ -44,17 +44,12 @@ export function tickWords(at, index, step) {
 }
 
 /** Seconds as the column at the right says them: the axis has the unit. @param {number | null} span */
-export function spanWords(span) {
-  if (span === null) return "–";
-  if (span >= 59.5) return seconds(span);
-  if (span < 0.01) return seconds(span);
-  return span < 0.095 ? span.toFixed(2) : span < 9.95 ? span.toFixed(1) : number(span);
-}
+export const spanWords = (span) => seconds(span).replace(/^([\d.]+)\u202fs$/, "$1");
 
 /** Each endpoint's hue, 1 to 8, in the order in which endpoints appear. @param {Node[]} nodes @returns {Map<string, number>} */
 export function hues(nodes) {
-  const names = nodes.flatMap(({ endpoint, calls }) => [endpoint, ...calls.map((call) => call.endpoint)]).filter((name) => name !== null && name !== "");
-  return new Map([...new Set(names)].map((name, at) => [/** @type {string} */ (name), (at % HUES) + 1]));
+  const names = nodes.flatMap(({ endpoint, calls }) => [endpoint, ...calls.map((call) => call.endpoint)]).flatMap((name) => name || []);
+  return new Map([...new Set(names)].map((name, at) => [name, (at % HUES) + 1]));
 }
 
 /** Nodes in order of start, nested ones below theirs; `open`: nodes whose many nested ones are shown.
@@ -88,30 +83,31 @@ export function rowsOf(nodes, open) {
 /** The bars of a node, in order; `now`: seconds since arrival, where an unfinished one ends.
  * @param {Node} node @param {Run} run @param {number} now @returns {Bar[]} */
 export function barsOf(node, run, now) {
-  if (node.begun_s === null) return [];
-  const [from, to] = [node.begun_s, node.ended_s ?? now];
-  if (node.after) return bars([["after", from, to]]);
-  const asked = node.calls.filter(({ kind }) => kind === "model");
-  if (!asked.length) return bars([["other", from, to]]);
-  if (node.answers) return answering(from, to, asked.at(-1)?.first_s ?? null, run);
-  const first = asked.find(({ first_s }) => first_s !== null)?.first_s ?? null;
-  return first === null ? bars([["first", from, to]]) : bars([["first", from, first], ["say", first, to]]);
+  const { begun_s: from, ended_s, after, answers, calls } = node;
+  if (from === null) return [];
+  const to = ended_s ?? now;
+  const asked = calls.filter(({ kind }) => kind === "model");
+  if (after || !asked.length) return bars([[after ? "after" : "other", from, to]]);
+  if (answers) return answering(from, to, asked.at(-1)?.first_s ?? null, run);
+  return asking(from, to, asked.find(({ first_s }) => first_s !== null)?.first_s ?? null);
 }
 
 /** @param {number} from @param {number} to @param {number | null} first what the backend sent first @param {Run} run @returns {Bar[]} */
 function answering(from, to, first, run) {
-  const thinks = run.shape.some(([part]) => part === "think") && first !== null;
   const text = run.first_s ?? to;
+  const thinks = first !== null && run.shape.some(([part]) => part === "think");
   const start = thinks ? Math.min(first, text) : text;
   return bars([["first", from, start], ["think", start, text], ["say", text, to]]);
 }
 
+/** @param {number} from @param {number} to @param {number | null} first @returns {Bar[]} */
+const asking = (from, to, first) => bars([["first", from, first ?? to], ["say", first ?? to, to]]);
+
 /** @param {Call} call @param {number} now @returns {Bar[]} */
-export function callBars({ kind, begun_s, first_s, ended_s }, now) {
-  if (begun_s === null) return [];
+export function callBars({ kind, begun_s: from, first_s, ended_s }, now) {
+  if (from === null) return [];
   const to = ended_s ?? now;
-  if (kind !== "model") return bars([["other", begun_s, to]]);
-  return first_s === null ? bars([["first", begun_s, to]]) : bars([["first", begun_s, first_s], ["say", first_s, to]]);
+  return kind === "model" ? asking(from, to, first_s) : bars([["other", from, to]]);
 }
 
 /** Those that have a length; a node that took no time keeps its last. @param {[Part, number, number][]} parts @returns {Bar[]} */

@@ -1,9 +1,10 @@
 // @ts-check
 // One open file: its picture in the middle, its text (or Try it, or Dry run) at the right, which know of each other.
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { useAsked } from "./asked.js";
 import { checker } from "./checker.js";
 import { EditorPane } from "./editor_pane.js";
-import { Failed, Loading } from "./parts.js";
+import { Missing } from "./parts.js";
 import { Picture } from "./picture.js";
 import { guardLeaving, routeOf, saved, whyNot } from "./saving.js";
 import { ask, state } from "./server.js";
@@ -19,23 +20,16 @@ import { addressOf, isWorkflow } from "./workflow_place.js";
  * @typedef {import("./workflow_place.js").Place} Place
  */
 
+/** What the server does not tell of a file that is no workflow. */
+const NO_WORKFLOW = { graph: null, last: null, kind: "", user: "" };
+
 /** @param {{place: Place, changed: () => void}} props `changed`: the tree is to be asked for again */
 export function FileView({ place, changed }) {
-  const { file, error, again } = useFile(place);
-  if (error && !file) return html`<section class="graph"><${Failed} error=${error} again=${again} /></section>`;
-  if (!file) return html`<section class="graph"><${Loading} /></section>`;
-  return html`<${OpenFile} file=${file} place=${place} changed=${changed} />`;
-}
-
-/** @param {Place} place */
-function useFile(place) {
-  const [told, tell] = useState(/** @type {{file: WorkflowFile | null, error: Error | null}} */ ({ file: null, error: null }));
-  const again = useCallback(() => {
-    const query = new URLSearchParams(isWorkflow(place.path) && place.user ? { user: place.user } : {});
-    ask(routeOf(place.path), { query }).then((file) => tell({ file: { path: place.path, graph: null, last: null, kind: "", user: "", ...file }, error: null }), (error) => tell((was) => ({ ...was, error })));
-  }, [place.path, place.user]);
-  useEffect(again, [again]);
-  return { ...told, again };
+  const { path, user } = place;
+  const { data, error, again } = /** @type {import("./asked.js").Asked<WorkflowFile>} */ (useAsked(routeOf(path), 0, isWorkflow(path) && user ? { user } : {}));
+  const file = useMemo(() => data && { ...NO_WORKFLOW, ...data, path: data.path ?? path }, [data]);
+  if (file) return html`<${OpenFile} file=${file} place=${place} changed=${changed} />`;
+  return html`<section class="graph"><${Missing} error=${error} again=${again} /></section>`;
 }
 
 /** @param {{file: WorkflowFile, place: Place, changed: () => void}} props */
@@ -49,7 +43,7 @@ function OpenFile({ file, place, changed }) {
   const { checked, good } = draft;
   useEffect(() => setPane(place.pane), [place.pane, place.run]);
   useEffect(() => void (place.node !== null && setChosen(place.node)), [place.node]);
-  useEffect(() => guardLeaving(file.path, () => draft.dirty.current), []);
+  useEffect(() => guardLeaving(file.path, draft.isUnsaved), []);
   const choose = useCallback((/** @type {number | null} */ n) => {
     setChosen(n);
     history.replaceState(history.state, "", addressOf({ ...place, node: n }));
@@ -60,17 +54,14 @@ function OpenFile({ file, place, changed }) {
   };
   const times = useMemo(() => timesOf(ran, file), [ran, file]);
   const reason = whyNot(file, state.value?.rights ?? [], state.value?.mode ?? "view");
+  const lines = good?.graph.nodes.find(({ n }) => n === chosen)?.lines ?? null;
   return html`${isWorkflow(file.path) && html`<${Picture} file=${file} checked=${checked} good=${good} times=${times} chosen=${chosen} choose=${choose} place=${place} pane=${pane} open=${setPane} />`}
-    <${EditorPane} file=${file} draft=${draft} saving=${saving} hand=${hand} atLine=${atLine} chosen=${linesOf(good?.graph, chosen)} pane=${pane} open=${setPane} reason=${reason}
-      place=${place} ran=${setRan} alone=${!isWorkflow(file.path)} />`;
+    <${EditorPane} file=${file} draft=${draft} saving=${saving} hand=${hand} atLine=${atLine} chosen=${lines} pane=${pane} open=${setPane} reason=${reason} place=${place} ran=${setRan} />`;
 }
-
-/** @param {GraphShape | undefined} graph @param {number | null} n */
-const linesOf = (graph, n) => graph?.nodes.find((node) => node.n === n)?.lines ?? null;
 
 /** Seconds and states of the nodes of this file: of the run that is tried, else of the last one. @param {any} run @param {WorkflowFile} file */
 function timesOf(run, file) {
-  if (!run) return file.last && { id: file.last.id, at: file.last.at, nodes: file.last.nodes };
+  if (!run) return file.last;
   const nodes = run.nodes.filter((/** @type {any} */ node) => node.workflow === file.path);
   const took = (/** @type {any} */ node) => (node.begun_s === null || node.ended_s === null ? null : node.ended_s - node.begun_s);
   return { id: run.id, at: run.at, nodes: Object.fromEntries(nodes.map((/** @type {any} */ node) => [node.number, { s: took(node), state: node.state }])) };
@@ -80,31 +71,30 @@ function timesOf(run, file) {
 function useDraft(file) {
   const [checked, setChecked] = useState(/** @type {Checked} */ ({ text: file.text, problems: file.problems, graph: file.graph, failed: "" }));
   const [good, setGood] = useState(/** @type {Good | null} */ (file.graph && { graph: file.graph, problems: file.problems }));
-  const [dirty, setDirty] = useState(false);
-  const isDirty = useRef(false);
+  const [unsaved, setUnsaved] = useState(false);
+  const text = useRef(file.text);
   const base = useRef({ text: file.text, version: file.version });
+  const isUnsaved = () => text.current !== base.current.text;
   const told = useCallback((/** @type {Partial<Checked> & {text: string}} */ answer) => {
     setChecked((was) => ({ ...was, failed: "", ...answer }));
     if (answer.graph) setGood({ graph: answer.graph, problems: answer.problems ?? [] });
   }, []);
   const check = useMemo(() => checker(
-    (text) => ask("check", { method: "POST", body: { path: file.path, text, ...(file.user ? { user: file.user } : {}) } }),
-    (answer, error, text) => told(answer ? { text, problems: answer.problems, graph: answer.graph } : { text: "", failed: error?.message ?? "" }),
+    (wanted) => ask("check", { method: "POST", body: { path: file.path, text: wanted, ...(file.user ? { user: file.user } : {}) } }),
+    (answer, error, of) => told(answer ? { text: of, problems: answer.problems, graph: answer.graph } : { text: "", failed: error?.message ?? "" }),
   ), [file.path, file.user]);
   useEffect(() => check.stop, [check]);
-  const mark = (/** @type {boolean} */ now) => {
-    isDirty.current = now;
-    setDirty(now);
+  const typed = (/** @type {string} */ now) => {
+    text.current = now;
+    setUnsaved(isUnsaved());
+    if (isWorkflow(file.path)) check.typed(now);
   };
-  const typed = (/** @type {string} */ text) => {
-    mark(text !== base.current.text);
-    if (isWorkflow(file.path)) check.typed(text);
+  /** The file holds another text from now on. @param {string} now @param {string} version */
+  const rebase = (now, version) => {
+    base.current = { text: now, version };
+    setUnsaved(isUnsaved());
   };
-  const rebase = (/** @type {string} */ text, /** @type {string} */ version) => {
-    base.current = { text, version };
-    mark(false);
-  };
-  return { checked, good, dirty: isDirty, unsaved: dirty, base, typed, told, rebase };
+  return { checked, good, unsaved, isUnsaved, text, base, typed, told, rebase };
 }
 
 /**
@@ -112,21 +102,20 @@ function useDraft(file) {
  * @typedef {{sentence: string, bad: boolean}} Word
  */
 
+/** @type {Word} */
+const QUIET = { sentence: "", bad: false };
+
 /** @param {WorkflowFile} file @param {Draft} draft @param {{current: import("./text.js").Hand | null}} hand @param {() => void} changed */
 function useSaving(file, draft, hand, changed) {
-  const [word, setWord] = useState(/** @type {Word} */ ({ sentence: "", bad: false }));
+  const [word, setWord] = useState(QUIET);
   const [conflict, setConflict] = useState(/** @type {{version: string, text: string, mine: string} | null} */ (null));
-  const save = async (version = draft.base.current.version, text = hand.current?.text() ?? "") => {
+  const save = async (version = draft.base.current.version, text = draft.text.current) => {
     const outcome = await saved(file.path, text, version);
     if (outcome.kind === "conflict") return setConflict({ ...outcome, mine: text });
     setConflict(null);
-    if (outcome.kind === "refused") {
-      if (outcome.problems) draft.told({ text, problems: outcome.problems });
-      return setWord({ sentence: outcome.sentence, bad: true });
-    }
+    if (outcome.problems) draft.told({ text, problems: outcome.problems });
+    if (outcome.kind === "refused") return setWord({ sentence: outcome.sentence, bad: true });
     draft.rebase(text, outcome.version);
-    draft.typed(hand.current?.text() ?? text);
-    draft.told({ text, problems: outcome.problems });
     setWord({ sentence: "Saved.", bad: false });
     changed();
   };
@@ -137,7 +126,7 @@ function useSaving(file, draft, hand, changed) {
     setConflict(null);
     setWord({ sentence: "The text of the file was taken.", bad: false });
   };
-  return { word, conflict, save, take, keep: () => conflict && save(conflict.version, conflict.mine), close: () => setConflict(null), quiet: () => setWord({ sentence: "", bad: false }) };
+  return { word, conflict, save, take, keep: () => conflict && save(conflict.version, conflict.mine), close: () => setConflict(null), quiet: () => setWord(QUIET) };
 }
 
 /** @typedef {ReturnType<typeof useSaving>} Saving */

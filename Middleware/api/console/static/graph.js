@@ -14,26 +14,24 @@ import { arcsOf, edgesOf, huesOf } from "./lanes.js";
  * @typedef {{x1: number, y1: number, x2: number, y2: number, edge: number, ends: number[]}} Drawn
  */
 
-const MOVES = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowRight: 1, j: 1, ArrowUp: -1, ArrowLeft: -1, k: -1 });
-
 /**
  * @param {{graph: GraphShape, problems: Problem[], times: Times | null, chosen: number | null, choose: (n: number) => void,
- *   place: import("./workflow_place.js").Place, level?: number, zoom?: number, label: string}} props
+ *   place: import("./workflow_place.js").Place, level?: number, label: string}} props
  */
-export function Graph({ graph, problems, times, chosen, choose, place, level = 1, zoom = 1, label }) {
+export function Graph({ graph, problems, times, chosen, choose, place, level = 1, label }) {
   const [over, setOver] = useState(/** @type {number | null} */ (null));
   const canvas = useRef(/** @type {HTMLElement | null} */ (null));
   const arcs = useMemo(() => arcsOf(graph.rows, graph.nodes), [graph]);
   const hues = useMemo(() => huesOf(graph.nodes), [graph]);
-  const drawn = useDrawn(canvas, arcs, zoom);
+  const drawn = useDrawn(canvas, arcs);
   const lit = over ?? chosen;
-  const near = new Set(arcs.filter(({ ends }) => lit !== null && ends.includes(lit)).flatMap(({ from, to }) => [from, to]));
+  const near = arcs.filter(({ ends }) => lit !== null && ends.includes(lit)).flatMap(({ from, to }) => [...graph.rows[from], ...graph.rows[to]]);
   const byNumber = new Map(graph.nodes.map((node) => [node.n, node]));
   const first = chosen ?? graph.rows[0]?.[0];
   const card = (/** @type {number} */ n) => {
     const node = /** @type {GraphNode} */ (byNumber.get(n));
     return html`<${Card} node=${node} problems=${node.problems.map((at) => problems[at]).filter(Boolean)} time=${times?.[n] ?? null}
-        hue=${hues} chosen=${n === chosen} near=${near.has(rowOf(graph.rows, n)) && n !== lit} tabbable=${n === first} choose=${() => choose(n)} hover=${setOver} />
+        hue=${hues} chosen=${n === chosen} near=${near.includes(n) && n !== lit} tabbable=${n === first} choose=${() => choose(n)} hover=${setOver} />
       <${Children} node=${node} place=${place} level=${level} Picture=${Graph} />`;
   };
   return html`<div class="canvas" ref=${canvas} style=${{ minWidth: `${Math.max(0, ...drawn.map(({ edge }) => edge + 12))}px` }} onKeyDown=${step}>
@@ -48,13 +46,10 @@ export function Graph({ graph, problems, times, chosen, choose, place, level = 1
   </div>`;
 }
 
-/** @param {number[][]} rows @param {number} n */
-const rowOf = (rows, n) => rows.findIndex((row) => row.includes(n));
-
 /** One row: a card, or the members of a group that run together. @param {{row: number[], group: string | null, card: (n: number) => unknown}} props */
 function Row({ row, group, card }) {
-  if (row.length === 1) return html`<li class="grow"><div class="member" data-row>${card(row[0])}</div></li>`;
-  return html`<li class="grow together"><div class="side" data-row>
+  if (row.length === 1) return html`<li class="grow"><div class="member">${card(row[0])}</div></li>`;
+  return html`<li class="grow together"><div class="side">
     <span class="cap">together: ${group}</span>
     <ol class="members" role="list" aria-label=${`together: ${group}`}>${row.map((n) => html`<li class="member" key=${n}>${card(n)}</li>`)}</ol>
   </div></li>`;
@@ -63,54 +58,51 @@ function Row({ row, group, card }) {
 /** Arrow keys go from card to card, in the order of the nodes. @param {KeyboardEvent} event */
 function step(event) {
   const canvas = /** @type {HTMLElement} */ (event.currentTarget);
-  const from = /** @type {HTMLElement} */ (event.target);
-  if (!from.classList.contains("node") || from.closest(".canvas") !== canvas || event.ctrlKey || event.altKey || event.metaKey) return;
   const cards = /** @type {HTMLElement[]} */ ([...canvas.querySelectorAll(".node")]).filter((card) => card.closest(".canvas") === canvas);
-  const at = cards.indexOf(from);
-  const to = event.key === "Home" ? 0 : event.key === "End" ? cards.length - 1 : MOVES[event.key] ? at + MOVES[event.key] : null;
-  if (to === null) return;
+  const at = cards.indexOf(/** @type {HTMLElement} */ (event.target));
+  const [next, last] = [at + 1, at - 1];
+  const to = { ArrowDown: next, ArrowRight: next, j: next, ArrowUp: last, ArrowLeft: last, k: last, Home: 0, End: cards.length - 1 }[event.key];
+  if (at < 0 || to === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();
-  event.stopPropagation();
-  cards[Math.min(Math.max(to, 0), cards.length - 1)]?.focus();
+  cards[to]?.focus();
 }
 
 /**
  * Where the arcs run, by the boxes of the rows as they stand; measured again when these change.
- * @param {{current: HTMLElement | null}} canvas @param {import("./lanes.js").Arc[]} arcs @param {number} zoom
+ * @param {{current: HTMLElement | null}} canvas @param {import("./lanes.js").Arc[]} arcs
  * @returns {Drawn[]}
  */
-function useDrawn(canvas, arcs, zoom) {
+function useDrawn(canvas, arcs) {
   const [drawn, setDrawn] = useState(/** @type {Drawn[]} */ ([]));
   useLayoutEffect(() => {
-    const element = canvas.current;
-    if (!element) return;
+    const element = /** @type {HTMLElement} */ (canvas.current);
     const measure = () => {
-      const now = measured(element, arcs, zoom);
+      const now = measured(element, arcs);
       setDrawn((was) => (JSON.stringify(was) === JSON.stringify(now) ? was : now));
     };
     measure();
     const watcher = new ResizeObserver(measure);
-    watcher.observe(element);
-    for (const row of rowsOf(element)) watcher.observe(row);
+    for (const one of [element, ...rowsOf(element)]) watcher.observe(one);
     return () => watcher.disconnect();
-  }, [arcs, zoom]);
+  }, [arcs]);
   return drawn;
 }
 
 /** @param {HTMLElement} canvas @returns {HTMLElement[]} the rows of this picture, not those of pictures inside it */
 const rowsOf = (canvas) => /** @type {HTMLElement[]} */ ([...canvas.querySelectorAll(":scope > .col > .grow")]);
 
-/** @param {HTMLElement} canvas @param {import("./lanes.js").Arc[]} arcs @param {number} zoom @returns {Drawn[]} */
-function measured(canvas, arcs, zoom) {
+/** In the picture's own pixels, whatever its zoom. @param {HTMLElement} canvas @param {import("./lanes.js").Arc[]} arcs @returns {Drawn[]} */
+function measured(canvas, arcs) {
   const origin = canvas.getBoundingClientRect();
+  const zoom = origin.width / canvas.offsetWidth;
   const rows = rowsOf(canvas);
   const box = (/** @type {Element | null} */ element) => {
     const { top, bottom, right } = /** @type {Element} */ (element).getBoundingClientRect();
     return { top: (top - origin.top) / zoom, bottom: (bottom - origin.top) / zoom, right: (right - origin.left) / zoom };
   };
   const boxes = rows.map((row) => box(row.querySelector(".side") ?? row.querySelector(".node")));
-  const edges = edgesOf(arcs, rows.map((row) => box(row).right), boxes.map((card) => card.right));
-  return arcs.filter(({ to }) => boxes[to]).map(({ from, to, ends }, at) => ({
+  const edges = edgesOf(arcs, rows.map((row) => box(row).right), boxes.map(({ right }) => right));
+  return arcs.map(({ from, to, ends }, at) => ({
     x1: boxes[from].right, y1: boxes[from].bottom - 14, x2: boxes[to].right, y2: boxes[to].top + 14, edge: edges[at], ends,
   }));
 }

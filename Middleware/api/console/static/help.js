@@ -1,14 +1,16 @@
 // @ts-check
 // Help: one search over names, descriptions and pages, and the page beside it.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { pathInAddress } from "./address.js";
 import { useAsked } from "./asked.js";
 import { blocks } from "./markdown.js";
-import { Failed, Loading } from "./parts.js";
+import { Missing } from "./parts.js";
 import { helpAddress, Prose } from "./prose.js";
 import { entries, found, target } from "./search.js";
 import { ask } from "./server.js";
 
 const FIRST = "workflows";
+const GUIDES = ["Guides"];
 const GROUPS = [
   ["Nodes", "nodes/"], ["Cleaning rules", "rules/"], ["Clients", "frontends/"], ["Model servers", "backends/"], ["Examples", "examples/"],
 ];
@@ -16,8 +18,7 @@ const GROUPS = [
 /** @param {{ place: { parts: string[], query: URLSearchParams } }} props */
 export function Page({ place }) {
   const { data: index, error, again } = useAsked("help");
-  if (error && !index) return html`<${Failed} error=${error} again=${again} />`;
-  if (!index) return html`<${Loading} />`;
+  if (!index) return html`<${Missing} error=${error} again=${again} />`;
   return html`<${Pages} index=${index} name=${place.parts.join("/")} at=${place.query.get("at") ?? ""} find=${place.query.get("find") ?? ""} />`;
 }
 
@@ -42,33 +43,28 @@ function Pages({ index, name, at, find }) {
   </div>`;
 }
 
-/** The texts of all pages, asked for once somebody searches. @param {any} index @param {boolean} wanted */
-function useTexts(index, wanted) {
+/** The texts of all pages, asked for one after the other once somebody searches. @param {any} index @param {boolean} searching */
+function useTexts(index, searching) {
   const [texts, tell] = useState(/** @type {Map<string, string>} */ (new Map()));
-  const begun = useRef(false);
+  const wanted = useRef(false);
+  wanted.current ||= searching;
   useEffect(() => {
-    if (!wanted || begun.current) return undefined;
-    begun.current = true;
-    let gone = false;
-    (async () => {
+    if (!wanted.current) return;
+    const stop = new AbortController();
+    const read = async () => {
       const made = new Map();
-      for (const page of index.pages) {
-        if (gone) return;
-        const told = await ask(`help/${encoded(page.name)}`).catch(() => null);
-        if (told) made.set(page.name, told.markdown);
+      for (const { name } of index.pages) {
+        const told = await ask(`help/${pathInAddress(name)}`, { signal: stop.signal }).catch(() => null);
+        if (stop.signal.aborted) return;
+        if (told) made.set(name, told.markdown);
       }
-      if (!gone) tell(made);
-    })();
-    return () => {
-      gone = true;
-      begun.current = false;
+      tell(made);
     };
-  }, [index, wanted]);
+    read();
+    return () => stop.abort();
+  }, [index, wanted.current]);
   return texts;
 }
-
-/** @param {string} name */
-const encoded = (name) => name.split("/").map(encodeURIComponent).join("/");
 
 /** @param {{ hits: import("./search.js").Entry[], open: string }} props */
 function Hits({ hits, open }) {
@@ -80,30 +76,28 @@ function Hits({ hits, open }) {
 
 /** @param {{ pages: { name: string, title: string }[], open: string }} props */
 function Contents({ pages, open }) {
-  const grouped = GROUPS.map(([title, start]) => ({ title, pages: pages.filter((page) => page.name.startsWith(start)) }));
-  const others = pages.filter((page) => !GROUPS.some(([, start]) => page.name.startsWith(start)));
-  return html`<nav class="contents" aria-label="Pages of Help">${[{ title: "Guides", pages: others }, ...grouped].map((group) =>
-    group.pages.length
-      ? html`<h2>${group.title}</h2><ul>${group.pages.map((page) => html`<li><a href=${helpAddress(page.name)} aria-current=${page.name === open ? "page" : null}>${page.title}</a></li>`)}</ul>`
-      : null,
-  )}</nav>`;
+  const groupOf = (/** @type {string} */ name) => GROUPS.find(([, start]) => name.startsWith(start)) ?? GUIDES;
+  return html`<nav class="contents" aria-label="Pages of Help">${[GUIDES, ...GROUPS].map((group) => {
+    const held = pages.filter(({ name }) => groupOf(name) === group);
+    return held.length > 0 && html`<h2>${group[0]}</h2><ul>${held.map(({ name, title }) => html`<li><a href=${helpAddress(name)} aria-current=${name === open ? "page" : null}>${title}</a></li>`)}</ul>`;
+  })}</nav>`;
 }
 
 /** @param {{ name: string, at: string, names: Set<string> }} props */
 function Shown({ name, at, names }) {
-  const { data, error, again } = useAsked(`help/${encoded(name)}`);
+  const { data, error, again } = useAsked(`help/${pathInAddress(name)}`);
   const made = useMemo(() => (data ? blocks(data.markdown) : []), [data]);
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
-    if (!made.length || !place.current) return;
-    const wanted = at ? sought(place.current, at) : null;
-    if (wanted) wanted.scrollIntoView({ block: "start" });
-    else place.current.scrollTop = 0;
-    for (const old of place.current.querySelectorAll(".sought")) old.classList.remove("sought");
+    const page = place.current;
+    if (!made.length || !page) return;
+    for (const old of page.querySelectorAll(".sought")) old.classList.remove("sought");
+    const wanted = at ? sought(page, at) : null;
     wanted?.classList.add("sought");
+    if (wanted) wanted.scrollIntoView({ block: "start" });
+    else page.scrollTop = 0;
   }, [made, at]);
-  if (error && !data) return html`<article class="prose"><${Failed} error=${error} again=${again} /></article>`;
-  if (!data) return html`<article class="prose"><${Loading} /></article>`;
+  if (!data) return html`<article class="prose"><${Missing} error=${error} again=${again} /></article>`;
   return html`<article class="prose" ref=${place} tabindex="-1">
     <a class="back" href="#/help">‹ All of Help</a>
     <${Prose} made=${made} leads=${(/** @type {string} */ to) => target(to, name, names)} />
@@ -112,8 +106,6 @@ function Shown({ name, at, names }) {
 
 /** The heading of that id, else the first row or line that names it in code. @param {HTMLElement} page @param {string} at */
 function sought(page, at) {
-  const heading = page.querySelector(`#help-${CSS.escape(at.toLowerCase())}`) ?? page.querySelector(`#help-${CSS.escape(at)}`);
-  if (heading) return heading;
-  const code = [...page.querySelectorAll("code")].find((one) => [at, `{${at}}`, `"${at}"`].includes(one.textContent ?? ""));
-  return code?.closest("tr, li, p, h2, h3, h4") ?? code ?? null;
+  const code = () => [...page.querySelectorAll("code")].find((one) => [at, `{${at}}`, `"${at}"`].includes(one.textContent ?? ""));
+  return page.querySelector(`#help-${CSS.escape(at.toLowerCase())}`) ?? code()?.closest("tr, li, p, h2, h3, h4") ?? null;
 }

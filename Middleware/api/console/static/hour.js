@@ -27,12 +27,11 @@ export function usualFirst(hour) {
 
 /** Four numbers of the hour, in words. @param {Hour} hour @returns {[string, string][]} */
 export function totals(hour) {
-  const first = usualFirst(hour);
   return [
     ["requests", number(sum(hour.series.requests))],
     ["failed", number(sum(hour.series.failed))],
     ["tokens", number(sum(hour.series.tokens))],
-    ["first token, usually", first === null ? "–" : seconds(first)],
+    ["first token, usually", seconds(usualFirst(hour))],
   ];
 }
 
@@ -41,43 +40,35 @@ const series = (name) => (hour) => hour.series[name];
 const perSecond = (/** @type {Hour} */ hour) => hour.series.tokens.map((value) => (value === null ? null : value / hour.step_s));
 const short = (/** @type {number} */ value) => number(Math.round(value * 10) / 10);
 
+/** The plots of the page. `kind`: whose colour of the shapes of time a curve has; `whole`: marks at whole numbers only;
+ * `tell`: a value in words; `said`: the plot in words. */
 export const PLOTS = [
-  { title: "Requests", failed: true, whole: true, tell: short, curves: [{ label: "requests", colour: "--w-say", swatch: "k-say", filled: true, of: series("requests") }],
+  { title: "Requests", failed: true, whole: true, tell: short, curves: [{ label: "requests", kind: "say", filled: true, of: series("requests") }],
     said: (/** @type {Hour} */ hour) => `Requests: ${sum(hour.series.requests)} within the hour, ${sum(hour.series.failed)} failed` },
-  { title: "Tokens a second", failed: false, whole: false, tell: short, curves: [{ label: "tokens a second", colour: "--w-say", swatch: "k-say", filled: true, of: perSecond }],
+  { title: "Tokens a second", tell: short, curves: [{ label: "tokens a second", kind: "say", filled: true, of: perSecond }],
     said: (/** @type {Hour} */ hour) => `Tokens a second: at most ${short(most(perSecond(hour)) ?? 0)}` },
-  { title: "First token", failed: false, whole: false, tell: seconds, curves: [
-      { label: "median", colour: "--w-say", swatch: "k-say", filled: false, of: series("first_p50") },
-      { label: "95 %", colour: "--w-think", swatch: "k-think", filled: false, of: series("first_p95") }],
+  { title: "First token", tell: seconds, curves: [{ label: "median", kind: "say", of: series("first_p50") }, { label: "95 %", kind: "think", of: series("first_p95") }],
     said: (/** @type {Hour} */ hour) => `First token: median at most ${told(most(hour.series.first_p50))}, 95 % at most ${told(most(hour.series.first_p95))}` },
-  { title: "Running and waiting", failed: false, whole: true, tell: short, curves: [
-      { label: "running", colour: "--w-say", swatch: "k-say", filled: false, of: series("running") },
-      { label: "waiting", colour: "--w-queue", swatch: "k-queue", filled: false, of: series("waiting") }],
+  { title: "Running and waiting", whole: true, tell: short, curves: [{ label: "running", kind: "say", of: series("running") }, { label: "waiting", kind: "queue", of: series("waiting") }],
     said: (/** @type {Hour} */ hour) => `At most ${most(hour.series.running) ?? 0} running, ${most(hour.series.waiting) ?? 0} waiting` },
-  { title: "Cancellations", failed: false, whole: true, tell: short, curves: [{ label: "cancelled", colour: "--w-other", swatch: "k-other", filled: true, of: series("cancelled") }],
+  { title: "Cancellations", whole: true, tell: short, curves: [{ label: "cancelled", kind: "other", filled: true, of: series("cancelled") }],
     said: (/** @type {Hour} */ hour) => `Cancellations: ${sum(hour.series.cancelled)} within the hour` },
-  { title: "Memory", failed: false, whole: false, tell: (/** @type {number} */ value) => size(value * 1e6), curves: [{ label: "memory", colour: "--w-other", swatch: "k-other", filled: true, of: series("memory_mb") }],
+  { title: "Memory", tell: (/** @type {number} */ value) => size(value * 1e6), curves: [{ label: "memory", kind: "other", filled: true, of: series("memory_mb") }],
     said: (/** @type {Hour} */ hour) => `Memory: ${most(hour.series.memory_mb) === null ? "not told by this system" : `at most ${Math.round(most(hour.series.memory_mb) ?? 0)} MB`}` },
 ];
 
 /** @param {number | null} value */
 const told = (value) => (value === null ? "unknown" : seconds(value));
 
-/** @param {number | null} value */
-const spoken = (value) => (value === null ? null : seconds(value));
+/** What a slot says, by the heading of its column. */
+const COLUMNS = { requests: "requests", failed: "failed", cancelled: "cancelled", tokens: "tokens", "first token": "first_p50", "95 %": "first_p95", running: "running", waiting: "waiting", "memory MB": "memory_mb" };
+const BUSY = ["requests", "failed", "cancelled", "tokens", "running", "waiting"];
 
 /** The slots in which something happened, newest first. @param {Hour} hour @returns {Record<string, any>[]} */
 export function rows(hour) {
-  const at = xs(hour);
-  const busy = ["requests", "failed", "cancelled", "tokens", "running", "waiting"];
-  const made = [];
-  for (let slot = at.length - 1; slot >= 0; slot--) {
-    if (!busy.some((name) => hour.series[name][slot])) continue;
-    const of = (/** @type {string} */ name) => hour.series[name][slot];
-    made.push({
-      from: clock(at[slot]), requests: of("requests"), failed: of("failed"), cancelled: of("cancelled"), tokens: of("tokens"),
-      "first token": spoken(of("first_p50")), "95 %": spoken(of("first_p95")), running: of("running"), waiting: of("waiting"), "memory MB": of("memory_mb"),
-    });
-  }
-  return made;
+  const slots = xs(hour).map((begin, slot) => ({ begin, slot })).filter(({ slot }) => BUSY.some((name) => hour.series[name][slot]));
+  return slots.reverse().map(({ begin, slot }) => ({ from: clock(begin), ...Object.fromEntries(Object.entries(COLUMNS).map(([title, name]) => {
+    const value = hour.series[name][slot];
+    return [title, value !== null && name.startsWith("first") ? seconds(value) : value];
+  })) }));
 }

@@ -10,72 +10,43 @@ const CLOSING = /** @type {Record<string, string>} */ ({ "{": "}", "[": "]" });
 
 /**
  * @param {string} text
- * @returns {string | null} null when brackets do not fit together: there is no layout then
+ * @returns {{from: number, to: number, insert: string}[] | null} the white space to change; null when brackets do not
+ *   fit together: there is no layout then
  */
-export function formatted(text) {
+export function layoutOf(text) {
   const tokens = tokensOf(text);
   const ends = endsOf(tokens);
   if (!ends || !tokens.length) return null;
-  const lines = new Lines(text);
-  /** @type {number[]} positions of tokens at which a holder that stays on its line ends */
-  const flat = [];
+  /** @type {{from: number, to: number, insert: string}[]} */
+  const changes = [];
+  const put = (/** @type {number} */ from, /** @type {number} */ to, /** @type {string} */ insert) => text.slice(from, to) !== insert && changes.push({ from, to, insert });
   let level = 0;
+  let flatEnd = -1; // the token at which a holder that stays on its line ends
   tokens.forEach((token, at) => {
     const before = tokens[at - 1];
-    if ((token.kind === "}" || token.kind === "]") && flat.at(-1) !== at) level -= 1;
-    if (!before) lines.put(token);
-    else if (joined(text, before, token, flat.length > 0)) lines.put(token, needsSpace(before, token) ? " " : "");
-    else lines.begin(token, level, text.slice(before.end, token.start));
-    if (flat.at(-1) === at) flat.pop();
+    if (/[}\]]/.test(token.kind) && at !== flatEnd) level -= 1;
+    if (!before) put(0, token.start, "");
+    else put(before.end, token.start, spaceBetween(before, token, text.slice(before.end, token.start), at <= flatEnd, level));
     const end = ends.get(at);
-    if (end === undefined) return;
-    if (flat.length || fitsLine(text, tokens, at, end, level)) flat.push(end);
-    else level += 1;
+    if (end !== undefined && fitsLine(text, tokens.slice(at, end + 1), level)) flatEnd = end;
+    else if (end !== undefined) level += 1;
   });
-  return lines.text();
-}
-
-/** The text that grows. */
-class Lines {
-  /** @param {string} text */
-  constructor(text) {
-    this.source = text;
-    this.out = "";
-  }
-
-  /** @param {Token} token @param {string} [space] */
-  put(token, space = "") {
-    this.out += space + this.source.slice(token.start, token.end);
-  }
-
-  /** @param {Token} token @param {number} level @param {string} gap the white space that stood before it */
-  begin(token, level, gap) {
-    const empty = /\n[^\S\n]*\n/.test(gap) && !/^[}\]]$/.test(token.kind);
-    this.put(token, (empty ? "\n\n" : "\n") + "  ".repeat(Math.max(level, 0)));
-  }
-
-  text() {
-    return `${this.out}\n`;
-  }
+  put(tokens[tokens.length - 1].end, text.length, "\n");
+  return changes;
 }
 
 /**
- * Claims that two tokens stand on one line.
- * @param {string} text @param {Token} before @param {Token} token @param {boolean} inFlat
+ * @param {Token} before @param {Token} token @param {string} space the white space that stands between them
+ * @param {boolean} inFlat @param {number} level
  */
-function joined(text, before, token, inFlat) {
-  if (before.kind === "comment") return !text.slice(before.start).startsWith("//") && !text.slice(before.end, token.start).includes("\n");
-  if (token.kind === "comment") return !text.slice(before.end, token.start).includes("\n");
-  if (CLOSING[before.kind] === token.kind) return true;
-  if (token.kind === "," || token.kind === ":" || before.kind === ":") return true;
-  return inFlat;
-}
-
-/** @param {Token} before @param {Token} token */
-function needsSpace(before, token) {
-  if (token.kind === "comment" || before.kind === "comment") return true;
-  if (token.kind === "," || token.kind === ":") return false;
-  return before.kind === "," || before.kind === ":" || token.kind === "}" || before.kind === "{" ? CLOSING[before.kind] !== token.kind : false;
+function spaceBetween(before, token, space, inFlat, level) {
+  const closes = /[}\]]/.test(token.kind);
+  const line = (/\n[^\S\n]*\n/.test(space) && !closes ? "\n\n" : "\n") + "  ".repeat(level);
+  if (before.kind === "comment" || token.kind === "comment") return space.includes("\n") ? line : " ";
+  if (CLOSING[before.kind] === token.kind || /[,:]/.test(token.kind)) return "";
+  if (before.kind === ":") return " ";
+  if (inFlat) return before.kind === "," || before.kind === "{" || token.kind === "}" ? " " : "";
+  return line;
 }
 
 /**
@@ -100,11 +71,10 @@ function endsOf(tokens) {
 
 /**
  * Claims that a holder stays on the line on which it was written: short, and without holders or comments inside.
- * @param {string} text @param {Token[]} tokens @param {number} from @param {number} to @param {number} level
+ * @param {string} text @param {Token[]} tokens those of the holder @param {number} level
  */
-function fitsLine(text, tokens, from, to, level) {
-  const inside = tokens.slice(from + 1, to);
-  if (inside.some(({ kind }) => kind === "comment" || kind === "{" || kind === "[")) return false;
-  const written = text.slice(tokens[from].start, tokens[to].end);
+function fitsLine(text, tokens, level) {
+  if (tokens.slice(1).some(({ kind }) => kind === "comment" || kind === "{" || kind === "[")) return false;
+  const written = text.slice(tokens[0].start, tokens.at(-1)?.end);
   return !written.includes("\n") && written.length + 2 * level <= LONGEST_LINE;
 }

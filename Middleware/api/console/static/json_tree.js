@@ -4,11 +4,11 @@
 
 /**
  * @typedef {{kind: string, start: number, end: number}} Token kind: one of `{ } [ ] , :`, `string`, `word`, `comment`
- * @typedef {{key: string, keyStart: number, keyEnd: number, colon: boolean, value: Tree | null}} Member
- * @typedef {{kind: "object" | "array" | "value", start: number, end: number, members: Member[], items: Tree[],
- *   value: unknown, parent: Tree | null, key: string | number | null}} Tree
+ * @typedef {{key: string, colon: boolean, value: Tree | null}} Member of an object, or an item of a list, which has no key
+ * @typedef {{kind: "object" | "array" | "value", members: Member[], value: unknown, parent: Tree | null, key: string}} Tree
  * @typedef {"key" | "colon" | "value" | "comma"} Wants
- * @typedef {{token: Token, role: "key" | "value" | "mark", member: Member | null, holder: Tree | null, after: {holder: Tree | null, wants: Wants, member: Member | null}}} Spot
+ * @typedef {{token: Token, role: "key" | "value", member: Member | null, holder: Tree | null, wanted: Wants}} Spot
+ *   `wanted`: what the text wanted there
  */
 
 const TOKEN = /"(?:[^"\\\n]|\\.)*"?|\/\/[^\n]*|\/\*[^]*?(?:\*\/|$)|[{}[\],:]|[^\s{}[\],:"/]+|\//g;
@@ -21,8 +21,7 @@ const TOKEN = /"(?:[^"\\\n]|\\.)*"?|\/\/[^\n]*|\/\*[^]*?(?:\*\/|$)|[{}[\],:]|[^\
 export function tokensOf(text) {
   return [...text.matchAll(TOKEN)].map((match) => {
     const word = match[0];
-    const kind =
-      word[0] === '"' ? "string" : /^\/[/*]/.test(word) ? "comment" : /^[{}[\],:]$/.test(word) ? word : "word";
+    const kind = word[0] === '"' ? "string" : /^\/[/*]/.test(word) ? "comment" : /^[{}[\],:]$/.test(word) ? word : "word";
     return { kind, start: match.index, end: match.index + word.length };
   });
 }
@@ -36,137 +35,99 @@ function valueOf(word) {
   }
 }
 
-/** Reads the tokens one after the other; holders that are open stand in a chain of parents. */
+/** Reads tokens one after the other; holders that are open stand in a chain of parents. */
 class Reader {
-  /** @param {string} text */
-  constructor(text) {
-    this.text = text;
-    /** @type {Tree | null} */
-    this.root = null;
-    /** @type {Tree | null} */
-    this.holder = null;
-    /** @type {Wants} */
-    this.wants = "value";
-    /** @type {Member | null} */
-    this.member = null;
-    /** @type {Spot[]} */
-    this.spots = [];
-  }
+  /** @type {Tree | null} */
+  root = null;
+  /** @type {Tree | null} */
+  holder = null;
+  /** @type {Member | null} */
+  member = null;
+  /** @type {Wants} */
+  wants = "value";
 
-  /** @param {Token} token */
-  take(token) {
-    const holder = this.holder;
-    const role = this.#role(token);
-    let member = this.member;
-    if (role === "key") member = this.#begin(token);
-    else if (role === "value") this.#put(token);
-    else this.#mark(token);
-    const after = { holder: this.holder, wants: this.wants, member: this.member };
-    this.spots.push({ token, role, member, holder, after });
-  }
-
-  /** @param {Token} token @returns {Spot["role"]} */
-  #role({ kind }) {
-    if (kind === "string" || kind === "word")
-      return this.holder?.kind === "object" && this.wants !== "value" ? "key" : "value";
-    return kind === "{" || kind === "[" ? "value" : "mark";
-  }
-
-  /** @param {Token} token @returns {Member} */
-  #begin(token) {
-    const key = String(valueOf(this.text.slice(token.start, token.end)));
-    this.member = { key, keyStart: token.start, keyEnd: token.end, colon: false, value: null };
-    this.holder?.members.push(this.member);
-    this.wants = "colon";
-    return this.member;
-  }
-
-  /** @param {Token} token */
-  #put({ kind, start, end }) {
-    const opens = kind === "{" || kind === "[";
-    /** @type {Tree} */
-    const tree = {
-      kind: kind === "{" ? "object" : kind === "[" ? "array" : "value",
-      start,
-      end: opens ? this.text.length : end,
-      members: [],
-      items: [],
-      value: opens ? undefined : valueOf(this.text.slice(start, end)),
-      parent: this.holder,
-      key: this.holder?.kind === "object" ? (this.member?.key ?? null) : (this.holder?.items.length ?? null),
-    };
-    if (!this.holder) this.root ??= tree;
-    else if (this.holder.kind === "array") this.holder.items.push(tree);
-    else if (this.member && !this.member.value) this.member.value = tree;
-    this.wants = "comma";
-    if (opens) {
-      this.holder = tree;
-      this.wants = kind === "{" ? "key" : "value";
-      this.member = null;
+  /** @param {Token} token @param {string} word its text @returns {Spot | null} null for marks between keys and values */
+  take(token, word) {
+    const { holder, wants: wanted } = this;
+    const opens = token.kind === "{" || token.kind === "[";
+    if (!opens && token.kind !== "string" && token.kind !== "word") return this.#mark(token.kind);
+    const role = !opens && holder?.kind === "object" && wanted !== "value" ? "key" : "value";
+    if (role === "key" || holder?.kind === "array") {
+      this.member = { key: role === "key" ? String(valueOf(word)) : "", colon: false, value: null };
+      holder?.members.push(this.member);
     }
+    const { member } = this;
+    if (role === "key") this.wants = "colon";
+    else this.#put(opens ? (token.kind === "{" ? "object" : "array") : "value", word);
+    return { token, role, member, holder, wanted };
   }
 
-  /** @param {Token} token */
-  #mark({ kind, end }) {
-    if (kind === ":" && this.member) {
+  /** @param {Tree["kind"]} kind @param {string} word */
+  #put(kind, word) {
+    const { holder, member } = this;
+    /** @type {Tree} */
+    const tree = { kind, members: [], value: kind === "value" ? valueOf(word) : undefined, parent: holder, key: member?.key ?? "" };
+    if (!holder) this.root ??= tree;
+    else if (member) member.value ??= tree;
+    this.wants = "comma";
+    if (kind !== "value") this.#goTo(tree, kind === "object" ? "key" : "value", null);
+  }
+
+  /** @param {string} kind @returns {null} */
+  #mark(kind) {
+    if (kind === ",") this.#goTo(this.holder, this.holder?.kind === "object" ? "key" : "value", null);
+    else if (kind === ":" && this.member) {
       this.member.colon = true;
       this.wants = "value";
-    } else if (kind === ",") {
-      this.member = null;
-      this.wants = this.holder?.kind === "object" ? "key" : "value";
-    } else if (kind === "}" || kind === "]") {
-      const wanted = kind === "}" ? "object" : "array";
+    } else if (kind !== ":") {
       let closed = this.holder;
-      while (closed && closed.kind !== wanted) closed = closed.parent;
-      if (!closed) return;
-      closed.end = end;
-      this.holder = closed.parent;
-      this.member = this.holder?.kind === "object" ? (this.holder.members.at(-1) ?? null) : null;
-      this.wants = "comma";
+      while (closed && closed.kind !== (kind === "}" ? "object" : "array")) closed = closed.parent;
+      if (closed) this.#goTo(closed.parent, "comma", closed.parent?.members.at(-1) ?? null);
     }
+    return null;
+  }
+
+  /** @param {Tree | null} holder @param {Wants} wants @param {Member | null} member */
+  #goTo(holder, wants, member) {
+    Object.assign(this, { holder, wants, member });
   }
 }
 
 /**
- * @param {string} text
- * @returns {{root: Tree | null, spots: Spot[]}}
+ * @param {string} text @param {Token[]} [tokens]
+ * @returns {{root: Tree | null, spots: Spot[]}} `spots`: where keys and values stand
  */
-export function read(text) {
-  const reader = new Reader(text);
-  for (const token of tokensOf(text)) if (token.kind !== "comment") reader.take(token);
-  return { root: reader.root, spots: reader.spots };
+export function read(text, tokens = tokensOf(text)) {
+  const reader = new Reader();
+  const spots = tokens.filter(({ kind }) => kind !== "comment").flatMap((token) => reader.take(token, text.slice(token.start, token.end)) ?? []);
+  return { root: reader.root, spots };
 }
 
 /**
- * What may be written at a place: a key, a value, or nothing.
+ * What may be written at a place: a key or a value; null where neither may stand.
  * `from`, `to`: what would be replaced; `typed`: what stands there before the place, without its quote.
  * @param {string} text
  * @param {number} at
- * @returns {{role: "key" | "value" | "none", from: number, to: number, typed: string, inString: boolean,
- *   holder: Tree | null, member: Member | null, root: Tree | null}}
+ * @returns {{role: "key" | "value", from: number, to: number, typed: string, inString: boolean,
+ *   holder: Tree | null, member: Member | null, root: Tree | null} | null}
  */
 export function placeAt(text, at) {
-  const { root, spots } = read(text);
-  const nothing = { role: /** @type {const} */ ("none"), from: at, to: at, typed: "", inString: false, holder: null, member: null, root };
-  if (tokensOf(text).some(({ kind, start, end }) => kind === "comment" && start < at && at <= end)) return nothing;
-  const spot = spots.filter(({ token }) => token.start < at).at(-1);
-  if (!spot) return nothing;
-  const { token } = spot;
-  if (touches(text, token, at) && spot.role !== "mark") {
-    const inString = token.kind === "string";
-    const typed = text.slice(token.start + (inString ? 1 : 0), at);
-    return { role: spot.role, from: token.start, to: token.end, typed, inString, holder: spot.holder, member: spot.member, root };
-  }
-  const { holder, wants, member } = spot.after;
-  const role = wants === "key" || wants === "value" ? wants : "none";
-  return { ...nothing, role, holder, member };
+  const tokens = tokensOf(text);
+  const touched = tokens.find((token) => touches(text, token, at));
+  const token = touched ?? { kind: "word", start: at, end: at }; // what is about to be typed
+  if (!touched) tokens.splice(tokens.filter(({ start }) => start < at).length, 0, token);
+  const { root, spots } = read(text, tokens);
+  const spot = spots.find((one) => one.token === token);
+  if (!spot || (!touched && spot.wanted !== spot.role)) return null;
+  const inString = token.kind === "string";
+  const { role, holder, member } = spot;
+  return { role, from: token.start, to: token.end, typed: text.slice(token.start + (inString ? 1 : 0), at), inString, holder, member, root };
 }
 
 /** @param {string} text @param {Token} token @param {number} at */
-function touches(text, token, at) {
-  if (token.kind === "word") return at <= token.end;
-  const closed = token.end - token.start > 1 && text[token.end - 1] === '"';
-  return token.kind === "string" && (closed ? at < token.end : at <= token.end);
+function touches(text, { kind, start, end }, at) {
+  const closed = kind === "string" && end - start > 1 && text[end - 1] === '"';
+  return /\w/.test(kind) && start < at && (closed ? at < end : at <= end);
 }
 
 /**
@@ -176,12 +137,12 @@ function touches(text, token, at) {
  */
 export function nodesIn(root) {
   const list = root?.kind === "array" ? root : valueAt(root, "nodes");
-  return list?.kind === "array" ? list.items : [];
+  return list?.kind === "array" ? list.members.flatMap(({ value }) => value ?? []) : [];
 }
 
 /** @param {Tree | null | undefined} tree @param {string} key @returns {Tree | null} the last one counts */
 export function valueAt(tree, key) {
-  return tree?.members.filter((member) => member.key === key).at(-1)?.value ?? null;
+  return tree?.members.findLast((member) => member.key === key)?.value ?? null;
 }
 
 /**

@@ -24,8 +24,17 @@ const PAGES = /** @type {Record<string, string>} */ ({ r: "runs", w: "workflows"
 const SECOND_MS = 1500;
 
 const open = signal(false);
-const layers = /** @type {{current: Keys}[]} */ ([]);
 let wentAt = 0;
+
+export const showKeys = () => (open.value = true);
+
+const EVERYWHERE = /** @type {Keys} */ ({
+  "?": showKeys,
+  F1: () => go("#/help"),
+  "/": () => /** @type {HTMLElement | null} */ (document.querySelector("main [type=search]"))?.focus(),
+  g: () => (wentAt = performance.now()),
+});
+const layers = [{ current: EVERYWHERE }];
 
 /** What keys do while a part is shown; the newest part is asked first. @param {Keys} keys */
 export function useKeys(keys) {
@@ -46,22 +55,10 @@ function pressed(event) {
   if (document.querySelector("dialog[open]")) return;
   const second = performance.now() - wentAt < SECOND_MS && PAGES[event.key];
   wentAt = 0;
-  if (second) return done(event, () => go(`#/${second}`));
-  for (const { current } of layers) if (current[event.key] && current[event.key](event) !== false) return event.preventDefault();
-  if (event.key === "g") wentAt = performance.now();
-  else if (event.key === "?") done(event, () => (open.value = true));
-  else if (event.key === "F1") done(event, () => go("#/help"));
-  else if (event.key === "/") done(event, () => /** @type {HTMLElement | null} */ (document.querySelector("main [type=search]"))?.focus());
+  const deeds = second ? [() => go(`#/${second}`)] : layers.flatMap(({ current }) => current[event.key] ?? []);
+  if (deeds.some((deed) => deed(event) !== false)) event.preventDefault();
   else if (event.key === "Escape" && writes) target.blur();
 }
-
-/** @param {KeyboardEvent} event @param {() => unknown} deed */
-function done(event, deed) {
-  event.preventDefault();
-  deed();
-}
-
-export const showKeys = () => (open.value = true);
 
 /** The list of keys, over the page. */
 export function KeyList() {

@@ -3,10 +3,10 @@
 import { html } from "./vendor/preact.js";
 import { addressOf } from "./address.js";
 import { Came } from "./came.js";
-import { Mark, Tabs } from "./parts.js";
+import { Facts, Mark, Tabs } from "./parts.js";
 import { Sent } from "./sent.js";
-import { TextBox } from "./texts.js";
-import { counted, number, seconds, stateWords } from "./words.js";
+import { Box, TextBox } from "./texts.js";
+import { counted, listed, number, seconds, stateWords } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Call} Call */
 
@@ -18,14 +18,14 @@ export function NodeTabs({ run, node, k, tab, choose }) {
   const call = node.calls[k] ?? node.calls[0] ?? null;
   const none = missing(run, node);
   const name = node.title || node.type;
-  const where = `node ${node.number}, ${name}${call ? `, call ${call.k + 1} of ${node.calls.length}` : ""}`;
+  const where = listed(`node ${node.number}`, name, call && `call ${call.k + 1} of ${node.calls.length}`);
   const shown = TABS.some((one) => one.name === tab) ? tab : firstTab(node, call);
   return html`<${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose} right=${where}>
     ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} call=${call} none=${none} />`}
     ${shown === "came" && html`<${Came} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
-    ${shown === "output" && html`<div class="msg"><h2>agent${node.number}Output<span>${node.output ? counted(node.output.chars, "character") : ""}</span></h2><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div></div>`}
+    ${shown === "output" && html`<${Box} title=${`agent${node.number}Output`} right=${node.output && counted(node.output.chars, "character")}><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div><//>`}
     ${shown === "fields" && html`<p><a href=${placeOf(run, node)}>${node.workflow}, node ${node.number}</a></p><div class="msg"><${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`}
-    ${shown === "facts" && html`<${Facts} run=${run} node=${node} call=${call} />`}<//>`;
+    ${shown === "facts" && html`<${AllFacts} run=${run} node=${node} call=${call} />`}<//>`;
 }
 
 /** Where the node stands in its file. @param {Run} run @param {Node} node */
@@ -34,38 +34,42 @@ export const placeOf = (run, node) => addressOf("workflows", node.workflow.split
 /** @param {Node} node @param {Call | null} call */
 const firstTab = (node, call) => (call ? "came" : node.output ? "output" : "facts");
 
+export const PRIVATE = "The user's settings keep texts private; times and counts only.";
+
 /** Why a text is not there. @param {Run} run @param {Node} node */
 function missing(run, node) {
-  if (run.private) return "The user's settings keep texts private; times and counts only.";
+  if (run.private) return PRIVATE;
   if (!run.texts) return "The texts of this run are forgotten: newer runs needed the room.";
   if (node.state === "not_run") return "This node was not run.";
   return node.ended_s === null ? "Nothing is here yet." : "There is none.";
 }
 
 /** @param {{run: Run, node: Node, call: Call | null}} props */
-function Facts({ run, node, call }) {
-  const took = node.begun_s === null ? null : `${seconds(node.begun_s)} to ${node.ended_s === null ? "now" : seconds(node.ended_s)}${node.ended_s === null ? "" : `, ${seconds(node.ended_s - node.begun_s)}`}`;
-  const facts = /** @type {[string, unknown][]} */ ([
+function AllFacts({ run, node, call }) {
+  const { begun_s: begun, ended_s: ended } = node;
+  const facts = [
     ["state", html`<span class=${`state ${node.state}`}><${Mark} state=${node.state} plain />${stateWords(node.state)}</span>`],
     ["workflow", html`<a href=${placeOf(run, node)}>${node.workflow}</a>, node ${node.number} of ${node.of}`],
-    ["type", node.type], ["group", node.group], ["branch", node.label], ["time", took], ["endpoint", node.endpoint], ["preset", node.preset],
-    ["tokens", node.tokens === null ? null : number(node.tokens)], ["left out", node.dropped ? `${number(node.dropped)} older messages` : null],
-    ["error", node.error],
+    ["type", node.type], ["group", node.group], ["branch", node.label],
+    ["time", begun !== null && (ended === null ? `${seconds(begun)} to now` : `${seconds(begun)} to ${seconds(ended)}, ${seconds(ended - begun)}`)],
+    ["endpoint", node.endpoint], ["preset", node.preset], ["tokens", told(node.tokens, number)],
+    ["left out", node.dropped > 0 && `${number(node.dropped)} older messages`], ["error", node.error],
     ...node.warnings.map((warning) => ["warning", warning]),
-  ]);
-  return html`<${List} facts=${facts} />${call && html`<h2>Call ${call.k + 1} of ${node.calls.length}</h2><${List} facts=${callFacts(call)} />`}`;
+  ];
+  return html`<${Facts} facts=${facts} />${call && html`<h2>Call ${call.k + 1} of ${node.calls.length}</h2><${Facts} facts=${callFacts(call)} />`}`;
 }
 
 /** @param {Call} call @returns {[string, unknown][]} */
 function callFacts(call) {
-  const usage = call.usage ? Object.entries(call.usage).map(([name, value]) => `${name} ${typeof value === "number" ? number(value) : JSON.stringify(value)}`).join(", ") : null;
+  const usage = Object.entries(call.usage ?? {}).map(([name, value]) => `${name} ${typeof value === "number" ? number(value) : JSON.stringify(value)}`);
+  const { sent_s: sent, first_s: first } = call;
   return [
     ["kind", call.kind], ["endpoint", call.endpoint], ["address", call.url && html`<code>${call.url}</code>`], ["backend", call.backend], ["model", call.model],
-    ["sent", call.sent_s === null ? null : seconds(call.sent_s)], ["first word", call.first_s === null || call.sent_s === null ? null : `${seconds(call.first_s)}, ${seconds(call.first_s - call.sent_s)} after it was sent`],
-    ["ended", call.ended_s === null ? null : seconds(call.ended_s)], ["tries", number(call.tries)], ["status", call.status], ["outcome", call.outcome], ["finish reason", call.finish_reason],
-    ["usage", usage], ["backup of", call.backup_of], ["error", call.error],
+    ["sent", told(sent, seconds)], ["first word", first !== null && sent !== null && `${seconds(first)}, ${seconds(first - sent)} after it was sent`],
+    ["ended", told(call.ended_s, seconds)], ["tries", number(call.tries)], ["status", call.status], ["outcome", call.outcome], ["finish reason", call.finish_reason],
+    ["usage", listed(...usage)], ["backup of", call.backup_of], ["error", call.error],
   ];
 }
 
-/** @param {{facts: [string, unknown][]}} props */
-const List = ({ facts }) => html`<dl class="facts">${facts.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+/** @param {number | null} value @param {(value: number) => string} words */
+const told = (value, words) => value !== null && words(value);

@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/preact.js";
 import { useAsked } from "./asked.js";
 import { MARKS, stateWords } from "./endpoints.js";
-import { Failed, Loading, Mark } from "./parts.js";
+import { Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
 import { PLOTS, rows, totals, xs } from "./hour.js";
 import { clock, number } from "./words.js";
@@ -12,12 +12,11 @@ export function Page() {
   const { data, error, again } = useAsked("numbers", 5);
   const { data: servers } = useAsked("endpoints", 15);
   const [table, show] = useState(false);
-  if (error && !data) return html`<${Failed} error=${error} again=${again} />`;
-  if (!data) return html`<${Loading} />`;
+  if (!data) return html`<${Missing} error=${error} again=${again} />`;
   return html`<div class="page">
     <div class="pagehead"><h1>Overview</h1><span class="dim">the last hour, to ${clock(data.end)}</span>
       <label class="right"><input type="checkbox" checked=${table} onChange=${(/** @type {any} */ event) => show(event.target.checked)} /> as a table</label></div>
-    ${error ? html`<${Failed} error=${error} again=${again} />` : null}
+    ${error && html`<${Failed} error=${error} again=${again} />`}
     <dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>
     <${Servers} all=${servers?.endpoints ?? []} />
     ${table ? html`<${Numbers} data=${data} />` : html`<${Plots} data=${data} />`}
@@ -39,11 +38,10 @@ function Servers({ all }) {
 /** @param {{ data: any }} props */
 function Plots({ data }) {
   const x = xs(data);
-  return html`<div class="plots">${PLOTS.map((plot) => {
-    const curves = plot.curves.map((curve) => ({ label: curve.label, colour: curve.colour, filled: curve.filled, values: curve.of(data) }));
-    const crosses = plot.failed ? data.series.failed.map((/** @type {number | null} */ value) => (value ? 0 : null)) : undefined;
-    return html`<figure><figcaption>${plot.title}${plot.curves.length > 1 ? html`<span class="legend">${plot.curves.map((curve) => html`<span><i class=${curve.swatch}></i>${curve.label}</span>`)}</span>` : null}</figcaption>
-      <${Plot} x=${x} curves=${curves} crosses=${crosses} height=${150} time=${true} group="hour" whole=${plot.whole} tell=${plot.tell} said=${plot.said(data)} /></figure>`;
+  return html`<div class="plots">${PLOTS.map(({ title, failed, whole, tell, said, curves }) => {
+    const crosses = failed && data.series.failed.map((/** @type {number | null} */ value) => (value ? 0 : null));
+    return html`<figure><figcaption>${title}${curves.length > 1 && html`<span class="legend">${curves.map(({ kind, label }) => html`<span><i class=${`k-${kind}`}></i>${label}</span>`)}</span>`}</figcaption>
+      <${Plot} x=${x} curves=${curves.map((curve) => ({ ...curve, values: curve.of(data) }))} crosses=${crosses} hour=${true} whole=${whole} tell=${tell} said=${said(data)} /></figure>`;
   })}</div>`;
 }
 
@@ -54,6 +52,6 @@ function Numbers({ data }) {
   const heads = Object.keys(made[0]);
   return html`<div class="wide" tabindex="0" role="region" aria-label="Numbers of the last hour"><table class="numbers">
     <thead><tr>${heads.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-    <tbody>${made.map((row) => html`<tr>${heads.map((name, at) => html`<td class=${at ? "num" : null}>${row[name] === null ? "–" : typeof row[name] === "number" ? number(row[name]) : row[name]}</td>`)}</tr>`)}</tbody>
+    <tbody>${made.map((row) => html`<tr>${heads.map((name, at) => html`<td class=${at ? "num" : null}>${typeof row[name] === "string" ? row[name] : number(row[name])}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }

@@ -1,6 +1,6 @@
 // @ts-check
 // The middle of Workflows: heading, way back, what the chosen node names, and the picture with its zoom.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useState } from "./vendor/preact.js";
 import { Graph } from "./graph.js";
 import { huesOf } from "./lanes.js";
 import { addressOf, nameOf, wayBack } from "./workflow_place.js";
@@ -28,27 +28,26 @@ export function Picture({ file, checked, good, times, chosen, choose, place, pan
     localStorage.setItem(SHOWS_TIMES, timed ? "off" : "on");
     setTimed(!timed);
   };
+  const opener = (/** @type {string} */ name) => ({ "aria-pressed": pane === name, onClick: () => open(pane === name ? "text" : name) });
   const pale = !checked.graph && good !== null;
   return html`<section class="graph" aria-label="Graph">
     <header class="ghead">
       <${Way} place=${place} />
-      <h1>${nameOf(file.path)}</h1><span class="dim">${summaryOf(file, good?.graph ?? null)}</span>
-      <span class="gacts"><button type="button" aria-pressed=${String(pane === "dry")} onClick=${() => open(pane === "dry" ? "text" : "dry")}>Dry run</button>
-        <button type="button" class="main" data-try aria-pressed=${String(pane === "try")} onClick=${() => open(pane === "try" ? "text" : "try")}>Try it</button></span>
+      <h1>${nameOf(file.path)}</h1><span class="dim">${summaryOf(file, good?.graph)}</span>
+      <span class="gacts"><button type="button" ...${opener("dry")}>Dry run</button><button type="button" class="main" data-try ...${opener("try")}>Try it</button></span>
     </header>
     <div class="chosennode dim"><${About} node=${good?.graph.nodes.find(({ n }) => n === chosen) ?? null} />
       ${times && html`<span class="times"><label><input type="checkbox" checked=${timed} onChange=${turn} /> times of the last run</label>, <a href=${`#/runs/${encodeURIComponent(times.id)}`}>${clock(times.at)}</a></span>`}</div>
-    ${pale || !good ? html`<${NoPicture} problems=${checked.problems} pale=${pale} />` : null}
-    ${good && html`<${Zoomed} pale=${pale}>${(/** @type {number} */ zoom) => html`<${Graph} graph=${good.graph} problems=${good.problems} times=${timed && times ? times.nodes : null} chosen=${chosen} choose=${choose}
-      place=${place} zoom=${zoom} label=${`nodes of ${nameOf(file.path)}`} />`}<//>`}
+    ${(pale || !good) && html`<${NoPicture} problems=${checked.problems} pale=${pale} />`}
+    ${good && html`<${Zoomed} pale=${pale}><${Graph} graph=${good.graph} problems=${good.problems} times=${timed && times ? times.nodes : null} chosen=${chosen} choose=${choose}
+      place=${place} label=${`nodes of ${nameOf(file.path)}`} /><//>`}
   </section>`;
 }
 
-/** `mira, 6 nodes, 3 endpoints` @param {WorkflowFile} file @param {GraphShape | null} graph */
+/** `mira, 6 nodes, 3 endpoints` @param {WorkflowFile} file @param {GraphShape | undefined} graph */
 function summaryOf({ user, path }, graph) {
-  const folder = path.split("/")[1];
-  if (!graph) return user || folder;
-  return [user || folder, counted(graph.nodes.length, "node"), counted(huesOf(graph.nodes).size, "endpoint")].join(", ");
+  const whose = user || path.split("/")[1];
+  return graph ? `${whose}, ${counted(graph.nodes.length, "node")}, ${counted(huesOf(graph.nodes).size, "endpoint")}` : whose;
 }
 
 /** The way back: `Main > Reviewers > CodeFix`. @param {{place: Place}} props */
@@ -75,41 +74,24 @@ function NoPicture({ problems, pale }) {
     ${pale && html`<div class="dim">Below: the picture of the last text that could be read.</div>`}</div>`;
 }
 
-/** A picture that can be made larger and smaller: Ctrl + wheel, `+`, `-`, `0`. @param {{pale: boolean, children: (zoom: number) => unknown}} props */
+/** A picture that can be made larger and smaller: Ctrl + wheel, `+`, `-`, `0`. @param {{pale: boolean, children: unknown}} props */
 function Zoomed({ pale, children }) {
   const [step, setStep] = useState(NATURAL);
-  const [size, setSize] = useState({ width: 0, height: 0 });
-  const pane = useRef(/** @type {HTMLElement | null} */ (null));
-  const inner = useRef(/** @type {HTMLElement | null} */ (null));
-  const zoom = ZOOMS[step];
-  const by = (/** @type {number} */ steps) => setStep((was) => (steps === 0 ? NATURAL : Math.min(Math.max(was + steps, 0), ZOOMS.length - 1)));
-  useEffect(() => {
-    const wheel = (/** @type {WheelEvent} */ event) => {
-      if (!event.ctrlKey) return;
-      event.preventDefault();
-      by(event.deltaY < 0 ? 1 : -1);
-    };
-    pane.current?.addEventListener("wheel", wheel, { passive: false });
-    return () => pane.current?.removeEventListener("wheel", wheel);
-  }, []);
-  useLayoutEffect(() => {
-    const element = /** @type {HTMLElement} */ (inner.current);
-    const measure = () => setSize({ width: element.offsetWidth, height: element.offsetHeight });
-    const watcher = new ResizeObserver(measure);
-    watcher.observe(element);
-    return () => watcher.disconnect();
-  }, []);
+  const by = (/** @type {number} */ steps) => setStep((was) => (steps ? Math.min(Math.max(was + steps, 0), ZOOMS.length - 1) : NATURAL));
+  const wheel = (/** @type {WheelEvent} */ event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    by(event.deltaY < 0 ? 1 : -1);
+  };
   const key = (/** @type {KeyboardEvent} */ event) => {
-    const steps = /** @type {Record<string, number>} */ ({ "+": 1, "=": 1, "-": -1, 0: 0 })[event.key];
+    const steps = { "+": 1, "=": 1, "-": -1, 0: 0 }[event.key];
     if (steps === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     by(steps);
   };
-  return html`<div class=${`zoompane${pale ? " pale" : ""}`} ref=${pane} onKeyDown=${key}>
-    <div style=${zoom === 1 ? {} : { width: `${size.width * zoom}px`, height: `${size.height * zoom}px` }}>
-      <div class="zoomed" ref=${inner} style=${{ transform: zoom === 1 ? "none" : `scale(${zoom})` }}>${children(zoom)}</div></div>
-  </div>
-  <p class="zooms" role="group" aria-label="Zoom"><button type="button" class="small" aria-label="smaller" onClick=${() => by(-1)}>−</button>
-    <button type="button" class="small" aria-label=${`${Math.round(zoom * 100)} %, back to natural size`} onClick=${() => by(0)}>${Math.round(zoom * 100)} %</button>
-    <button type="button" class="small" aria-label="larger" onClick=${() => by(1)}>+</button></p>`;
+  const percent = `${Math.round(ZOOMS[step] * 100)} %`;
+  const button = (/** @type {string} */ sign, /** @type {string} */ name, /** @type {number} */ steps) =>
+    html`<button type="button" class="small" aria-label=${name} onClick=${() => by(steps)}>${sign}</button>`;
+  return html`<div class=${`zoompane${pale ? " pale" : ""}`} onWheel=${wheel} onKeyDown=${key}><div class="zoomed" style=${{ zoom: ZOOMS[step] }}>${children}</div></div>
+    <p class="zooms" role="group" aria-label="Zoom">${button("−", "smaller", -1)}${button(percent, `${percent}, back to natural size`, 0)}${button("+", "larger", 1)}</p>`;
 }

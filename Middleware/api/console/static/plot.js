@@ -2,40 +2,31 @@
 // One plot: lines over a common axis, crosses for what failed. Colours are those of the page.
 import { html, useEffect, useRef } from "./vendor/preact.js";
 import uPlot from "./vendor/plots.js";
-import { clock } from "./words.js";
+import { clock, listed } from "./words.js";
 
-/** @typedef {{ label: string, values: (number | null)[], colour: string, filled?: boolean }} Curve `colour`: a CSS variable */
-/** @typedef {{ x: number[], curves: Curve[], crosses?: (number | null)[], height: number, time?: boolean, group?: string, said: string,
- *   whole?: boolean, tell?: (value: number) => string }} Props `crosses`: heights at which something failed; `group`: plots with one cursor; `whole`: marks at whole numbers only;
- *   `said`: the plot in words; `tell`: a value in words */
+/** @typedef {{ label: string, values: (number | null)[], kind: string, filled?: boolean }} Curve `kind`: whose colour of the shapes of time it has */
+/** @typedef {{ x: number[], curves: Curve[], crosses?: (number | null)[], hour?: boolean, whole?: boolean, tell: (value: number) => string, said: string }} Props
+ *   `crosses`: heights at which something failed; `hour`: a large plot over the time of day, with one cursor for all such;
+ *   `whole`: marks at whole numbers only; `tell`: a value in words; `said`: the plot in words */
 
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000];
-let styled = false;
 
-/** The library's own style sheet, once. */
-function style() {
-  if (styled) return;
-  styled = true;
-  const sheet = document.createElement("link");
-  sheet.rel = "stylesheet";
-  sheet.href = "static/vendor/plots.css";
-  document.head.append(sheet);
-}
+/** The library's own style sheet. */
+document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: "static/vendor/plots.css" }));
 
 /** @param {Props} props */
 export function Plot(props) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
-  const shape = JSON.stringify([props.curves.map((curve) => [curve.label, curve.colour]), props.time, props.group, props.height, Boolean(props.crosses)]);
+  const crossed = Boolean(props.crosses);
   useEffect(() => {
-    style();
     const element = /** @type {HTMLElement} */ (box.current);
     const make = () => {
       plot.current?.destroy();
       plot.current = new uPlot(options(props, element), table(props), element);
     };
     make();
-    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth || 200, height: props.height }));
+    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth || 200, height: height(props) }));
     sizes.observe(element);
     const themes = new MutationObserver(make);
     themes.observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -45,7 +36,7 @@ export function Plot(props) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [shape]);
+  }, [crossed]);
   useEffect(() => plot.current?.setData(table(props)), [props.x, props.curves, props.crosses]);
   return html`<div class="plot" role="img" aria-label=${props.said} ref=${box}></div>`;
 }
@@ -58,29 +49,33 @@ function table({ x, curves, crosses }) {
 /** @param {Props} props @param {HTMLElement} element @returns {any} the library's options */
 function options(props, element) {
   const look = getComputedStyle(element);
-  const colour = (/** @type {string} */ name) => look.getPropertyValue(name).trim();
+  const colour = (/** @type {string} */ name) => look.getPropertyValue(name);
   const axis = { stroke: colour("--soft"), font: "11px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
-  const lines = props.curves.map((curve) => ({
-    label: curve.label, stroke: colour(curve.colour), width: 1.5, points: { show: true, size: 4, fill: colour(curve.colour), filter: alone }, spanGaps: false,
-    ...(curve.filled ? { fill: `${colour(curve.colour)}22` } : {}),
-  }));
+  const lines = props.curves.map(({ label, kind, filled }) => {
+    const stroke = colour(`--w-${kind}`);
+    return { label, stroke, width: 1.5, points: { show: true, size: 4, fill: stroke, filter: alone }, ...(filled ? { fill: `${stroke}22` } : {}) };
+  });
   const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
+  const told = (/** @type {(mark: number) => string} */ tell) => (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map(tell);
   return {
-    width: element.clientWidth || 200, height: props.height, legend: { show: false }, padding: [8, 6, props.time ? 0 : 8, 0],
-    cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.group ? { sync: { key: props.group } } : {}) },
-    scales: { x: { time: Boolean(props.time) }, y: { range: upwards } },
-    axes: [{ ...axis, show: Boolean(props.time), size: 22, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => clock(mark).slice(-8, -3)) },
-      { ...axis, size: 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map((mark) => (mark ? (props.tell ?? String)(mark) : "0")) }],
+    width: element.clientWidth || 200, height: height(props), legend: { show: false }, padding: props.hour ? [8, 16, 0, 0] : [8, 6, 8, 0],
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.hour ? { sync: { key: "hour" } } : {}) },
+    scales: { x: { time: Boolean(props.hour) }, y: { range: upwards } },
+    axes: [{ ...axis, show: Boolean(props.hour), size: 22, values: told((mark) => clock(mark).slice(-8, -3)) },
+      { ...axis, size: 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: told((mark) => (mark ? props.tell(mark) : "0")) }],
     series: [{}, ...lines, ...(props.crosses ? [failed] : [])],
     hooks: { setCursor: [(/** @type {any} */ shown) => say(shown, props, element)] },
   };
 }
 
+/** In pixels. @param {Props} props */
+const height = ({ hour }) => (hour ? 150 : 72);
+
 /** The points that no line reaches: their neighbours hold nothing. @param {any} shown @param {number} series */
 function alone(shown, series) {
   const values = shown.data[series];
-  const none = (/** @type {number} */ at) => values[at] === null || values[at] === undefined;
-  return values.flatMap((/** @type {number | null} */ _, /** @type {number} */ at) => (none(at) || !none(at - 1) || !none(at + 1) ? [] : [at]));
+  const there = (/** @type {number} */ at) => (values[at] ?? null) !== null;
+  return values.flatMap((/** @type {number | null} */ _, /** @type {number} */ at) => (there(at) && !there(at - 1) && !there(at + 1) ? [at] : []));
 }
 
 /** From 0, so that what is small looks small. @param {any} _ @param {number | null} least @param {number | null} most */
@@ -97,7 +92,7 @@ function drawCrosses(shown, series) {
   ctx.lineWidth = 1.5 * devicePixelRatio;
   ctx.beginPath();
   shown.data[series].forEach((/** @type {number | null} */ value, /** @type {number} */ at) => {
-    if (value === null || value === undefined) return;
+    if (value === null) return;
     const x = shown.valToPos(shown.data[0][at], "x", true);
     const y = shown.valToPos(value, "y", true) - reach;
     ctx.moveTo(x - reach, y - reach);
@@ -113,12 +108,7 @@ function drawCrosses(shown, series) {
 /** What stands under the cursor, in words in the plot's corner. @param {any} shown @param {Props} props @param {HTMLElement} element */
 function say(shown, props, element) {
   const at = shown.cursor.idx;
-  let place = /** @type {HTMLElement | null} */ (element.querySelector(".under"));
-  if (!place) {
-    place = document.createElement("span");
-    place.className = "under";
-    element.append(place);
-  }
-  const words = at === null || at === undefined ? [] : props.curves.map((curve) => [curve.label, shown.data[1 + props.curves.indexOf(curve)]?.[at]]);
-  place.textContent = words.filter(([, value]) => value !== null && value !== undefined).map(([label, value]) => `${label} ${(props.tell ?? String)(value)}`).join(", ");
+  const place = element.querySelector(".under") ?? element.appendChild(Object.assign(document.createElement("span"), { className: "under" }));
+  const known = props.curves.map(({ label }, curve) => ({ label, value: shown.data[1 + curve]?.[at] ?? null }));
+  place.textContent = listed(...known.map(({ label, value }) => value !== null && `${label} ${props.tell(value)}`));
 }

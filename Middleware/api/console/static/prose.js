@@ -1,6 +1,7 @@
 // @ts-check
 // A page of the docs as elements. Never HTML: what markdown.js does not know is text.
 import { html, useState } from "./vendor/preact.js";
+import { addressOf } from "./address.js";
 import { copied } from "./parts.js";
 
 /** @typedef {import("./markdown.js").Block} Block @typedef {import("./markdown.js").Inline} Inline */
@@ -37,7 +38,6 @@ function One({ block, leads }) {
   }
 }
 
-
 /** @param {{ parts: Inline[], leads: Leads }} props */
 function Line({ parts, leads }) {
   return parts.map((part) => {
@@ -45,9 +45,7 @@ function Line({ parts, leads }) {
     if (part.kind === "picture") return html`<span class="dim">(picture: ${part.text})</span>`;
     if (part.kind === "code") return html`<code>${part.text}</code>`;
     const inside = html`<${Line} parts=${part.inside} leads=${leads} />`;
-    if (part.kind === "strong") return html`<strong>${inside}</strong>`;
-    if (part.kind === "em") return html`<em>${inside}</em>`;
-    if (part.kind !== "link") return null;
+    if (part.kind !== "link") return html`<${part.kind}>${inside}<//>`;
     const to = leads(part.to);
     if (to === null) return inside;
     if ("outside" in to) return html`<a href=${to.outside} rel="noreferrer" target="_blank">${inside}</a>`;
@@ -56,9 +54,7 @@ function Line({ parts, leads }) {
 }
 
 /** @param {string} page @param {string} [at] */
-export function helpAddress(page, at) {
-  return `#/help/${page.split("/").map(encodeURIComponent).join("/")}${at ? `?at=${encodeURIComponent(at)}` : ""}`;
-}
+export const helpAddress = (page, at) => addressOf("help", page.split("/"), { at });
 
 /** @param {{ text: string }} props */
 function Code({ text }) {

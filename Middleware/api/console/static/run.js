@@ -6,14 +6,14 @@ import { CopyMenu } from "./copy_menu.js";
 import { firstChosen } from "./fall_scale.js";
 import { keyTurn } from "./key.js";
 import { useKeys } from "./keys.js";
-import { NodeTabs } from "./node_tabs.js";
-import { Dialog, Failed, Loading, Lock, Mark } from "./parts.js";
+import { NodeTabs, PRIVATE } from "./node_tabs.js";
+import { Dialog, Facts, Lock, Mark, Missing } from "./parts.js";
 import { go, turn } from "./place.js";
-import { isActive, withNames } from "./run_list.js";
+import { grown, isActive, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
-import { counted, moment, number, seconds, stateWords, unbroken } from "./words.js";
+import { counted, listed, moment, number, seconds, stateWords, unbroken } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run */
 
@@ -31,15 +31,14 @@ export function RunView({ id, place, back }) {
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
   const first = html`<a class="back" href=${back}>‹ All runs</a>`;
-  if (error && !run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Failed} error=${error} again=${again} /></article>`;
-  if (!run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Loading} rows=${9} /></article>`;
+  if (!run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Missing} error=${error} again=${again} rows=${9} /></article>`;
   const wanted = place.query.get("node");
   const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
   const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1)); // the last try is what the node went on with
   return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
-    <${Head} run=${run} heading=${heading} node=${node} />
+    <${Head} run=${run} heading=${heading} node=${node} k=${k} />
     <${Summary} run=${run} />
-    ${run.private && html`<p class="notes quiet"><${Lock} /> The user's settings keep texts private; times and counts only.</p>`}
+    ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
     ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
     <${StoodOut} run=${run} />
     ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i, call: call ?? null })} />` : html`<p class="dim">No node was begun.</p>`}
@@ -74,17 +73,18 @@ export function useRun(id) {
   return { run, error, again: fetchRun };
 }
 
-/** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null}} props */
-function Head({ run, heading, node }) {
-  const words = [stateWords(run.state), run.where && run.state !== "failed" ? run.where : "", run.cancelled_by ? `by ${run.cancelled_by}`.replace("by the client hung up", "the client hung up").replace("by the server stops", "the server stops") : ""].filter(Boolean).join(", ");
+/** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null, k: number}} props */
+function Head({ run, heading, node, k }) {
+  const by = run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
+  const words = listed(stateWords(run.state), run.state !== "failed" && run.where, by);
   const workflow = run.nodes[0]?.workflow ?? "";
   const tryAgain = workflow && !run.private && run.asked ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }) : "";
-  useKeys({ t: () => (tryAgain ? (go(tryAgain), true) : false) });
-  const opens = node && node.workflow ? node.workflow : workflow;
+  useKeys({ t: () => tryAgain !== "" && go(tryAgain) });
+  const opens = node?.workflow || workflow;
   return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
-    <div class="acts"><${CopyMenu} run=${run} node=${node} />
-      ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, ...(node ? { node: node.number } : {}) }))}>Open workflow</button>`}
+    <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
+      ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`}
       ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
@@ -103,7 +103,7 @@ function Cancel({ run }) {
     setBusy(false);
   };
   useKeys({ c: () => may && setAsks(true) });
-  return html`<button type="button" class="danger" aria-disabled=${String(!may || busy)} aria-describedby=${may ? undefined : "nocancel"} title=${may ? undefined : NO_RIGHT} onClick=${cancel}>Cancel</button>
+  return html`<button type="button" class="danger" aria-disabled=${!may || busy} aria-describedby=${may ? null : "nocancel"} title=${may ? null : NO_RIGHT} onClick=${cancel}>Cancel</button>
     ${!may && html`<span class="unseen" id="nocancel">${NO_RIGHT}</span>`}
     ${error && html`<span class="trouble" role="alert">${error.message}</span>`}
     ${asks && html`<${Dialog} title="Cancel this run?" close=${() => setAsks(false)}><p>${run.user || run.path} › ${run.workflow || "not begun"}: the client's answer ends here.</p>
@@ -115,16 +115,18 @@ const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's
 /** @param {{run: Run}} props */
 function Summary({ run }) {
   const active = isActive(run);
-  const now = useNow(active);
-  const took = run.took_s + (active && run.heard !== undefined ? Math.max(0, now - run.heard) / 1000 : 0);
+  const took = grown(run, useNow(active)).took_s;
   const { prompt_tokens: prompt, completion_tokens: completion, calls } = run.all_nodes;
-  const tokens = run.tokens === null ? null : `${run.about ? "about " : ""}${number(run.tokens)}${run.rate === null ? "" : `, ${number(run.rate)} a second`}`;
-  const all = [prompt ? `${number(prompt)} in` : "", completion ? `${number(completion)} out` : "", counted(calls, "call")].filter(Boolean).join(", ");
-  const facts = /** @type {[string, string | null, string?][]} */ ([
-    ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`], ["first token", run.first_s === null ? null : seconds(run.first_s)], ["tokens", tokens], ["all nodes", calls ? all : null],
-    ["came by", [run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`].filter(Boolean).join(", ")], ["status", run.status !== null && run.status >= 400 ? String(run.status) : null],
-  ]);
-  return html`<dl class="sum">${facts.filter(([, value]) => value).map(([name, value, title]) => html`<div title=${title}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  const tokens = run.tokens !== null && `${run.about ? "about " : ""}${number(run.tokens)}`;
+  const facts = [
+    ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`],
+    ["first token", run.first_s !== null && seconds(run.first_s)],
+    ["tokens", listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
+    ["all nodes", calls > 0 && listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call"))],
+    ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
+    ["status", (run.status ?? 0) >= 400 && run.status],
+  ];
+  return html`<${Facts} look="sum" facts=${facts} />`;
 }
 
 /** @param {{run: Run}} props */
@@ -132,5 +134,5 @@ function StoodOut({ run }) {
   if (!run.stood_out.length) return null;
   const names = run.nodes.flatMap(({ title, group, endpoint, calls }) => [title, group ?? "", endpoint ?? "", ...calls.map((call) => call.endpoint ?? "")]);
   const bad = run.stood_out.some(({ level }) => level === "bad");
-  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text), names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${i !== null && i !== undefined && run.nodes[i] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text), names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${run.nodes[i ?? -1] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
 }

@@ -3,17 +3,16 @@
 
 /** @typedef {import("./types.js").Summary} Summary */
 
-const ACTIVE = new Set(["waiting", "running", "answering", "finishing"]);
+/** States of a run that goes on. */
+export const ACTIVE = ["waiting", "running", "answering", "finishing"];
 const LONG_S = 60;
 
 /** @param {{state: string}} run */
-export const isActive = ({ state }) => ACTIVE.has(state);
+export const isActive = ({ state }) => ACTIVE.includes(state);
 
 /** Those that wait or run on top, in order of arrival; below them the newest first. @param {Iterable<Summary>} runs */
 export function ordered(runs) {
-  const all = [...runs];
-  const active = all.filter(isActive).sort((a, b) => a.at - b.at);
-  return [...active, ...all.filter((run) => !isActive(run)).sort((a, b) => b.at - a.at)];
+  return [...runs].sort((a, b) => Number(isActive(b)) - Number(isActive(a)) || (isActive(a) ? a.at - b.at : b.at - a.at));
 }
 
 /** What a filter says of a run; what it says of texts only the server knows.
@@ -38,10 +37,8 @@ export const lengthOf = ({ shape }) => shape.reduce((sum, [, length]) => sum + l
 export function grown(run, now) {
   if (!isActive(run) || run.heard === undefined) return run;
   const more = Math.max(0, (now - run.heard) / 1000);
-  const last = run.shape.length - 1;
-  const begun = last < 0 ? [/** @type {[import("./types.js").Part, number]} */ (["queue", 0])] : run.shape;
-  const shape = begun.map(([part, length], at) => /** @type {[import("./types.js").Part, number]} */ (at === begun.length - 1 ? [part, length + more] : [part, length]));
-  return { ...run, shape, took_s: run.took_s + more };
+  const [part, length] = run.shape.at(-1) ?? ["queue", 0];
+  return { ...run, shape: [...run.shape.slice(0, -1), [part, length + more]], took_s: run.took_s + more };
 }
 
 /** What is shown while the list holds still: the rows that were there, and how many wait to be shown.

@@ -1,12 +1,13 @@
 // @ts-check
 // Runs: the list, and beside it the run that is open.
-import { html, signal, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { addressOf } from "./address.js";
+import { useCode } from "./asked.js";
 import { step, useKeys } from "./keys.js";
-import { Empty, Failed, Loading, Lock, Mark, Shape } from "./parts.js";
+import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "./parts.js";
 import { go, turn } from "./place.js";
 import { counted, clock, moment, number, seconds } from "./words.js";
-import { grown, held, isActive, ordered, scaleOf } from "./run_list.js";
+import { ACTIVE, grown, held, isActive, ordered, scaleOf } from "./run_list.js";
 import { useRuns } from "./runs_asked.js";
 import { state } from "./server.js";
 import { firstRequest } from "./commands.js";
@@ -15,15 +16,10 @@ import { useNow } from "./tick.js";
 /** @typedef {import("./types.js").Summary} Summary */
 
 const FILTERS = ["user", "workflow", "state", "text"];
-const OF_LIST = [...FILTERS];
-const STATES = [["", "any state"], ["waiting,running,answering,finishing", "running"], ["waiting", "waiting"], ["done", "done"], ["failed", "failed"], ["cancelled", "cancelled"], ["refused", "refused"]];
+const STATES = [["", "any state"], [ACTIVE.join(), "running"], ...["waiting", "done", "failed", "cancelled", "refused"].map((name) => [name, name])];
 const TYPING_MS = 250;
 const POINTING_MS = 1000;
-
-/** How one run is shown: loaded behind the list, which is seen first. */
-const one = signal(/** @type {typeof import("./run.js") | null} */ (null));
-const notLoaded = signal(/** @type {Error | null} */ (null));
-const load = () => import("./run.js").then((module) => (one.value = module), () => (notLoaded.value = new Error("This part of the page could not be loaded.")));
+const TELLING_MS = 10_000;
 
 /** @param {{place: import("./types.js").Place}} props */
 export function Page({ place }) {
@@ -31,14 +27,12 @@ export function Page({ place }) {
   const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
   const filtered = FILTERS.some((name) => filter[name]);
   const asked = useRuns(filter);
-  const wanted = Boolean(id || asked.runs);
-  useEffect(() => void (wanted && (one.value || load())), [wanted]);
-  const query = new URLSearchParams(OF_LIST.flatMap((name) => (filter[name] ? [[name, filter[name]]] : [])));
-  const list = addressOf("runs", [], query);
+  const one = useCode(id || asked.runs ? "run" : "", () => import("./run.js")); // loaded behind the list, which is seen first
+  const list = addressOf("runs", [], filter);
   useKeys({
     j: () => step(".rows a", 1), k: () => step(".rows a", -1),
     ArrowDown: (event) => inRows(event) && step(".rows a", 1), ArrowUp: (event) => inRows(event) && step(".rows a", -1),
-    Escape: () => (id ? (go(list), focusRow(id)) : false),
+    Escape: () => id !== "" && (go(list), focusRow(id)),
   });
   if (asked.runs && !asked.runs.length && !filtered && !id) return state.value ? html`<${NoRun} />` : html`<${Loading} />`;
   return html`<div class=${id ? "split open" : "split"}>
@@ -46,14 +40,15 @@ export function Page({ place }) {
       ${!id && html`<h1 class="unseen">Runs</h1>`}
       <${Filter} filter=${filter} />
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
-      ${asked.runs ? html`<${Rows} key=${String(query)} asked=${asked} runs=${asked.runs} open=${id} query=${query} filtered=${filtered} />` : !asked.error && html`<${Loading} rows=${8} />`}
+      ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${id} filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
-    ${id ? (one.value ? html`<${one.value.RunView} key=${id} id=${id} place=${place} back=${list} />` : html`<div class="run">${notLoaded.value ? html`<${Failed} error=${notLoaded.value} again=${() => location.reload()} />` : html`<${Loading} rows=${9} />`}</div>`) : html`<div class="run"><p class="dim">Choose a run.</p></div>`}
+    ${id && one.data ? html`<${one.data.RunView} key=${id} id=${id} place=${place} back=${list} />`
+      : html`<div class="run">${id ? html`<${Missing} error=${one.error} again=${() => location.reload()} rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`}
   </div>`;
 }
 
 /** @param {Event} event */
-const inRows = (event) => (/** @type {Element} */ (event.target).closest?.(".rows") ? undefined : false) !== false;
+const inRows = (event) => /** @type {Element} */ (event.target).closest(".rows") !== null;
 
 /** @param {string} id */
 function focusRow(id) {
@@ -65,7 +60,7 @@ function Filter({ filter }) {
   const typing = useRef(0);
   const [text, setText] = useState(filter.text);
   useEffect(() => setText(filter.text), [filter.text]);
-  const users = useMemo(() => [...new Set([...(state.value?.users ?? []), ...(filter.user ? [filter.user] : [])])], [state.value?.users, filter.user]);
+  const users = new Set([...(state.value?.users ?? []), filter.user].filter(Boolean));
   const type = (/** @type {any} */ event) => {
     clearTimeout(typing.current);
     const typed = event.target.value;
@@ -75,14 +70,14 @@ function Filter({ filter }) {
   const choose = (/** @type {string} */ name) => (/** @type {any} */ event) => turn({ [name]: event.target.value });
   return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <input type="search" placeholder="Find ( / )" aria-label="Find text, id or workflow" value=${text} onInput=${type} />
-    <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${users.map((user) => html`<option value=${user}>${user}</option>`)}</select>
+    <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${[...users].map((user) => html`<option value=${user}>${user}</option>`)}</select>
     <select aria-label="State" value=${filter.state} onChange=${choose("state")}>${STATES.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
     ${filter.workflow && html`<button type="button" title="all workflows" onClick=${() => turn({ workflow: null })}>${filter.workflow} ×</button>`}
   </form>`;
 }
 
-/** @param {{asked: ReturnType<typeof useRuns>, runs: Summary[], open: string, query: URLSearchParams, filtered: boolean}} props */
-function Rows({ asked, runs, open, query, filtered }) {
+/** @param {{asked: ReturnType<typeof useRuns>, runs: Summary[], open: string, filter: Record<string, string>}} props */
+function Rows({ asked, runs, open, filter }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useRef(/** @type {string[]} */ ([]));
   const cache = useRef(new Map());
@@ -104,17 +99,17 @@ function Rows({ asked, runs, open, query, filtered }) {
   };
   /** The same row is the same object: what has not changed is not compared again. @param {Summary} run */
   const row = (run) => {
-    const mark = `${run.id === open}|${scale}|${query}`;
+    const mark = `${run.id === open}|${scale}`;
     const there = cache.current.get(run.id);
     if (there && there.run === run && there.mark === mark) return there.made;
-    const made = html`<${Row} key=${run.id} run=${run} open=${run.id === open} scale=${scale} query=${query} />`;
+    const made = html`<${Row} key=${run.id} run=${run} open=${run.id === open} scale=${scale} filter=${filter} />`;
     cache.current.set(run.id, { run, mark, made });
     return made;
   };
   return html`${fresh > 0 && html`<button type="button" class="fresh" onClick=${show}>${number(fresh)} new</button>`}
     <ol class="rows" ref=${box} onScroll=${scrolled} onPointerMove=${() => hold(true, false, POINTING_MS)}>${rows.map(row)}
       ${asked.next && html`<li><button type="button" class="more" onClick=${asked.more}>older runs</button></li>`}</ol>
-    <${Told} runs=${runs} filtered=${filtered} />`;
+    <${Told} count=${runs.length} />`;
 }
 
 /** Whether the list holds still: while it is scrolled, and while the pointer moves over it. */
@@ -132,33 +127,32 @@ function useStillness() {
   return { still, hold };
 }
 
-/** @param {{run: Summary, open: boolean, scale: number, query: URLSearchParams}} props */
-function Row({ run: told, open, scale, query }) {
+/** @param {{run: Summary, open: boolean, scale: number, filter: Record<string, string>}} props */
+function Row({ run: told, open, scale, filter }) {
   const run = grown(told, useNow(isActive(told)));
   const refused = run.state === "refused" && run.status ? `status ${run.status}` : null;
   const facts = run.where ?? refused ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
-  return html`<li><a class="row" href=${addressOf("runs", [run.id], query)} aria-current=${open ? "true" : undefined} data-id=${run.id}>
+  return html`<li><a class="row" href=${addressOf("runs", [run.id], filter)} aria-current=${open || null} data-id=${run.id}>
     <${Mark} state=${run.state} />
     <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>
     <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(run.took_s)}</b></span>
-    <span class="bar"><${Shape} shape=${run.shape} scale=${Math.max(scale, 0)} /></span>
+    <span class="bar"><${Shape} shape=${run.shape} scale=${scale} /></span>
     <span class="facts">${facts}</span></a></li>`;
 }
 
-/** New runs, told politely to those who hear the page. @param {{runs: Summary[], filtered: boolean}} props */
-function Told({ runs }) {
+/** New runs, told politely to those who hear the page. @param {{count: number}} props */
+function Told({ count }) {
   const [said, setSaid] = useState("");
-  const known = useRef({ count: runs.length, at: performance.now() });
+  const known = useRef({ count, at: performance.now() });
   useEffect(() => {
-    const more = runs.length - known.current.count;
-    if (more <= 0) return void (known.current.count = runs.length);
-    const wait = Math.max(0, 10_000 - (performance.now() - known.current.at));
+    const more = count - known.current.count;
+    if (more <= 0) return void (known.current.count = count);
     const clock = setTimeout(() => {
-      known.current = { count: runs.length, at: performance.now() };
+      known.current = { count, at: performance.now() };
       setSaid(counted(more, "new run"));
-    }, wait);
+    }, known.current.at + TELLING_MS - performance.now());
     return () => clearTimeout(clock);
-  }, [runs.length]);
+  }, [count]);
   return html`<p class="unseen" aria-live="polite">${said}</p>`;
 }
 
@@ -169,7 +163,7 @@ function NothingFits() {
 
 function NoRun() {
   const user = state.value?.users[0] ?? "user";
-  const address = new URL("..", document.baseURI).href.replace(/\/$/, "");
+  const address = new URL("../v1/chat/completions", document.baseURI).href;
   return html`<${Empty} title="No request yet" sentence="Send one and it shows up here, while it runs:">
     <h2>sh</h2><pre tabindex="0">${firstRequest(address, user, "sh")}</pre>
     <h2>PowerShell</h2><pre tabindex="0">${firstRequest(address, user, "powershell")}</pre>

@@ -1,14 +1,13 @@
 // @ts-check
 // The runs that fit a filter: those that the server gave, and those of which it told since.
 import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
-import { fits, isActive } from "./run_list.js";
+import { ACTIVE, fits, isActive } from "./run_list.js";
 import { ask, era, gone, remember, runs } from "./server.js";
 import { keyTurn } from "./key.js";
 
 /** @typedef {import("./types.js").Summary} Summary */
 
 const LIMIT = "50";
-const ACTIVE = "waiting,running,answering,finishing";
 const AGAIN_MS = 2000;
 
 /** @param {Record<string, string>} filter `text`, `user`, `workflow`, `state`
@@ -26,7 +25,7 @@ export function useRuns(filter) {
     busy.current = true;
     try {
       const query = new URLSearchParams(words);
-      const active = !before && !filter.state ? ask("runs", { query: new URLSearchParams([...query, ["state", ACTIVE], ["limit", "200"]]) }) : null;
+      const active = !before && !filter.state ? ask("runs", { query: new URLSearchParams([...query, ["state", ACTIVE.join()], ["limit", "200"]]) }) : null;
       query.set("limit", LIMIT);
       if (before) query.set("before", before);
       const [page, running] = await Promise.all([ask("runs", { query }), active]);

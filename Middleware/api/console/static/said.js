@@ -1,20 +1,19 @@
 // @ts-check
 // What an answer that streams says, event by event. Pure.
 
-/**
- * What one event of an OpenAI chat stream says.
- * @param {string} data
- * @returns {{text: string, thought: string, finish: string | null, error: string | null, end: boolean}}
- */
+/** @typedef {{text: string, thought: string, finish: string, error: string}} Said */
+
+/** @type {Said} */
+export const NOTHING = { text: "", thought: "", finish: "", error: "" };
+
+/** What one event of an OpenAI chat stream says. @param {string} data @returns {Said} */
 export function saidIn(data) {
-  const nothing = { text: "", thought: "", finish: null, error: null, end: false };
-  if (data === "[DONE]") return { ...nothing, end: true };
   try {
     const { choices, error } = JSON.parse(data);
-    if (error) return { ...nothing, error: error.message ?? String(error) };
-    const { delta = {}, finish_reason: finish = null } = choices?.[0] ?? {};
-    return { ...nothing, text: delta.content ?? "", thought: delta.reasoning_content ?? delta.reasoning ?? "", finish };
+    if (error) return { ...NOTHING, error: error.message ?? String(error) };
+    const { delta = {}, finish_reason: finish } = choices?.[0] ?? {};
+    return { text: delta.content ?? "", thought: delta.reasoning_content ?? delta.reasoning ?? "", finish: finish ?? "", error: "" };
   } catch {
-    return nothing;
+    return NOTHING; // `[DONE]`
   }
 }

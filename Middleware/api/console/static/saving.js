@@ -1,8 +1,9 @@
 // @ts-check
 // Saving a text, and what may come of it.
+import { pathInAddress } from "./address.js";
 import { guards } from "./place.js";
 import { ask } from "./server.js";
-import { isWorkflow, pathInAddress, placeOf } from "./workflow_place.js";
+import { isWorkflow, placeOf } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").Problem} Problem

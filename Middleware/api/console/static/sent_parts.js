@@ -16,24 +16,24 @@ export function sentIn(text) {
   if (!body || typeof body !== "object" || Array.isArray(body)) return null;
   const { messages, prompt, system, tools } = body;
   if (!Array.isArray(messages) && typeof prompt !== "string") return null;
-  const first = system ? [messageOf({ role: "system", content: system })] : [];
-  const named = Array.isArray(tools) ? tools.map((tool) => String(tool?.function?.name ?? tool?.name ?? "?")) : [];
-  const samplers = Object.entries(body).filter(([name]) => !NO_SAMPLERS.has(name));
   return {
-    messages: [...first, ...(Array.isArray(messages) ? messages.map(messageOf) : [])],
+    messages: [...(system ? [{ role: "system", content: system }] : []), ...listOf(messages)].map(messageOf),
     prompt: typeof prompt === "string" ? prompt : null,
-    tools: named,
-    samplers: samplers.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+    tools: listOf(tools).map((tool) => String(tool?.function?.name ?? tool?.name ?? "?")),
+    samplers: Object.entries(body).filter(([name]) => !NO_SAMPLERS.has(name)).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
   };
 }
+
+/** @param {any} value @returns {any[]} */
+const listOf = (value) => (Array.isArray(value) ? value : []);
 
 /** @param {any} message @returns {Message} */
 function messageOf(message) {
   const { role = "?", content = "", images, tool_calls: calls, name } = message ?? {};
   const parts = Array.isArray(content) ? content : [content];
   const texts = parts.map(partText).filter((text) => text !== "");
-  const pictures = [...parts.map(pictureOf), ...(Array.isArray(images) ? images.map((data) => embedded(String(data))) : [])].filter((one) => one !== null);
-  return { role: name ? `${role}, ${name}` : String(role), text: texts.join("\n"), pictures, calls: Array.isArray(calls) && calls.length ? JSON.stringify(calls, null, 2) : "" };
+  const pictures = [...parts.map(pictureOf), ...listOf(images).map((data) => embedded(String(data)))].filter((one) => one !== null);
+  return { role: name ? `${role}, ${name}` : String(role), text: texts.join("\n"), pictures, calls: listOf(calls).length ? JSON.stringify(calls, null, 2) : "" };
 }
 
 /** @param {any} part */
@@ -48,9 +48,9 @@ function partText(part) {
 function pictureOf(part) {
   const url = part?.image_url?.url ?? (typeof part?.image_url === "string" ? part.image_url : undefined);
   if (typeof url === "string") return fromAddress(url);
-  const source = part?.type === "image" ? part.source : null;
-  if (source?.type === "base64") return fromAddress(`data:${source.media_type};base64,${source.data}`);
-  return source ? { type: "picture by address", bytes: null, src: null } : null;
+  const source = part?.type === "image" && part.source;
+  if (!source) return null;
+  return fromAddress(source.type === "base64" ? `data:${source.media_type};base64,${source.data}` : "");
 }
 
 /** @param {string} url @returns {Picture} */
@@ -63,8 +63,8 @@ function fromAddress(url) {
 
 /** Ollama's pictures are base64 alone. @param {string} data */
 function embedded(data) {
-  const kinds = /** @type {[string, string][]} */ ([["/9j/", "image/jpeg"], ["iVBOR", "image/png"], ["R0lGOD", "image/gif"], ["UklGR", "image/webp"]]);
-  const type = kinds.find(([start]) => data.startsWith(start))?.[1] ?? "picture";
+  const kinds = { "/9j/": "image/jpeg", iVBOR: "image/png", R0lGOD: "image/gif", UklGR: "image/webp" };
+  const [, type = "picture"] = Object.entries(kinds).find(([start]) => data.startsWith(start)) ?? [];
   return fromAddress(`data:${type};base64,${data}`);
 }
 

@@ -20,7 +20,8 @@ export const era = signal(0);
 /** The server is another version than the page. */
 export const updated = signal(false);
 
-const WAITS = [1, 2, 5, 10];
+const WAITS_S = [1, 2, 5];
+const LONGEST_WAIT_S = 10;
 const SILENCE_MS = 40_000;
 const HIDDEN_MS = 10_000;
 
@@ -33,6 +34,9 @@ export class ServerError extends Error {
   }
 }
 
+/** A key for a header, which takes no sign beyond Latin-1: its UTF-8 bytes, each as a sign. @param {string} key */
+const inBytes = (key) => String.fromCharCode(...new TextEncoder().encode(key));
+
 /**
  * @typedef {{query?: Record<string, string> | URLSearchParams, method?: string, body?: unknown, signal?: AbortSignal, key?: string}} Asked
  * `key`: one that is tried, in place of the kept one
@@ -40,17 +44,13 @@ export class ServerError extends Error {
 
 /** The answer to a request below `api/`, as it begins. Throws ServerError. @param {string} path @param {Asked} [asked] */
 export async function opened(path, { query, method = "GET", body, signal: stop, key: tried } = {}) {
-  const words = new URLSearchParams(query ?? {}).toString();
   const headers = new Headers({ "X-Headrace-Console": "1" });
   const key = tried ?? keyNow();
-  if (key) headers.set("Authorization", `Bearer ${key}`);
-  if (body !== undefined) headers.set("Content-Type", "application/json");
-  const response = await fetch(`api/${path}${words ? `?${words}` : ""}`, {
-    method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: stop, cache: "no-store",
-  }).catch((error) => {
-    if (error.name === "AbortError") throw error;
-    throw new ServerError(0, "The server does not answer.");
-  });
+  if (key) headers.set("Authorization", `Bearer ${inBytes(key)}`);
+  if (body) headers.set("Content-Type", "application/json");
+  const response = await fetch(`api/${path}?${new URLSearchParams(query)}`, {
+    method, headers, body: JSON.stringify(body), signal: stop, cache: "no-store",
+  }).catch(broken(0, "The server does not answer."));
   if (response.ok) return response;
   const told = await response.json().catch(() => ({}));
   const sentence = typeof told.error === "string" ? told.error : `the server answered ${response.status}`;
@@ -61,11 +61,13 @@ export async function opened(path, { query, method = "GET", body, signal: stop, 
 /** The JSON of an answer. Throws ServerError. @param {string} path @param {Asked} [asked] @returns {Promise<any>} */
 export async function ask(path, asked) {
   const response = await opened(path, asked);
-  return response.json().catch((error) => {
-    if (error.name === "AbortError") throw error;
-    throw new ServerError(response.status, "The answer was broken off.");
-  });
+  return response.json().catch(broken(response.status, "The answer was broken off."));
 }
+
+/** What is thrown in place of the browser's error, unless the page itself gave up. @param {number} status @param {string} sentence */
+const broken = (status, sentence) => (/** @type {Error} */ error) => {
+  throw error.name === "AbortError" ? error : new ServerError(status, sentence);
+};
 
 /** The events of a stream that is read in pieces: name, data and the last id. */
 export function eventReader() {
@@ -156,7 +158,7 @@ export function listen() {
         refusal.value = answers ? /** @type {Error} */ (error).message : "";
         lost.value = answers ? null : (lost.value ?? lastHeard);
       });
-      clock = setTimeout(turn, 1000 * WAITS[answers ? WAITS.length - 1 : Math.min(failures++, WAITS.length - 1)]);
+      clock = setTimeout(turn, 1000 * (answers ? LONGEST_WAIT_S : (WAITS_S[failures++] ?? LONGEST_WAIT_S)));
     }
   }
 
@@ -167,15 +169,16 @@ export function listen() {
   }
 
   let hiding = 0;
-  document.addEventListener("visibilitychange", () => {
+  function looked() {
     clearTimeout(hiding);
     if (document.hidden) hiding = setTimeout(rest, HIDDEN_MS);
     else if (!awake) {
       awake = true;
       turn();
     }
-  });
-  if (document.hidden) hiding = setTimeout(rest, HIDDEN_MS);
+  }
+  document.addEventListener("visibilitychange", looked);
+  looked();
   keyTurn.subscribe(() => {
     stop.abort();
     turn();

@@ -1,6 +1,8 @@
 // @ts-check
 // Messages of a conversation, as a request holds them. Pure.
 
+import { parsed } from "./sent_parts.js";
+
 /** @typedef {import("./workflow_types.js").Message} Message */
 
 export const ROLES = ["system", "user", "assistant"];
@@ -13,16 +15,12 @@ export const nextRole = (messages) => (messages.at(-1)?.role === "user" ? "assis
  * @param {string} body @returns {Message[]} empty when it holds none
  */
 export function messagesIn(body) {
-  try {
-    const { messages, system, prompt, input } = JSON.parse(body) ?? {};
-    const listed = Array.isArray(messages) ? messages : Array.isArray(input) ? input : null;
-    const said = listed
-      ? listed.filter((one) => one && ROLES.includes(one.role)).map(({ role, content }) => ({ role, content: textOf(content) }))
-      : [prompt, input].filter((text) => typeof text === "string").map((content) => ({ role: "user", content }));
-    return system ? [{ role: "system", content: textOf(system) }, ...said] : said;
-  } catch {
-    return [];
-  }
+  const { messages, system, prompt, input } = parsed(body) ?? {};
+  const listed = [messages, input].find(Array.isArray);
+  const said = listed
+    ? listed.filter((one) => ROLES.includes(one?.role)).map(({ role, content }) => ({ role, content: textOf(content) }))
+    : [prompt, input].filter((text) => typeof text === "string").map((content) => ({ role: "user", content }));
+  return system ? [{ role: "system", content: textOf(system) }, ...said] : said;
 }
 
 /**
@@ -31,12 +29,8 @@ export function messagesIn(body) {
  * @param {string} body @returns {unknown[]} empty when it holds none
  */
 export function conversationIn(body) {
-  try {
-    const { messages, system } = JSON.parse(body) ?? {};
-    return Array.isArray(messages) && !system ? messages : messagesIn(body);
-  } catch {
-    return [];
-  }
+  const { messages, system } = parsed(body) ?? {};
+  return Array.isArray(messages) && !system ? messages : messagesIn(body);
 }
 
 /** @param {unknown} content a text, or parts of which some have one */

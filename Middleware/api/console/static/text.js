@@ -1,18 +1,19 @@
 // @ts-check
-// The text of a file: CodeMirror in a shadow root, where it uses constructed style sheets, so that the page's
-// Content Security Policy stays strict. Problems come from the server alone; names and words from the index of Help.
-import { html, useEffect, useRef } from "./vendor/preact.js";
+// The text of a file: CodeMirror. Problems come from the server alone; names and words from the index of Help.
+import { html, render, useEffect, useRef } from "./vendor/preact.js";
 import * as cm from "./vendor/editor.js";
+import { chooseLines, chosenLines } from "./chosen_lines.js";
 import { completionsAt, describedAt } from "./completion.js";
-import { chooseLines, look } from "./editor_look.js";
-import { formatted } from "./json_format.js";
+import { look, rootIn } from "./editor_look.js";
+import { layoutOf } from "./json_format.js";
 import { rangeOf } from "./text_places.js";
+import { listed } from "./words.js";
 
 /**
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {import("./completion.js").Known} Known
  * @typedef {{text: () => string, set: (text: string) => void, format: () => boolean, go: (problem: Problem) => void, next: () => void,
- *   show: (lines: [number, number] | null) => void, focus: () => void}} Hand what others do with the editor
+ *   show: (lines: [number, number] | null) => void, underline: (problems: Problem[], checked: string) => void}} Hand what others do with the editor
  */
 
 /** Rows of the list of completions, which moves with the choice instead of scrolling: the focus stays in the text. */
@@ -20,53 +21,42 @@ const SHOWN_CHOICES = 12;
 const SEVERITY = /** @type {const} */ ({ error: "error", warning: "warning", note: "info" });
 
 /**
- * @param {{text: string, problems: Problem[], checked: string, writable: boolean, label: string, known: Known | null, chosen: [number, number] | null,
- *   typed: (text: string) => void, atLine: (line: number) => void, save: () => void, help: (page: string) => void, hand: {current: Hand | null}}} props
+ * @typedef {{text: string, problems: Problem[], checked: string, writable: boolean, label: string, known: Known | null, chosen: [number, number] | null,
+ *   typed: (text: string) => void, atLine: (line: number) => void, help: (page: string) => void, hand: {current: Hand | null}}} Props
  * `text`: what it begins with; `checked`: the text to which the problems belong; `chosen`: lines that are marked
+ * @typedef {{current: Props}} Now the props as they are now: the editor is made once
  */
+
+/** @param {Props} props */
 export function TextEditor(props) {
+  const { text, problems, checked, chosen, hand } = props;
   const host = useRef(/** @type {HTMLElement | null} */ (null));
   const now = useRef(props);
-  const view = useRef(/** @type {cm.EditorView | null} */ (null));
   now.current = props;
   useEffect(() => {
-    const element = /** @type {HTMLElement} */ (host.current);
-    const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
-    const made = new cm.EditorView({ root, parent: root, state: cm.EditorState.create({ doc: props.text, extensions: extensions(now) }) });
-    view.current = made;
-    props.hand.current = handOf(made, now);
+    const root = rootIn(host.current);
+    const view = new cm.EditorView({ root, parent: root, state: cm.EditorState.create({ doc: text, extensions: extensions(now) }) });
+    hand.current = handOf(view);
     return () => {
-      made.destroy();
-      props.hand.current = null;
+      view.destroy();
+      hand.current = null;
     };
   }, []);
-  const { chosen } = props;
-  useEffect(() => props.hand.current?.show(chosen), [chosen?.[0], chosen?.[1]]);
-  useEffect(() => {
-    const editor = view.current;
-    if (editor && editor.state.doc.toString() === props.checked) tell(editor, props.problems);
-  }, [props.problems, props.checked]);
+  useEffect(() => hand.current?.show(chosen), [chosen?.[0], chosen?.[1]]);
+  useEffect(() => hand.current?.underline(problems, checked), [problems, checked]);
   return html`<div class="texthost" ref=${host}></div>`;
 }
 
-/** Underlines the problems. @param {cm.EditorView} view @param {Problem[]} problems */
-function tell(view, problems) {
-  const text = view.state.doc.toString();
-  const diagnostics = problems.map((problem) => ({ ...rangeOf(text, problem), severity: SEVERITY[problem.level], message: problem.message }));
-  view.dispatch(cm.setDiagnostics(view.state, diagnostics.sort((a, b) => a.from - b.from)));
-}
-
-/** @param {cm.EditorView} view @param {{current: {typed: (text: string) => void}}} now @returns {Hand} */
-function handOf(view, now) {
+/** @param {cm.EditorView} view @returns {Hand} */
+function handOf(view) {
   const text = () => view.state.doc.toString();
-  const replace = (/** @type {string} */ wanted) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: wanted } });
   return {
     text,
-    set: replace,
+    set: (wanted) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: wanted } }),
     format() {
-      const wanted = formatted(text());
-      if (wanted !== null && wanted !== text()) formatIn(view, wanted);
-      return wanted !== null;
+      const changes = layoutOf(text());
+      if (changes) view.dispatch({ changes, userEvent: "format" });
+      return changes !== null;
     },
     go(problem) {
       const { from } = rangeOf(text(), problem);
@@ -77,45 +67,19 @@ function handOf(view, now) {
       view.focus();
       cm.nextDiagnostic(view);
     },
-    show(lines) {
-      const { doc } = view.state;
-      const wanted = lines && lines[0] <= doc.lines ? { from: lines[0], to: Math.min(lines[1], doc.lines) } : null;
-      /** @type {cm.StateEffect<any>[]} */
-      const effects = [chooseLines.of(wanted)];
-      const cursor = doc.lineAt(view.state.selection.main.head).number;
-      if (wanted && !(wanted.from <= cursor && cursor <= wanted.to)) {
-        const { from } = doc.line(wanted.from);
-        effects.push(cm.EditorView.scrollIntoView(from, { y: "start", yMargin: 60 }));
-        view.dispatch({ selection: { anchor: from }, effects });
-      } else view.dispatch({ effects });
+    show: (lines) => chooseLines(view, lines),
+    underline(problems, checked) {
+      if (text() !== checked) return;
+      view.dispatch(cm.setDiagnostics(view.state, problems.map((problem) => ({ ...rangeOf(checked, problem), severity: SEVERITY[problem.level], message: problem.message }))));
     },
-    focus: () => view.focus(),
   };
 }
 
-/** Changes white space alone, so that the cursor stays at its word. @param {cm.EditorView} view @param {string} wanted */
-function formatIn(view, wanted) {
-  const text = view.state.doc.toString();
-  const changes = [];
-  let [at, to] = [0, 0];
-  const space = /\s/;
-  while (at < text.length || to < wanted.length) {
-    const [from, begin] = [at, to];
-    while (at < text.length && space.test(text[at])) at++;
-    while (to < wanted.length && space.test(wanted[to])) to++;
-    if (text.slice(from, at) !== wanted.slice(begin, to)) changes.push({ from, to: at, insert: wanted.slice(begin, to) });
-    while (at < text.length && to < wanted.length && text[at] === wanted[to] && !space.test(text[at])) [at, to] = [at + 1, to + 1];
-  }
-  view.dispatch({ changes, userEvent: "format" });
-}
-
-/** @param {{current: Parameters<typeof TextEditor>[0]}} now */
+/** @param {Now} now */
 function extensions(now) {
   const { writable, label } = now.current;
   return [
-    look,
-    cm.json(),
-    cm.lineNumbers(),
+    look(label, writable),
     cm.foldGutter(),
     cm.highlightSpecialChars(),
     cm.highlightActiveLine(),
@@ -130,19 +94,16 @@ function extensions(now) {
     cm.highlightSelectionMatches(),
     cm.autocompletion({ override: [completed(now)], icons: false, activateOnTyping: writable, maxRenderedOptions: SHOWN_CHOICES }),
     aboutCursor,
-    cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(view, at, now)),
-    cm.EditorState.readOnly.of(!writable),
+    cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(described(view, at, now))),
     overLines,
-    cm.EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": String(!writable), tabindex: "0" }),
-    cm.EditorView.updateListener.of((/** @type {any} */ update) => {
-      if (update.docChanged) now.current.typed(update.state.doc.toString());
-      if (update.docChanged || update.selectionSet) now.current.atLine(update.state.doc.lineAt(update.state.selection.main.head).number);
+    chosenLines,
+    cm.EditorView.updateListener.of((/** @type {any} */ { state, docChanged, selectionSet }) => {
+      if (docChanged) now.current.typed(state.doc.toString());
+      if (docChanged || selectionSet) now.current.atLine(state.doc.lineAt(state.selection.main.head).number);
     }),
     cm.keymap.of([
-      { key: "Mod-s", run: () => (now.current.save(), true), preventDefault: true },
       { key: "F1", run: (/** @type {cm.EditorView} */ view) => (tellAbout(view, now), true), preventDefault: true },
       { key: "Escape", run: (/** @type {cm.EditorView} */ view) => view.state.field(aboutCursor) !== null && (view.dispatch({ effects: showAbout.of(null) }), true) },
-      { key: "F8", run: cm.nextDiagnostic },
       ...cm.closeBracketsKeymap, ...cm.completionKeymap, ...cm.searchKeymap, ...cm.foldKeymap, ...cm.historyKeymap, ...cm.defaultKeymap,
     ]),
   ];
@@ -164,33 +125,30 @@ const overLines = cm.EditorView.domEventHandlers({
   },
 });
 
-/** @param {cm.EditorView} view @param {number} at @param {{current: {known: Known | null}}} now */
-function describe(view, at, now) {
-  return now.current.known && describedAt(view.state.doc.toString(), at, now.current.known);
-}
+/** @param {cm.EditorView} view @param {number} at @param {Now} now */
+const described = (view, at, now) => now.current.known && describedAt(view.state.doc.toString(), at, now.current.known);
 
 const showAbout = /** @type {cm.StateEffectType<cm.Tooltip | null>} */ (cm.StateEffect.define());
 /** What F1 tells of the cursor's place, until something moves. */
 const aboutCursor = /** @type {cm.StateField<cm.Tooltip | null>} */ (cm.StateField.define({
   create: () => /** @type {cm.Tooltip | null} */ (null),
-  update(tip, transaction) {
-    for (const effect of transaction.effects) if (effect.is(showAbout)) return effect.value;
-    return transaction.docChanged || transaction.selection ? null : tip;
+  update(tip, { effects, docChanged, selection }) {
+    const told = effects.find((effect) => effect.is(showAbout));
+    return told ? told.value : docChanged || selection ? null : tip;
   },
   provide: (field) => cm.showTooltip.from(field),
 }));
 
-/** Shows and says what stands under the cursor; where there is nothing to say, Help opens. Until the words have come nothing happens. @param {cm.EditorView} view @param {{current: {known: Known | null, help: (page: string) => void}}} now */
+/** Shows and says what stands under the cursor; where there is nothing to say, Help opens. Until the words have come nothing happens. @param {cm.EditorView} view @param {Now} now */
 function tellAbout(view, now) {
   if (!now.current.known) return;
-  const at = view.state.selection.main.head;
-  const about = describe(view, at, now);
+  const about = described(view, view.state.selection.main.head, now);
   if (!about) return now.current.help("");
-  const said = cm.EditorView.announce.of([about.title, about.kind, about.description].filter(Boolean).join(", "));
-  view.dispatch({ effects: [showAbout.of(tooltip(view, at, now)), said] });
+  const said = cm.EditorView.announce.of(listed(about.title, about.kind, about.description));
+  view.dispatch({ effects: [showAbout.of(tooltip(about)), said] });
 }
 
-/** @param {{current: {known: Known | null, writable: boolean}}} now */
+/** @param {Now} now */
 function completed(now) {
   return (/** @type {cm.CompletionContext} */ context) => {
     const { known, writable } = now.current;
@@ -218,31 +176,18 @@ function optionOf({ label, detail, info, insert, cursor }) {
   };
 }
 
-/** @param {cm.EditorView} view @param {number} at @param {{current: {known: Known | null}}} now @returns {cm.Tooltip | null} */
-function tooltip(view, at, now) {
-  const about = describe(view, at, now);
+/** @param {ReturnType<typeof describedAt>} about @returns {cm.Tooltip | null} */
+function tooltip(about) {
   if (!about) return null;
+  const { from, to, title, kind, usual, description, page } = about;
   return {
-    pos: about.from, end: about.to, above: true,
+    pos: from, end: to, above: true,
     create() {
-      const dom = element("div", "about");
-      const head = element("div", "");
-      head.append(element("b", "", about.title), element("span", "dim", `  ${[about.kind, about.usual && `default ${about.usual}`].filter(Boolean).join(", ")}`));
-      dom.append(head, element("p", "", about.description));
-      if (about.page) {
-        const link = /** @type {HTMLAnchorElement} */ (element("a", "", "Help"));
-        link.href = `#/help/${about.page}`;
-        dom.append(link);
-      }
+      const dom = document.createElement("div");
+      dom.className = "about";
+      render(html`<div><b>${title}</b><span class="dim">  ${listed(kind, usual && `default ${usual}`)}</span></div>
+        <p>${description}</p>${page && html`<a href=${`#/help/${page}`}>Help</a>`}`, dom);
       return { dom };
     },
   };
-}
-
-/** @param {string} tag @param {string} name @param {string} [words] */
-function element(tag, name, words = "") {
-  const made = document.createElement(tag);
-  made.className = name;
-  made.textContent = words;
-  return made;
 }

@@ -1,6 +1,7 @@
 // @ts-check
 // Places of a text: lines and columns as the server counts them (from 1, by characters), offsets as the editor
 // counts them (from 0, by halves of UTF-16). Pure.
+import { listed } from "./words.js";
 
 /** @param {string} text @param {number} line @param {number} column @returns {number} never beyond the line or the text */
 export function offsetOf(text, line, column) {
@@ -37,7 +38,7 @@ export function rangeOf(text, { line, column, end_line, end_column }) {
  */
 export function lineOf({ line, column, node, pointer, message }, titleOf) {
   const field = fieldIn(pointer, node);
-  const where = [node ? ["node", node, titleOf(node)].filter(Boolean).join(" ") : "", field].filter(Boolean).join(", ");
+  const where = listed(node && `node ${node} ${titleOf(node) ?? ""}`.trim(), field);
   return { at: line ? `${line}:${column}` : "", where, message };
 }
 

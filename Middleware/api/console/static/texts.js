@@ -1,7 +1,8 @@
 // @ts-check
 // Texts of a run: asked for when somebody looks at them, and shown with what was left out.
-import { html, useEffect, useState } from "./vendor/preact.js";
-import { Failed, Loading } from "./parts.js";
+import { html, useState } from "./vendor/preact.js";
+import { useTold } from "./asked.js";
+import { Missing } from "./parts.js";
 import { ask, era } from "./server.js";
 import { number } from "./words.js";
 
@@ -21,29 +22,24 @@ export async function textOf(id, ref) {
   return text;
 }
 
-/** What was there stays until the new is, while it is the same text that has grown. @param {string} id @param {Ref | null} ref */
-export function useText(id, ref) {
-  const [told, tell] = useState(/** @type {{of: string, text: Text | null, error: Error | null}} */ ({ of: "", text: null, error: null }));
-  const of = ref ? `${id}/${ref.ref}` : "";
-  const again = () => {
-    let here = true;
-    if (ref) textOf(id, ref).then((text) => here && tell({ of, text, error: null }), (error) => here && tell((was) => ({ of, text: was.of === of ? was.text : null, error })));
-    return () => void (here = false);
-  };
-  useEffect(again, [of, ref?.chars]);
-  const mine = told.of === of;
-  return { text: mine ? told.text : null, error: mine ? told.error : null, again: () => void again() };
-}
+/** A text, asked for again when it has grown. @param {string} id @param {Ref | null} ref */
+export const useText = (id, ref) => useTold(ref ? `${id}/${ref.ref}` : "", () => textOf(id, /** @type {Ref} */ (ref)), ref?.chars);
 
 /** A text with what was left out, or the words where it would stand.
  * @param {{id: string, reference: Ref | null, none: string, large?: boolean}} props */
 export function TextBox({ id, reference, none, large }) {
-  const { text, error, again } = useText(id, reference);
+  const { data: text, error, again } = useText(id, reference);
   if (!reference) return html`<p class="dim">${none}</p>`;
-  if (error && !text) return html`<${Failed} error=${error} again=${again} />`;
-  if (!text) return html`<${Loading} rows=${3} />`;
+  if (!text) return html`<${Missing} error=${error} again=${again} rows=${3} />`;
   return html`<${Whole} text=${text} large=${large} />`;
 }
+
+/** A frame with a heading; at its right what is counted. @param {{kind?: string, title: unknown, right?: unknown, children?: unknown}} props */
+export const Box = ({ kind = "", title, right, children }) => html`<div class=${`msg ${kind}`}><h2>${title}<span>${right}</span></h2>${children}</div>`;
+
+/** Buttons of which one is pressed. @param {{label: string, views: string[][], shown: string, choose: (name: string) => void, children?: unknown}} props `views`: names and titles */
+export const Switches = ({ label, views, shown, choose, children }) => html`<div class="switches" role="group" aria-label=${label}>
+  ${views.map(([name, title = name]) => html`<button type="button" aria-pressed=${name === shown} onClick=${() => choose(name)}>${title}</button>`)}<span class="dim">${children}</span></div>`;
 
 /** @param {{text: Text, large?: boolean}} props */
 export function Whole({ text, large }) {

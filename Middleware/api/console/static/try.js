@@ -1,16 +1,20 @@
 // @ts-check
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { useTold } from "./asked.js";
 import { Messages } from "./messages.js";
+import { useRun } from "./run.js";
 import { wasRouted } from "./run_list.js";
 import { ask, eventReader, opened, runs, state } from "./server.js";
-import { saidIn } from "./said.js";
+import { NOTHING, saidIn } from "./said.js";
+import { SidePane } from "./side_pane.js";
 import { messagesIn } from "./spoken.js";
 import { Waterfall } from "./waterfall.js";
 
 /**
  * @typedef {import("./workflow_types.js").Message} Message
- * @typedef {{text: string, thought: string, finish: string | null, error: string | null}} Said
+ * @typedef {import("./said.js").Said & {id: string, busy: boolean, before: ReadonlySet<string>}} Turn
+ *   what the answer says so far; `id`: of the run, empty until the answer begins; `before`: the runs that were there when it was sent
  * @typedef {{path: string, user: string, from: string | null, unsaved: boolean, ran: (run: any) => void, close: () => void}} Props `from`: the run whose messages it begins with
  */
 
@@ -19,136 +23,97 @@ let keptKey = "";
 /** @type {Message[] | null} what was written last, for the next look */
 let keptMessages = null;
 
-/** @type {Said} */
-const SILENT = { text: "", thought: "", finish: null, error: null };
-
 /** @param {Props} props */
 export function TryIt({ path, user, from, unsaved, ran, close }) {
   const [messages, change] = useState(keptMessages ?? [{ role: "user", content: "" }]);
   const [route, setRoute] = useState(false);
   const [key, setKey] = useState(keptKey);
   const [asksKey, setAsksKey] = useState(keptKey !== "");
-  const { said, id, busy, before, send, stop } = useTry(() => setAsksKey(true));
-  const run = useRun(id || (busy ? newest(user, before.current) : ""), busy);
-  const notes = useNotes(path, user);
-  const [node, choose] = useState(/** @type {number | null} */ (null));
+  const { turn, send, stop } = useTurn(() => setAsksKey(true));
+  const walk = useTold(`${user} ${path}`, (signal) => ask("dry-run", { method: "POST", body: { path, user }, signal }));
+  const notes = walk.data ? notesOf(walk.data.nodes) : [];
   keptMessages = messages;
   keptKey = key;
   useEffect(() => void (from && startWith(from, change, setRoute)), [from]);
-  useEffect(() => void (run && ran(run)), [run]);
-  const body = { user, path: route ? null : path, messages, ...(key ? { api_key: key } : {}) };
-  const empty = !messages.some(({ content }) => content.trim());
+  const busy = turn?.busy ?? false;
+  const run = turn && (turn.id || (busy && newest(user, turn.before)));
   const mayAct = state.value?.rights.includes("act") ?? true;
-  return html`<section class="side-pane" aria-label="Try it">
-    <div class="edbar"><h2>Try it</h2><span class="dim">${unsaved ? "what is saved; unsaved text has the dry run" : "what is saved"}</span><button type="button" onClick=${close}>Back to the text</button></div>
-    <div class="panebody trypane">
-      <form class="ask" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || send(body))}>
-        <label class="dim">runs <select aria-label="What runs" value=${route ? "route" : "file"} disabled=${busy} onChange=${(/** @type {any} */ event) => setRoute(event.target.value === "route")}>
-          <option value="file">this workflow</option><option value="route">${user}'s own routing</option></select></label>
-        <${Messages} messages=${messages} change=${change} off=${busy} />
-        ${asksKey && html`<label class="keyfield">API key <input type="password" autocomplete="off" value=${key} onInput=${(/** @type {any} */ event) => setKey(event.target.value)} />
-          <span class="dim">kept in the memory of this page alone</span></label>`}
-        ${notes.length > 0 && html`<ul class="notes" aria-label="What it writes">${notes.map((note) => html`<li>${note}</li>`)}</ul>`}
-        <p class="acts"><button class="main" disabled=${busy || empty || !mayAct} aria-describedby=${mayAct ? undefined : "noact"}>Send</button>
-          <button type="button" disabled=${!busy} onClick=${stop}>Stop</button>
-          ${!asksKey && html`<button type="button" class="plain" onClick=${() => setAsksKey(true)}>with an API key</button>`}
-          ${!mayAct && html`<span class="dim" id="noact">Trying needs the console key, or a request from this machine.</span>`}</p>
-      </form>
-      <div class="tried" aria-live="polite" aria-busy=${String(busy)}>
-        ${said && html`<${Answer} said=${said} busy=${busy} />`}
-        ${run && html`<p class="acts dim">The run: <a href=${`#/runs/${encodeURIComponent(run.id)}`}>${run.id}</a></p><${Waterfall} run=${run} chosen=${node} choose=${choose} />`}
-      </div>
+  const mayNot = busy || !mayAct || !messages.some(({ content }) => content.trim());
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (!busy) send({ user, path: route ? null : path, messages, ...(key ? { api_key: key } : {}) });
+  };
+  return html`<${SidePane} title="Try it" note=${unsaved ? "what is saved; unsaved text has the dry run" : "what is saved"} look="trypane" close=${close}>
+    <form class="ask" onSubmit=${submit}>
+      <label class="dim">runs <select aria-label="What runs" value=${route ? "route" : "file"} disabled=${busy} onChange=${(/** @type {any} */ event) => setRoute(event.target.value === "route")}>
+        <option value="file">this workflow</option><option value="route">${user}'s own routing</option></select></label>
+      <${Messages} messages=${messages} change=${change} off=${busy} />
+      ${asksKey && html`<label class="keyfield">API key <input type="password" autocomplete="off" value=${key} onInput=${(/** @type {any} */ event) => setKey(event.target.value)} />
+        <span class="dim">kept in the memory of this page alone</span></label>`}
+      ${notes.length > 0 && html`<ul class="notes" aria-label="What it writes">${notes.map((note) => html`<li>${note}</li>`)}</ul>`}
+      <p class="acts"><button class="main" disabled=${mayNot} aria-describedby=${mayAct ? null : "noact"}>Send</button>
+        <button type="button" disabled=${!busy} onClick=${stop}>Stop</button>
+        ${!asksKey && html`<button type="button" class="plain" onClick=${() => setAsksKey(true)}>with an API key</button>`}
+        ${!mayAct && html`<span class="dim" id="noact">Trying needs the console key, or a request from this machine.</span>`}</p>
+    </form>
+    <div class="tried" aria-live="polite" aria-busy=${busy}>
+      ${turn && html`<${Answer} ...${turn} />`}
+      ${run && html`<${Ran} key=${run} id=${run} ran=${ran} />`}
     </div>
-  </section>`;
+  <//>`;
 }
 
-/** @param {{said: Said, busy: boolean}} props */
-function Answer({ said, busy }) {
-  const { text, thought, finish, error } = said;
-  return html`<div class="msg assistant"><h3>Answer<span>${busy ? "answering" : (finish ?? "")}</span></h3>
+/** @param {Turn} props */
+function Answer({ text, thought, finish, error, busy }) {
+  return html`<div class="msg assistant"><h3>Answer<span>${busy ? "answering" : finish}</span></h3>
     ${thought && html`<details><summary>Thoughts</summary><pre>${thought}</pre></details>`}
     <pre class="answer">${text}</pre>${!text && !busy && !error && html`<p class="dim pad">The answer is empty.</p>`}</div>
     ${error && html`<p class="notes bad" role="alert">${error}</p>`}`;
 }
 
+/** The run beside its answer. @param {{id: string, ran: (run: any) => void}} props */
+function Ran({ id, ran }) {
+  const { run } = useRun(id);
+  const [node, choose] = useState(/** @type {number | null} */ (null));
+  useEffect(() => void (run && ran(run)), [run]);
+  return run && html`<p class="acts dim">The run: <a href=${`#/runs/${encodeURIComponent(id)}`}>${id}</a></p><${Waterfall} run=${run} chosen=${node} choose=${choose} />`;
+}
+
 /** Sends and reads the stream. @param {() => void} keyWanted */
-function useTry(keyWanted) {
-  const [said, setSaid] = useState(/** @type {Said | null} */ (null));
-  const [id, setId] = useState("");
-  const [busy, setBusy] = useState(false);
-  const before = useRef(/** @type {ReadonlySet<string>} */ (new Set()));
+function useTurn(keyWanted) {
+  const [turn, setTurn] = useState(/** @type {Turn | null} */ (null));
   const stopper = useRef(/** @type {AbortController | null} */ (null));
+  const change = (/** @type {Partial<Turn>} */ part) => setTurn((was) => was && { ...was, ...part });
   useEffect(() => () => stopper.current?.abort(), []);
   const send = async (/** @type {object} */ body) => {
-    const mine = (stopper.current = new AbortController());
-    setSaid(SILENT);
-    setBusy(true);
-    setId("");
-    before.current = new Set(runs.value.keys());
+    const { signal } = (stopper.current = new AbortController());
+    setTurn({ ...NOTHING, id: "", busy: true, before: new Set(runs.value.keys()) });
     try {
-      const response = await opened("try", { method: "POST", body, signal: mine.signal });
-      setId(response.headers.get("X-Request-Id") ?? "");
-      await readInto(response, setSaid);
+      const response = await opened("try", { method: "POST", body, signal });
+      change({ id: response.headers.get("X-Request-Id") ?? "" });
+      await read(response, ({ text, thought, finish, error }) =>
+        setTurn((was) => was && { ...was, text: was.text + text, thought: was.thought + thought, finish: finish || was.finish, error: error || was.error }));
     } catch (reason) {
       const error = /** @type {Error & {status?: number}} */ (reason);
       if (error.status === 401) keyWanted();
-      setSaid((was) => ({ ...(was ?? SILENT), ...(mine.signal.aborted ? { finish: "stopped" } : { error: error.message }) }));
+      change(signal.aborted ? { finish: "stopped" } : { error: error.message });
     }
-    setBusy(false);
+    change({ busy: false });
   };
-  return { said, id, busy, before, send, stop: () => stopper.current?.abort() };
+  return { turn, send, stop: () => stopper.current?.abort() };
 }
 
-/** The run of a question whose answer has not begun: an event told of it. @param {string} user @param {ReadonlySet<string>} before those that were there when it was sent */
+/** The run of a question whose answer has not begun: an event told of it. @param {string} user @param {ReadonlySet<string>} before */
 const newest = (user, before) =>
-  [...runs.value.values()].filter((run) => run.front === "console" && run.user === user && !before.has(run.id)).sort((a, b) => b.at - a.at)[0]?.id ?? "";
+  [...runs.value.values()].filter((run) => run.front === "console" && run.user === user && !before.has(run.id)).sort((a, b) => b.at - a.at)[0]?.id;
 
-/** @param {Response} response @param {(change: (was: Said | null) => Said) => void} tell */
-async function readInto(response, tell) {
+/** @param {Response} response @param {(said: import("./said.js").Said) => void} tell */
+async function read(response, tell) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
   const decoder = new TextDecoder();
   const events = eventReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const parts = events(decoder.decode(part.value, { stream: true })).map(({ data }) => saidIn(data));
-    if (!parts.length) continue;
-    tell((was) => parts.reduce((sum, { text, thought, finish, error }) => ({
-      text: sum.text + text, thought: sum.thought + thought, finish: finish ?? sum.finish, error: error ?? sum.error }), was ?? SILENT));
-  }
-}
-
-/** The run, asked for again when an event says that it changed, at most once a second. @param {string} id @param {boolean} busy */
-function useRun(id, busy) {
-  const [run, setRun] = useState(/** @type {any} */ (null));
-  const seq = runs.value.get(id)?.seq;
-  const last = useRef(0);
-  useEffect(() => {
-    if (!id) return setRun(null);
-    const wait = Math.max(0, 1000 - (performance.now() - last.current));
-    let here = true; // a late answer about another run is not shown
-    const clock = setTimeout(() => {
-      last.current = performance.now();
-      ask(`runs/${encodeURIComponent(id)}`).then((told) => here && setRun({ ...told, heard: performance.now() }), () => here && setRun(null));
-    }, busy ? wait : 50);
-    return () => {
-      here = false;
-      clearTimeout(clock);
-    };
-  }, [id, seq, busy]);
-  return run;
-}
-
-/** What the nodes would write, from a dry run. @param {string} path @param {string} user @returns {string[]} */
-function useNotes(path, user) {
-  const [notes, setNotes] = useState(/** @type {string[]} */ ([]));
-  useEffect(() => {
-    const stop = new AbortController();
-    ask("dry-run", { method: "POST", body: { path, user }, signal: stop.signal }).then(
-      ({ nodes }) => setNotes(notesOf(nodes)),
-      () => setNotes([]),
-    );
-    return () => stop.abort();
-  }, [path, user]);
-  return notes;
+  for (let part = await reader.read(); !part.done; part = await reader.read())
+    for (const { data } of events(decoder.decode(part.value, { stream: true }))) tell(saidIn(data));
 }
 
 /** What leaves the run besides its answer. @param {import("./dry.js").DryNode[]} nodes @returns {string[]} */

@@ -4,9 +4,9 @@ import { html, useRef, useState } from "./vendor/preact.js";
 import { barsOf, callBars, endOf, hues, rowsOf, spanWords, tickWords, ticks } from "./fall_scale.js";
 import { step, useKeys } from "./keys.js";
 import { Mark } from "./parts.js";
-import { isActive } from "./run_list.js";
+import { grown, isActive } from "./run_list.js";
 import { useNow } from "./tick.js";
-import { PARTS, counted, seconds, stateWords } from "./words.js";
+import { PARTS, counted, listed, seconds, stateWords } from "./words.js";
 
 /**
  * @typedef {import("./types.js").Run} Run
@@ -22,18 +22,18 @@ const SLOT_S = 0.01;
 export function Waterfall({ run, chosen, call = 0, choose }) {
   const [zoom, setZoom] = useState(/** @type {Span | null} */ (null));
   const [open, setOpen] = useState(/** @type {ReadonlySet<number>} */ (new Set()));
-  const clock = useNow(isActive(run));
-  const now = isActive(run) && run.heard !== undefined ? run.took_s + Math.max(0, clock - run.heard) / 1000 : run.took_s;
+  const { took_s: now, shape } = grown(run, useNow(isActive(run)));
   const span = zoom ?? { from: 0, to: endOf(run, now) };
-  useKeys({ 0: () => (zoom ? (setZoom(null), true) : false) });
+  useKeys({ 0: () => zoom !== null && setZoom(null) });
   const colours = hues(run.nodes);
-  const slot = run.shape[0]?.[0] === "queue" ? run.shape[0][1] : 0;
+  const [begin] = shape;
+  const slot = begin?.[0] === "queue" && begin[1] >= SLOT_S ? begin[1] : 0;
   const rows = rowsOf(run.nodes, open);
   const marks = ticks(span.from, span.to);
-  const grid = { "--grid": `${marks.at.map((at) => `linear-gradient(var(--line), var(--line)) ${percent(at, span)} 0 / 1px 100% no-repeat`).join(", ")}` };
+  const grid = { "--grid": marks.at.map((at) => `linear-gradient(var(--line), var(--line)) ${percent(at, span)} 0 / 1px 100% no-repeat`).join(", ") };
   const kinds = new Set(rows.flatMap((row) => (row.type === "node" ? barsOf(row.node, run, now).map(({ kind }) => kind) : [])));
-  if (slot >= SLOT_S) kinds.add("queue");
-  const turnFold = (/** @type {number} */ i) => setOpen(new Set(open.has(i) ? [...open].filter((one) => one !== i) : [...open, i]));
+  if (slot) kinds.add("queue");
+  const turnFold = (/** @type {number} */ i) => setOpen(new Set([...open, i].filter((one) => one !== i || !open.has(i))));
   const move = (/** @type {KeyboardEvent} */ event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by && step(".fall button.fallrow", by)) event.preventDefault();
@@ -41,10 +41,10 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
   return html`<section class="fall" aria-label="Time by node">
     <${Axis} marks=${marks} span=${span} zoomed=${zoom !== null} setZoom=${setZoom} />
     <ol class="fallrows" style=${grid} onKeyDown=${move}>
-      ${slot >= SLOT_S && html`<li class="fallrow slot"><span class="lab"><span class="t dim">waiting for a slot</span></span><${Track} bars=${[{ kind: "queue", from: 0, to: slot }]} span=${span} /><span class="num">${spanWords(slot)}</span></li>`}
+      ${slot > 0 && html`<li class="fallrow slot"><span class="lab"><span class="t dim">waiting for a slot</span></span><${Track} bars=${[{ kind: "queue", from: 0, to: slot }]} span=${span} /><span class="num">${spanWords(slot)}</span></li>`}
       ${rows.map((row) => {
         if (row.type === "line") return html`<li key="line" class="cutline"><span>the client has its answer</span></li>`;
-        if (row.type === "fold") return html`<li key=${`f${row.node.i}`} class="foldline" style=${indent(row.depth)}><button type="button" aria-expanded=${String(row.open)} onClick=${() => turnFold(row.node.i)}>${row.open ? "fold" : "show"} ${counted(row.count, "node")} of ${nameOf(run.nodes.find(({ parent }) => parent === row.node.i)?.workflow ?? "")}</button></li>`;
+        if (row.type === "fold") return html`<li key=${`f${row.node.i}`} class="foldline" style=${indent(row.depth)}><button type="button" aria-expanded=${row.open} onClick=${() => turnFold(row.node.i)}>${row.open ? "fold" : "show"} ${counted(row.count, "node")} of ${nameOf(run.nodes.find(({ parent }) => parent === row.node.i)?.workflow ?? "")}</button></li>`;
         const one = row.type === "call" ? row.call : null;
         const mine = chosen === row.node.i && (one ? one.k === call : row.node.calls.length < 2);
         return html`<li key=${`${row.node.i}.${one?.k ?? ""}`}><${FallRow} run=${run} node=${row.node} call=${one} depth=${row.depth} grouped=${row.grouped} chosen=${mine} hue=${colours} now=${now} span=${span}
@@ -71,45 +71,44 @@ function Axis({ marks, span, zoomed, setZoom }) {
     const at = timeAt(event);
     setDrag({ from: at, to: at });
   };
+  const chosen = drag && { from: Math.min(drag.from, drag.to), to: Math.max(drag.from, drag.to) };
   const end = () => {
-    if (drag && Math.abs(drag.to - drag.from) > (span.to - span.from) / 100) setZoom({ from: Math.min(drag.from, drag.to), to: Math.max(drag.from, drag.to) });
+    if (chosen && chosen.to - chosen.from > (span.to - span.from) / 100) setZoom(chosen);
     setDrag(null);
   };
-  const chosen = drag && { left: percent(Math.min(drag.from, drag.to), span), width: percent(Math.abs(drag.to - drag.from), { from: 0, to: span.to - span.from }) };
   return html`<div class="fallrow axis" title="drag to look closer, double click or 0 for the whole"><span class="lab">${zoomed && html`<button type="button" onClick=${() => setZoom(null)}>whole time</button>`}</span>
     <div class="track" ref=${track} onPointerDown=${begin} onPointerMove=${(/** @type {PointerEvent} */ event) => drag && setDrag({ ...drag, to: timeAt(event) })} onPointerUp=${end} onDblClick=${() => setZoom(null)}>
-      ${marks.at.map((at, index) => html`<span key=${at} style=${{ left: percent(at, span) }}>${tickWords(at, index, marks.step)}</span>`)}${chosen && html`<i class="drag" style=${chosen}></i>`}</div>
+      ${marks.at.map((at, index) => html`<span key=${at} style=${{ left: percent(at, span) }}>${tickWords(at, index, marks.step)}</span>`)}${chosen && html`<i class="drag" style=${between(chosen, span)}></i>`}</div>
     <span class="num"></span></div>`;
 }
 
 /** @param {{run: Run, node: Node, call: import("./types.js").Call | null, depth: number, grouped: boolean, chosen: boolean, hue: Map<string, number>,
  *   now: number, span: Span, choose: () => void}} props */
 function FallRow({ run, node, call, depth, grouped, chosen, hue, now, span, choose }) {
-  const bars = call ? callBars(call, now) : barsOf(node, run, now);
-  const [begun, ended] = call ? [call.begun_s, call.ended_s] : [node.begun_s, node.ended_s];
+  const { begun_s: begun, ended_s: ended, endpoint } = call ?? node;
   const took = begun === null ? null : (ended ?? now) - begun;
-  const endpoint = call ? call.endpoint : node.endpoint;
-  const title = call ? `${call.backup_of ? "backup" : call.kind}${call.outcome ? `, ${call.outcome}` : ""}` : node.title || node.type;
+  const title = call ? listed(call.backup_of ? "backup" : call.kind, call.outcome) : node.title || node.type;
   const state = call ? (call.error ? "failed" : "") : node.state;
-  const failed = call ? Boolean(call.error) : ["failed", "went_on"].includes(node.state);
-  const said = [call ? `call ${call.k + 1} of node ${node.number}` : `node ${node.number}`, title, call ? "" : node.type, endpoint && `endpoint ${endpoint}`, took === null ? "" : `${took.toFixed(1)} seconds`, call ? "" : stateWords(node.state)].filter(Boolean).join(", ");
-  const first = !call && node.answers && node.calls.length > 0 ? run.first_s : null;
-  return html`<button type="button" class=${["fallrow", grouped && "group", node.state, call && "call"].filter(Boolean).join(" ")} style=${indent(depth)} aria-current=${chosen ? "true" : undefined} onClick=${choose}>
-    <span class="unseen">${said}</span><span class="lab" aria-hidden="true"><span class="n">${call ? "" : node.number}</span>${["failed", "went_on", "cancelled"].includes(state) && html`<${Mark} state=${state} plain />`}
+  const failed = ["failed", "went_on"].includes(state);
+  const time = took !== null && `${took.toFixed(1)} seconds`;
+  const said = call ? listed(`call ${call.k + 1} of node ${node.number}`, title, endpoint && `endpoint ${endpoint}`, time)
+    : listed(`node ${node.number}`, title, node.type, endpoint && `endpoint ${endpoint}`, time, stateWords(state));
+  return html`<button type="button" class=${["fallrow", grouped && "group", node.state, call && "call"].filter(Boolean).join(" ")} style=${indent(depth)} aria-current=${chosen || null} onClick=${choose}>
+    <span class="unseen">${said}</span><span class="lab" aria-hidden="true"><span class="n">${call ? "" : node.number}</span>${(failed || state === "cancelled") && html`<${Mark} state=${state} plain />`}
       <span class="t" title=${`${title}, ${node.type}, ${node.workflow}`}>${node.label && !call && html`<span class="dim">${node.label}: </span>`}${title}</span>
       ${!call && node.answers && html`<span class="flag">answers</span>`}${endpoint && html`<span class=${`chip c${hue.get(endpoint) ?? 1}`} title=${endpoint}>${endpoint}</span>`}</span>
-    <${Track} bars=${bars} span=${span} failed=${failed} first=${first} grows=${ended === null && begun !== null} />
+    <${Track} bars=${call ? callBars(call, now) : barsOf(node, run, now)} span=${span} failed=${failed} first=${!call && node.answers && node.calls.length > 0 ? run.first_s : null} />
     <span class="num" aria-hidden="true">${spanWords(took)}</span></button>`;
 }
 
-/** @param {{bars: Bar[], span: Span, failed?: boolean, first?: number | null, grows?: boolean}} props */
-function Track({ bars, span, failed, first = null, grows }) {
+/** @param {{bars: Bar[], span: Span, failed?: boolean, first?: number | null}} props */
+function Track({ bars, span, failed, first = null }) {
   const end = bars.at(-1)?.to ?? 0;
   const inside = (/** @type {number} */ at) => at >= span.from && at <= span.to;
-  return html`<span class=${grows ? "track grows" : "track"} aria-hidden="true">
+  return html`<span class="track" aria-hidden="true">
     ${bars.map(({ kind, from, to }) => {
-      const [left, right] = [Math.max(from, span.from), Math.min(to, span.to)];
-      return right >= left && html`<i key=${kind} class=${`k-${kind}`} title=${`${PARTS[kind]} ${seconds(to - from)}`} style=${{ left: percent(left, span), width: percent(right - left, { from: 0, to: span.to - span.from }) }}></i>`;
+      const seen = { from: Math.max(from, span.from), to: Math.min(to, span.to) };
+      return seen.to >= seen.from && html`<i key=${kind} class=${`k-${kind}`} title=${`${PARTS[kind]} ${seconds(to - from)}`} style=${between(seen, span)}></i>`;
     })}
     ${failed && inside(end) && html`<b class="x" style=${{ left: percent(end, span) }}><${Mark} state="failed" plain /></b>`}
     ${first !== null && inside(first) && html`<i class="mk" title="first token at the client" style=${{ left: percent(first, span) }}></i>`}</span>`;
@@ -117,6 +116,8 @@ function Track({ bars, span, failed, first = null, grows }) {
 
 /** @param {number} at @param {Span} span */
 const percent = (at, { from, to }) => `${(100 * (at - from)) / (to - from || 1)}%`;
+/** @param {Span} part @param {Span} span */
+const between = (part, span) => ({ left: percent(part.from, span), width: percent(span.from + part.to - part.from, span) });
 /** @param {number} depth */
 const indent = (depth) => (depth ? { "--depth": String(depth) } : {});
 /** @param {string} path */

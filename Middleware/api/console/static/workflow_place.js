@@ -1,40 +1,34 @@
 // @ts-check
 // Where in the workflows the page is, as an address that can be shared: `#/workflows/<path>?user=&node=&via=&pane=`. Pure.
+import { addressOf as address } from "./address.js";
 
 /**
  * @typedef {{path: string, user: string | null, node: number | null, via: string[], pane: string, run: string | null}} Place
  * `via`: the files from which one came; `pane`: `text`, `try` or `dry`; `run`: whose messages Try it begins with
  */
 
-const FOLDERS = new Set(["Workflows", "Endpoints", "Presets", "Routing", "PromptTemplates", "StructuredOutputs", "Users", "ApiTypes", "MCPServers"]);
-const PANES = new Set(["text", "try", "dry"]);
+/** Folder -> the kind of its files, as the index of Help names it. @type {Record<string, string>} */
+const KINDS = { Workflows: "workflow", Endpoints: "endpoint", Presets: "preset", Routing: "routing", PromptTemplates: "prompttemplate",
+  StructuredOutputs: "structuredoutput", Users: "user", ApiTypes: "apitype", MCPServers: "mcpserver" };
+const PANES = ["text", "try", "dry"];
 
 /** @param {{parts: string[], query: URLSearchParams}} place @returns {Place} */
 export function placeOf({ parts, query }) {
   const named = parts.filter(Boolean);
-  const path = !named.length || FOLDERS.has(named[0]) ? named.join("/") : ["Workflows", ...named].join("/");
+  const path = (!named.length || KINDS[named[0]] ? named : ["Workflows", ...named]).join("/");
   const node = Number(query.get("node"));
   const pane = query.get("pane") ?? (query.has("try") ? "try" : "text");
   return {
     path, user: query.get("user"), node: Number.isInteger(node) && node > 0 ? node : null,
-    via: query.getAll("via"), pane: PANES.has(pane) ? pane : "text", run: query.get("try") || null,
+    via: query.getAll("via"), pane: PANES.includes(pane) ? pane : "text", run: query.get("try") || null,
   };
 }
 
 /** @param {Partial<Place> & {path: string}} place */
 export function addressOf({ path, user, node, via = [], pane = "text", run }) {
-  const query = new URLSearchParams();
-  if (user) query.set("user", user);
-  if (node) query.set("node", String(node));
-  for (const file of via) query.append("via", file);
-  if (pane !== "text") query.set("pane", pane);
-  if (run) query.set("try", run);
-  const words = query.toString();
-  return `#/workflows/${pathInAddress(path)}${words ? `?${words}` : ""}`;
+  const words = { user: user ?? "", node: String(node ?? ""), pane: pane === "text" ? "" : pane, try: run ?? "" };
+  return address("workflows", path.split("/"), new URLSearchParams([...Object.entries(words), ...via.map((file) => ["via", file])]));
 }
-
-/** Each part is encoded by itself. @param {string} path */
-export const pathInAddress = (path) => path.split("/").map(encodeURIComponent).join("/");
 
 /** The place of a child, with the way back. @param {Place} place @param {string} path @returns {Place} */
 export const below = (place, path) => ({ path, user: place.user, node: null, via: [...place.via, place.path].slice(-8), pane: "text", run: null });
@@ -49,10 +43,5 @@ export const nameOf = (path) => (path.split("/").at(-1) ?? path).replace(/\.json
 /** Claims that a path is a workflow's; others are shown by the files routes. @param {string} path */
 export const isWorkflow = (path) => path.startsWith("Workflows/");
 
-/** The kind of file, as the index of Help names it. @param {string} path */
-export function kindOf(path) {
-  const folder = path.split("/")[0];
-  const kinds = /** @type {Record<string, string>} */ ({ Workflows: "workflow", Endpoints: "endpoint", Presets: "preset", Routing: "routing",
-    PromptTemplates: "prompttemplate", Users: "user", ApiTypes: "apitype", MCPServers: "mcpserver", StructuredOutputs: "structuredoutput" });
-  return kinds[folder] ?? "";
-}
+/** The kind of file, as the index of Help names it; empty for others. @param {string} path */
+export const kindOf = (path) => KINDS[path.split("/")[0]] ?? "";

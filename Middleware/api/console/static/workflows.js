@@ -1,10 +1,11 @@
 // @ts-check
 // Workflows: the tree of files, the picture of the open one, and its text.
-import { html, useCallback, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { useAsked } from "./asked.js";
 import { FileView } from "./file_view.js";
 import { NewFile } from "./new_file.js";
-import { Empty, Failed, Loading } from "./parts.js";
-import { ask, state } from "./server.js";
+import { Empty, Missing } from "./parts.js";
+import { state } from "./server.js";
 import { Tree, filesOf, ordered } from "./tree.js";
 import { addressOf, placeOf } from "./workflow_place.js";
 
@@ -13,15 +14,14 @@ import { addressOf, placeOf } from "./workflow_place.js";
 /** @param {{place: {parts: string[], query: URLSearchParams}}} props */
 export function Page({ place: given }) {
   const place = useMemo(() => placeOf(given), [given.parts.join("/"), given.query.toString()]);
-  const { tree, error, again } = useTree();
+  const { data: tree, error, again } = /** @type {import("./asked.js").Asked<WorkflowTree>} */ (useAsked("workflows"));
   const [making, setMaking] = useState(false);
   useEffect(() => setMaking(false), [place.path]);
   const first = tree && firstOf(tree);
   useEffect(() => {
     if (!place.path && first) location.replace(first);
   }, [place.path, first]);
-  if (error && !tree) return html`<${Failed} error=${error} again=${again} />`;
-  if (!tree) return html`<${Loading} />`;
+  if (!tree) return html`<${Missing} error=${error} again=${again} />`;
   if (!filesOf(tree).length && !place.path) return html`<${Nothing} />`;
   const rights = state.value?.rights ?? [];
   return html`<div class="three">
@@ -33,16 +33,6 @@ export function Page({ place: given }) {
 
 function Nothing() {
   return html`<${Empty} title="No workflow yet" sentence="The config folder has no workflow file. This makes a first user with one:"><pre>python server.py --init</pre><//>`;
-}
-
-/** The tree, asked for at first and when `again` is called; what was there stays until the new is. */
-function useTree() {
-  const [told, tell] = useState(/** @type {{tree: WorkflowTree | null, error: Error | null}} */ ({ tree: null, error: null }));
-  const again = useCallback(() => {
-    ask("workflows").then((tree) => tell({ tree, error: null }), (error) => tell((was) => ({ ...was, error })));
-  }, []);
-  useEffect(again, []);
-  return { ...told, again };
 }
 
 /** The address of the first file: the workflow with which the first user starts. @param {WorkflowTree} tree */
