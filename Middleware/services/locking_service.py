@@ -3,7 +3,7 @@
 A lock is held while the process that took it lives and its run lasts. Whether the process lives is asked of
 the system where that can tell; elsewhere (another machine, another program) the time in the row decides,
 which the owner renews in the background. Where servers of several machines share their state, a lock is a
-record of theirs instead, and the file counts only while they cannot be reached. Source: spec workflows.md 11
+record of theirs, too; while they cannot be reached the file alone counts. Source: spec workflows.md 11
 and 16.10.
 """
 
@@ -87,7 +87,7 @@ class LockingService:
         key = f"{self._database.name} {lock_id}"
         if not member.add(LOCK, key, workflow_id):
             return False
-        if not member.joined and not self._acquire_file(lock_id, workflow_id):
+        if not self._acquire_file(lock_id, workflow_id):  # it counts when they are not reached any more
             member.remove(LOCK, key, workflow_id)
             return False
         with self._guard:

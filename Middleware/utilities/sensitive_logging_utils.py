@@ -23,6 +23,8 @@ from Middleware.common.errors import (
 from Middleware.common.request_context import current_request
 from Middleware.config.environment import secrets_in_use
 
+logger = logging.getLogger(__name__)
+
 REDACTED = "[Redacted]"
 MASK = "***"
 SECRET_KEYS = frozenset(
@@ -82,8 +84,19 @@ def redaction_is_on() -> bool:
 
 
 def shown(text: str) -> str:
-    """A prompt or answer as a log line may show it: shortened, or `[Redacted]`."""
+    """A prompt or answer as a log line at DEBUG may show it, or an excerpt of one at any level: shortened,
+    or `[Redacted]`.
+    """
     return REDACTED if redaction_is_on() else shortened(text)
+
+
+def measured(text: str) -> str:
+    """As `shown`, for a line above DEBUG that is about a whole text: without DEBUG its length alone."""
+    return (
+        shown(text)
+        if redaction_is_on() or logger.isEnabledFor(logging.DEBUG)
+        else f"({len(text)} characters)"
+    )
 
 
 def shortened(text: str) -> str:

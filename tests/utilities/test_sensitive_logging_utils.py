@@ -16,6 +16,7 @@ from Middleware.utilities.sensitive_logging_utils import (
     SensitiveFilter,
     masked,
     masked_config,
+    measured,
     redaction_is_on,
     secrets_of_url,
     shortened,
@@ -81,6 +82,15 @@ class TestContent:
             assert not redaction_is_on() and shown("a prompt") == "a prompt"
         with entered(PRIVATE):
             assert redaction_is_on() and shown("a prompt") == REDACTED
+
+    def test_a_whole_text_above_debug_is_measured(self, caplog):
+        """At DEBUG it is there anyway; in a private request it never is."""
+        caplog.set_level(logging.INFO, logger="Middleware")
+        assert measured("a prompt") == "(8 characters)"
+        caplog.set_level(logging.DEBUG, logger="Middleware")
+        assert measured("a prompt") == "a prompt"
+        with entered(PRIVATE):
+            assert measured("a prompt") == REDACTED
 
     def test_an_error_is_told_without_what_it_quotes(self):
         """Inside such a request; in any other as it is."""

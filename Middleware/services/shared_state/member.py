@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from Middleware.services.shared_state.memory_store import MemoryStore
-from Middleware.services.shared_state.store import BEAT_S, SharedStore, StoreLost
+from Middleware.services.shared_state.store import BEAT_S, Forgotten, SharedStore, StoreLost
 
 logger = logging.getLogger(__name__)
 
@@ -68,8 +68,9 @@ class Member:
         self._mine: dict[tuple[str, str], str] = {}
         self._gates: WeakSet[Waiting] = WeakSet()
         self._hearers: dict[str, Callable[[str], object]] = {}
-        self._beaten = self._tried = float("-inf")
+        self._beaten = self._tried = self._told_again = float("-inf")
         self._lock = threading.RLock()
+        self._trying = threading.Lock()
         self._work = threading.Event()
         self._listener: threading.Thread | None = None
         self._over = False
@@ -89,16 +90,18 @@ class Member:
 
     def put(self, kind: str, key: str, value: str) -> str | None:
         """Write a record, over anybody's. The value that was there before, of whatever living process."""
+        self._keep()
         with self._lock:
-            before = self._asked(lambda store: store.put(kind, key, value))
+            before = self._ask(lambda store: store.put(kind, key, value))
             self._mine[kind, key] = value
         self._begin()
         return before
 
     def add(self, kind: str, key: str, value: str) -> bool:
         """Write a record. False: this process, or another one that lives, has one there."""
+        self._keep()
         with self._lock:
-            if (kind, key) in self._mine or not self._asked(lambda store: store.add(kind, key, value)):
+            if (kind, key) in self._mine or not self._ask(lambda store: store.add(kind, key, value)):
                 return False
             self._mine[kind, key] = value
         self._begin()
@@ -111,10 +114,11 @@ class Member:
 
     def remove(self, kind: str, key: str, value: str) -> None:
         """This process has no such record any more. Another value, or another's record, stays."""
+        self._keep()
         with self._lock:
             if self._mine.get((kind, key)) == value:
                 del self._mine[kind, key]
-                self._asked(lambda store: store.remove(kind, key, value))
+                self._ask(lambda store: store.remove(kind, key, value))
 
     def waiting(self, gate: str) -> int:
         """How many of all processes wait there, without those behind."""
@@ -135,9 +139,11 @@ class Member:
         return self._footing
 
     def lose(self, footing: Footing, error: StoreLost) -> None:
-        """A store did not answer: go on alone, from what this process knows."""
+        """A store did not answer: go on alone, from what this process knows. One that only forgot it
+        is told again.
+        """
         with self._lock:
-            if footing is not self._footing:
+            if footing is not self._footing or (isinstance(error, Forgotten) and self._tells_again(footing)):
                 return
             alone = MemoryStore()
             for (kind, key), value in self._mine.items():
@@ -146,14 +152,28 @@ class Member:
         if not self._over:
             logger.warning("this process goes on alone, with its own limits, until others answer: %s", error)
 
+    def _tells_again(self, footing: Footing) -> bool:
+        """False: it forgot already what it was just told, or does not answer."""
+        if self._clock() - self._told_again < BEAT_S:
+            return False
+        self._told_again = self._clock()
+        try:
+            self._join(footing.store)
+        except StoreLost:
+            return False
+        return True
+
     def _asked(self, ask: Callable[[SharedStore], Answer]) -> Answer:
         self._keep()
-        footing = self._footing
-        try:
-            return ask(footing.store)
-        except StoreLost as error:
-            self.lose(footing, error)
-            return ask(self._footing.store)
+        return self._ask(ask)
+
+    def _ask(self, ask: Callable[[SharedStore], Answer]) -> Answer:
+        while True:
+            footing = self._footing
+            try:
+                return ask(footing.store)
+            except StoreLost as error:
+                self.lose(footing, error)
 
     def _keep(self) -> None:
         """Beat when it is due; come back to a store that nobody asked for long."""
@@ -226,10 +246,17 @@ class Member:
             self.lose(footing, error)
             messages = []
         for message in dict.fromkeys(messages):
-            word, _, rest = message.partition(" ")
+            self._hear(message)
+        self._look_at_gates()
+
+    def _hear(self, message: str) -> None:
+        """The edge of what others say: a hearer that fails keeps nobody from hearing the next message."""
+        word, _, rest = message.partition(" ")
+        try:
             if word in self._hearers:
                 self._hearers[word](rest)
-        self._look_at_gates()
+        except Exception:
+            logger.exception("acting on a message of another process failed: %s", word)
 
     def _look_at_gates(self) -> None:
         for gate in self._watched():
@@ -248,15 +275,20 @@ class Member:
                 logger.info("others learn of this process's end by its silence: %s", error)
 
     def _joins_again(self) -> bool:
-        with self._lock:
-            if self._remote is None or self.joined:
-                return self.joined
+        """One thread tries, and the others do not wait for a store that does not answer."""
+        if self._remote is None or not self._trying.acquire(blocking=False):
+            return False
+        try:
             self._tried = self._clock()
-            try:
-                self._join(self._remote)
-            except StoreLost:
-                return False
-            self._beaten = self._clock()
+            self._remote.beat()
+            with self._lock:
+                if not self.joined:
+                    self._join(self._remote)
+                    self._beaten = self._clock()
+        except StoreLost:
+            return False
+        finally:
+            self._trying.release()
         logger.info("this process is one of several again")
         return True
 

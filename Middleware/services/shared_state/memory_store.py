@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from Middleware.services.shared_state.store import LEASE_S, Places
+from Middleware.services.shared_state.store import LEASE_S, Forgotten, Places
 
 
 @dataclass(slots=True)
@@ -66,14 +66,14 @@ class MemoryStore:
 
     def put(self, kind: str, key: str, value: str) -> str | None:
         with self._lock:
-            self._bury()
+            self._check_known()
             before = self._tables.records.pop((kind, key), None)
             self._tables.records[kind, key] = (self._owner, value)
         return before[1] if before else None
 
     def add(self, kind: str, key: str, value: str) -> bool:
         with self._lock:
-            self._bury()
+            self._check_known()
             mine = (self._owner, value)
             return self._tables.records.setdefault((kind, key), mine) == mine
 
@@ -90,7 +90,7 @@ class MemoryStore:
 
     def turns(self, gate: str, limit: int, places: Places) -> list[str]:
         with self._lock:
-            self._bury()
+            self._check_known()
             there = self._tables.gates.get(gate)
             if there is None:
                 there = self._tables.gates[gate] = _Gate()
@@ -149,6 +149,11 @@ class MemoryStore:
             end = self._clock() - LEASE_S
             if dead := {owner for owner, beat in self._tables.beats.items() if beat < end}:
                 self._drop(dead)
+
+    def _check_known(self) -> None:
+        self._bury()
+        if self.shared and self._owner not in self._tables.beats:
+            raise Forgotten(f"{self._owner} has not joined")
 
     def _drop(self, owners: set[str]) -> None:
         """Forget processes; those who waited for what they held are told."""

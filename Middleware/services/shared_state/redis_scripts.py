@@ -52,10 +52,18 @@ local function bury()
 end
 """
 
+_KNOWN = (
+    _HEAD
+    + """
+if not redis.call('ZSCORE', P .. 'members', owner) then return redis.error_reply('FORGOTTEN owner') end
+"""
+)
+
 JOIN = (
     _HEAD
     + """
-drop({owner})
+redis.call('INCR', P .. 'number')  -- first: who is out of memory says so only before anything is written
+drop({ARGV[4]})
 redis.call('ZADD', P .. 'members', now, owner)
 return 1
 """
@@ -72,7 +80,7 @@ return 1
 )
 
 PUT = (
-    _HEAD
+    _KNOWN
     + """
 local kind, key, value, only_if_free = ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1'
 redis.call('SADD', P .. 'kinds', kind)
@@ -97,7 +105,7 @@ return 1
 )
 
 TURNS = (
-    _HEAD
+    _KNOWN
     + """
 local gate, limit, places = ARGV[4], tonumber(ARGV[5]), cjson.decode(ARGV[6])
 local hold, wait, behind = P .. 'hold:' .. gate, P .. 'wait:' .. gate, P .. 'behind:' .. gate

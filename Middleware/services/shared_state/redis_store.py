@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from Middleware.services.shared_state import redis_scripts as scripts
-from Middleware.services.shared_state.store import LEASE_S, Places, StoreLost
+from Middleware.services.shared_state.store import LEASE_S, Forgotten, Places, StoreLost
 
 PREFIX = "headrace:"
 ANSWER_S = 1.0
@@ -24,7 +24,9 @@ MOST_WAIT_S = 2.0
 class RedisStore:
     """The view of one owner. `url`: `redis://`, `rediss://` or `unix://`, as redis-py reads it.
 
-    Connects on first use. Raises ImportError without `redis`, ValueError for an URL that is none.
+    Connects on first use. Each time it joins it takes another name: what it asked for before, and the network
+    held back, comes from somebody who is not known any more. Raises ImportError without `redis`, ValueError
+    for an URL that is none.
     """
 
     shared, many_machines = True, True
@@ -34,7 +36,8 @@ class RedisStore:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        self._owner, self._prefix, self.place = owner, prefix, place_of(url)
+        self._owner, self._name, self._prefix, self.place = owner, owner, prefix, place_of(url)
+        self._lives = 0
         self._errors = (redis.RedisError, OSError)
         never = Retry(NoBackoff(), 0)  # who cannot be reached is asked again by the heartbeat
         how: dict[str, Any] = {"retry": never, "decode_responses": True, "protocol": 2}
@@ -47,8 +50,10 @@ class RedisStore:
         """Id of the last message that was heard."""
 
     def join(self) -> None:
-        self._run("JOIN")
-        self._read = "0"
+        before, self._lives = self._owner, self._lives + 1
+        owner = f"{self._name}.{self._lives}"
+        self._run_as(owner, "JOIN", before)
+        self._owner, self._read = owner, "0"
 
     def beat(self) -> bool:
         return bool(self._run("BEAT"))
@@ -89,7 +94,10 @@ class RedisStore:
         self._listener.close()
 
     def _run(self, name: str, *words: Any) -> Any:
-        words = (self._prefix, self._owner, LEASE_S, *words)
+        return self._run_as(self._owner, name, *words)
+
+    def _run_as(self, owner: str, name: str, *words: Any) -> Any:
+        words = (self._prefix, owner, LEASE_S, *words)
         return self._told(lambda: self._scripts[name](args=words))
 
     def _told(self, ask: Callable[[], Any]) -> Any:
@@ -97,7 +105,8 @@ class RedisStore:
         try:
             return ask()
         except self._errors as error:
-            raise StoreLost(f"Redis at {self.place}: {error}") from error
+            kind = Forgotten if "FORGOTTEN" in str(error) else StoreLost
+            raise kind(f"Redis at {self.place}: {error}") from error
 
 
 def place_of(url: str) -> str:

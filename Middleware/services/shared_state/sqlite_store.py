@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from Middleware.services.shared_state.store import LEASE_S, MESSAGE_LIFE_S, Places, StoreLost
+from Middleware.services.shared_state.store import LEASE_S, MESSAGE_LIFE_S, Forgotten, Places, StoreLost
 
 POLL_S = 0.05
 BUSY_TIMEOUT_S = 1.0
 """Transactions take well under a millisecond: who waits so long for one has no working file."""
+BLOCK_S = 0.02
+"""So long SQLite itself waits, in which a worker of gevent does nothing else; the rest is slept away."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS Members (Owner TEXT PRIMARY KEY, Beat REAL);
@@ -30,14 +32,20 @@ CREATE TABLE IF NOT EXISTS Messages (Number INTEGER PRIMARY KEY AUTOINCREMENT, T
 
 
 class SqliteStore:
-    """The view of one owner. The file and its folder are made on first use."""
+    """The view of one owner. The file and its folder are made on first use.
+
+    `clock`: seconds, the same in all processes of the machine. It is one that nobody sets: a jump of the time
+    of day would make all of them dead, or a killed one immortal.
+    """
 
     shared, many_machines = True, False
 
-    def __init__(self, file: Path, owner: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, file: Path, owner: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._file, self._owner, self._clock = file, owner, clock
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None
+        """Which file the connection is to: what stands under its name may have become another."""
         self._read = 0
         """Number of the last message that was heard."""
 
@@ -48,6 +56,7 @@ class SqliteStore:
         self._read = 0
 
     def beat(self) -> bool:
+        self._check_file()
         with self._transaction() as sql:
             self._bury(sql)
             sql.execute("DELETE FROM Messages WHERE Told < ?", (self._clock() - MESSAGE_LIFE_S,))
@@ -58,12 +67,14 @@ class SqliteStore:
 
     def put(self, kind: str, key: str, value: str) -> str | None:
         with self._transaction() as sql:
+            self._check_known(sql)
             before = self._living_record(sql, kind, key)
             self._write(sql, kind, key, value)
         return before[1] if before else None
 
     def add(self, kind: str, key: str, value: str) -> bool:
         with self._transaction() as sql:
+            self._check_known(sql)
             before = self._living_record(sql, kind, key)
             if before is None:
                 self._write(sql, kind, key, value)
@@ -95,6 +106,7 @@ class SqliteStore:
     def turns(self, gate: str, limit: int, places: Places) -> list[str]:
         with self._transaction() as sql:
             self._bury(sql)
+            self._check_known(sql)
             if places != Places():
                 self._place(sql, gate, places)
             turns = _whose_turn(sql, gate, limit)
@@ -159,6 +171,10 @@ class SqliteStore:
         if dead := sql.execute("SELECT Owner FROM Members WHERE Beat < ?", (end,)).fetchall():
             self._drop(sql, dead)
 
+    def _check_known(self, sql: sqlite3.Connection) -> None:
+        if sql.execute("SELECT 1 FROM Members WHERE Owner = ?", (self._owner,)).fetchone() is None:
+            raise Forgotten(f"{self._file}: {self._owner} has not joined")
+
     def _drop(self, sql: sqlite3.Connection, owners: list[tuple[str]]) -> None:
         """Forget processes; those who waited for what they held are told."""
         gates = sql.execute("SELECT DISTINCT Gate FROM Places").fetchall()
@@ -174,7 +190,8 @@ class SqliteStore:
             try:
                 if self._connection is None:
                     self._connection = self._open()
-                self._connection.execute(f"BEGIN {mode}")
+                    self._opened = _which(self._file)
+                _begin(self._connection, mode)
                 yield self._connection
                 self._connection.execute("COMMIT")
             except (sqlite3.Error, OSError) as error:
@@ -187,7 +204,7 @@ class SqliteStore:
     def _open(self) -> sqlite3.Connection:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(
-            self._file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            self._file, timeout=BLOCK_S, isolation_level=None, check_same_thread=False
         )
         try:
             _make_ready(connection)
@@ -196,11 +213,42 @@ class SqliteStore:
             raise
         return connection
 
+    def _check_file(self) -> None:
+        """A file that was removed is left: workers that begin later share another one."""
+        with self._lock:
+            if self._connection is not None and _which(self._file) != self._opened:
+                self._drop_connection()
+
     def _drop_connection(self) -> None:
         """The next call begins anew. An open transaction is rolled back by it."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _which(file: Path) -> tuple[int, int] | None:
+    """What tells the file from another one of its name; None: there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _begin(connection: sqlite3.Connection, mode: str) -> None:
+    """Begin a transaction and take its lock, for which others may have to be waited."""
+    end = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute(f"BEGIN {mode}")
+            connection.execute("SELECT 1 FROM Members LIMIT 1")
+            return
+        except sqlite3.OperationalError:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if time.monotonic() > end:
+                raise
+            time.sleep(POLL_S)
 
 
 def _make_ready(connection: sqlite3.Connection) -> None:

@@ -24,6 +24,10 @@ class StoreLost(Exception):
     """The store cannot be reached, or does not answer in time. The text says why, without credentials."""
 
 
+class Forgotten(StoreLost):
+    """The store does not know this process (any more): it must join again, and tell all that it holds."""
+
+
 class Places(NamedTuple):
     """What a process tells of its tickets at a gate. Telling the same again changes nothing.
 
@@ -39,7 +43,7 @@ class Places(NamedTuple):
 
 class SharedStore(Protocol):
     """One process's view of what is shared. Each method is short, may be called from any thread, and raises
-    StoreLost.
+    StoreLost; those that write for a process that the store does not know write nothing and raise Forgotten.
 
     `shared`: other processes may be behind it; `many_machines`: on other machines, too.
     """

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from Middleware.common.types import NodeConfig
-from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.utilities.sensitive_logging_utils import measured
 
 logger = logging.getLogger(__name__)
 
@@ -62,19 +62,19 @@ def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callabl
         if isinstance(value, (int, float)):
             changed[field] = kind(value)
         elif isinstance(value, str):
-            changed[field] = _parsed(field, resolve(value) if "{" in value else value, kind, where)
+            text, told = (resolve(value), measured) if "{" in value else (value, str)
+            try:
+                changed[field] = kind(text)
+            except ValueError:
+                changed[field] = _fallen_back(field, text, where(), told(repr(text)))
     return {**node, **changed} if changed else node
 
 
-def _parsed(
-    field: str, text: str, kind: type[int] | type[float], where: Callable[[], str]
-) -> int | float | str:
-    try:
-        return kind(text)
-    except ValueError:
-        default = NUMBERS[field]
+def _fallen_back(field: str, text: str, where: str, told: str) -> int | float | str:
+    """The default of a field whose text is no number, told; without a default the text."""
+    default = NUMBERS[field]
     if default is None:
-        logger.error("%s: %s: %s is no number", where(), field, shown(repr(text)))
+        logger.error("%s: %s: %s is no number", where, field, told)
         return text
-    logger.warning("%s: %s: %s is no number; %s is used", where(), field, shown(repr(text)), default)
+    logger.warning("%s: %s: %s is no number; %s is used", where, field, told, default)
     return default

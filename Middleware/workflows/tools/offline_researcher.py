@@ -12,7 +12,7 @@ from typing import Any
 
 from Middleware.config.users import UserSettings
 from Middleware.services.run_trace import TracedNode
-from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.utilities.sensitive_logging_utils import measured
 from Middleware.workflows.tools.web import WebError, WebRequest, exchange
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def research(
         return _failed(query, reply, reply)
     if reply.get("status") == "error":
         reason = str(reply.get("reason"))
-        return _failed(query, reason, shown(reason))
+        return _failed(query, reason, measured(reason))
     answer = reply.get("answer")
     if reply.get("no_information_found") or not answer:
         return "No pertinent information was found in the search"
@@ -54,7 +54,7 @@ def research(
 
 def _failed(query: str, reason: str, logged: str) -> str:
     """`logged`: the reason as the log may show it: the service's own words may quote the query."""
-    logger.warning("the offline researcher failed for %s: %s", shown(query), logged)
+    logger.warning("the offline researcher failed for %s: %s", measured(query), logged)
     return f"I'm sorry, the offline researcher returned an error ({reason}) for '{query}'."
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from Middleware.config.users import UserSettings
 from Middleware.services.run_trace import TracedNode
-from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.utilities.sensitive_logging_utils import measured
 from Middleware.workflows.tools.web import WebError, WebRequest, exchange
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def ask(
             raise WebError(f"the service answered {answer.status}")
         return kind.found(json.loads(answer.body), query)
     except (WebError, ValueError, RecursionError) as error:
-        logger.warning("the offline wiki failed for %s: %s", shown(query), _reason(error))
+        logger.warning("the offline wiki failed for %s: %s", measured(query), _reason(error))
         return f"I'm sorry, I couldn't find any Wikipedia information about '{query}'."
 
 

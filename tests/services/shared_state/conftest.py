@@ -43,7 +43,7 @@ class InFile:
 
     def silence(self, owner):
         with closing(sqlite3.connect(self.file)) as connection, connection:
-            connection.execute("UPDATE Members SET Beat = 0 WHERE Owner = ?", (owner,))
+            connection.execute("UPDATE Members SET Beat = -1e9 WHERE Owner = ?", (owner,))
 
     def close(self):
         for store in self.stores:
@@ -62,7 +62,9 @@ class InRedis:
         return self.stores[-1]
 
     def silence(self, owner):
-        self.client.zadd("headrace:members", {owner: 0})
+        for member in self.client.zrange("headrace:members", 0, -1):
+            if member.decode().startswith(f"{owner}."):  # and how often it has joined
+                self.client.zadd("headrace:members", {member: 0})
 
     def close(self):
         self.client.close()

@@ -15,7 +15,7 @@ from Middleware.services.idempotency_service import IdempotencyService
 from Middleware.services.locking_service import LockingService
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.redis_store import RedisStore
-from Middleware.services.shared_state.store import Places, StoreLost
+from Middleware.services.shared_state.store import Forgotten, Places, StoreLost
 from tests.redis_server import RedisServer
 
 
@@ -252,6 +252,17 @@ class TestLocks:
         assert second.acquire("nightly", "run 3")
         second.release("run 3")
 
+    def test_the_file_knows_what_was_taken_before_others_went_away(self, processes):
+        """Two servers of one machine whose Redis dies do not both run what only one may."""
+        one, _ = processes
+        first, other = one.locks("m1"), Process(None, one.folder).locks("m1")
+        assert first.acquire("nightly", "run 1")
+        one.member.lose(one.member.footing(one.gate()), StoreLost("gone"))
+        assert not other.acquire("nightly", "run 2")
+        first.release("run 1")
+        assert other.acquire("nightly", "run 2")
+        other.release("run 2")
+
     def test_while_others_are_away_the_file_tells(self, processes):
         """What it refuses leaves no record."""
         one, _ = processes
@@ -263,10 +274,15 @@ class TestLocks:
 
 
 class Fragile:
-    """A store that can be taken away: the seam of a network that fails."""
+    """A store that can be taken away: the seam of a network that fails.
+
+    `forgets`: it does not keep what it is told; `answers` cleared: it hangs, and says so by `hangs`.
+    """
 
     def __init__(self, inner):
-        self._inner, self.gone, self.asked = inner, False, 0
+        self._inner, self.gone, self.asked, self.forgets = inner, False, 0, False
+        self.answers, self.hangs = threading.Event(), threading.Event()
+        self.answers.set()
 
     def __getattr__(self, name):
         found = getattr(self._inner, name)
@@ -275,11 +291,27 @@ class Fragile:
 
         def ask(*given):
             self.asked += 1
+            if not self.answers.is_set():
+                self.hangs.set()
+                self.answers.wait(60)
             if self.gone:
                 raise StoreLost("gone")
+            if self.forgets and name in ("put", "add", "turns"):
+                raise Forgotten("who?")
             return found(*given)
 
         return ask
+
+
+def _lives(process, request_id):
+    """A request, from its begin to its end."""
+    process.cancellation.begin(request_id)
+    process.keys.admit(f"key of {request_id}", request_id)
+    gate = process.gate()
+    gate.acquire(request_id=request_id)
+    gate.release()
+    process.keys.release(f"key of {request_id}", request_id)
+    process.cancellation.acknowledge_cancellation(request_id)
 
 
 class TestAlone:
@@ -317,6 +349,46 @@ class TestAlone:
         eventually(lambda: gate.waiting == 1)
         store.gone = True
         assert served.wait(20)
+
+    def test_nobody_waits_while_one_thread_asks_it_again(self, fragile):
+        """A store that hangs: whoever asks it waits for an answer, and no request with it."""
+        store, process, _ = fragile
+        process.cancellation.begin("long")
+        store.gone = True
+        eventually(lambda: not process.member.joined)
+        store.answers.clear()
+        assert store.hangs.wait(20)
+        requests = [threading.Thread(target=_lives, args=(process, str(number))) for number in range(4)]
+        for request in requests:
+            request.start()
+        for request in requests:
+            request.join(20)
+        assert not any(request.is_alive() for request in requests)
+        store.answers.set()
+
+    def test_one_that_forgot_is_told_again(self, shared, fragile, caplog):
+        """Somebody emptied it: with the next question the process joins anew, and nobody is warned."""
+        _, process, other = fragile
+        gate, others = process.gate(), other.gate()
+        gate.acquire()
+        process.cancellation.begin("r")
+        shared.silence("one")
+        other.member._remote.beat()
+        with caplog.at_level(logging.WARNING):
+            process.cancellation.begin("s")
+        assert other.cancellation.is_running("r") and other.cancellation.is_running("s")
+        eventually(lambda: not others.acquire(blocking=False) or others.release())
+        assert "goes on alone" not in caplog.text
+        gate.release()
+        assert others.acquire(timeout=20)
+
+    def test_one_that_forgets_at_once_is_lost(self, fragile):
+        """It is not asked for ever."""
+        store, process, _ = fragile
+        process.cancellation.begin("r")
+        store.forgets = True
+        process.cancellation.begin("s")
+        assert not process.member.joined and process.cancellation.is_running("s")
 
     def test_it_joins_again(self, fragile):
         """And tells what it holds: requests, keys, slots."""
@@ -371,7 +443,7 @@ class TestAlone:
 
 
 def test_a_hearer_that_fails_ends_nothing(shared, tmp_path, caplog):
-    """It is logged; the next message is heard."""
+    """It is logged; the next message is heard, also if it came together with the bad one."""
     process, heard = Process(shared.store("one"), tmp_path), threading.Event()
 
     def fails(rest):
@@ -381,9 +453,9 @@ def test_a_hearer_that_fails_ends_nothing(shared, tmp_path, caplog):
     process.member.hear("good", lambda rest: heard.set())
     process.cancellation.begin("r")
     process.member.tell("bad news")
-    eventually(lambda: "listening to other processes failed" in caplog.text)
     process.member.tell("good news")
     assert heard.wait(20)
+    assert "acting on a message of another process failed: bad" in caplog.text
     process.member.leave()
 
 

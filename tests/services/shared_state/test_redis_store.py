@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
+from contextlib import closing, suppress
 
 import pytest
+import redis
 
 from Middleware.services.shared_state.redis_store import RedisStore, place_of
-from Middleware.services.shared_state.store import StoreLost
+from Middleware.services.shared_state.store import Places, StoreLost
 
 
 @pytest.mark.parametrize(
@@ -52,4 +55,97 @@ def test_two_databases_are_two_worlds(redis_server):
     stores[0].put("key", "k", "v")
     assert stores[1].find("key", "k") is None
     for store in stores:
+        store.close()
+
+
+class HeldBack:
+    """A network between a process and its server: what is sent while it is `cut` arrives by `deliver`."""
+
+    def __init__(self, port):
+        self._port, self.cut = port, False
+        self._released, self._arrived = threading.Event(), threading.Event()
+        self._threads = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._start(self._accept)
+
+    def _start(self, work, *words):
+        self._threads.append(threading.Thread(target=work, args=words))
+        self._threads[-1].start()
+
+    def _accept(self):
+        with suppress(OSError):  # shut: the end
+            while True:
+                near = self._listening.accept()[0]
+                self._start(self._carry, near, socket.create_connection(("127.0.0.1", self._port)))
+
+    def _carry(self, near, far):
+        back = threading.Thread(target=self._carry_back, args=(far, near))
+        back.start()
+        with near, far:
+            while data := near.recv(65536):
+                late = self.cut
+                if late:
+                    self._released.wait(60)
+                far.sendall(data)
+                if late:
+                    self._arrived.wait(60)
+            far.shutdown(socket.SHUT_RDWR)
+            back.join(60)
+
+    def _carry_back(self, far, near):
+        while data := far.recv(65536):
+            if self._released.is_set():
+                self._arrived.set()
+            with suppress(OSError):  # the process waits for it no longer
+                near.sendall(data)
+
+    def deliver(self):
+        """Returns when the server has done it."""
+        self._released.set()
+        assert self._arrived.wait(60)
+
+    def close(self):
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for thread in self._threads:
+            thread.join(60)
+
+
+def test_what_a_network_held_back_takes_no_slot(redis_server, monkeypatch):
+    """It comes when the process has joined again, which knows nothing of it and would never give it back."""
+    monkeypatch.setattr("Middleware.services.shared_state.redis_store.ANSWER_S", 0.2)
+    wire = HeldBack(redis_server.port)
+    store, other = RedisStore(wire.url, "one"), RedisStore(redis_server.url, "two")
+    store.join()
+    other.join()
+    other.turns("late", 1, Places())  # so that the server knows the script
+    wire.cut = True
+    with pytest.raises(StoreLost):
+        store.turns("late", 1, Places(wait=["a"]))
+    wire.cut = False
+    store.join()
+    wire.deliver()
+    turns = other.turns("late", 1, Places(wait=["b"]))
+    for one in (store, other, wire):
+        one.close()
+    assert turns == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("maxmemory", "1"), ("min-replicas-to-write", "1")], ids=["memory", "replicas"]
+)
+def test_one_that_cannot_write_is_not_joined(redis_server, setting, value):
+    """Else a process would be one of several again, and alone again, every second."""
+    with closing(redis.Redis.from_url(redis_server.url)) as client:
+        before = client.config_get(setting)[setting]
+        store = RedisStore(redis_server.url, "one")
+        store.join()
+        client.config_set(setting, value)
+        try:
+            with pytest.raises(StoreLost, match="Redis at"):
+                store.join()
+        finally:
+            client.config_set(setting, before)
+        store.join()
         store.close()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -91,3 +94,54 @@ def test_an_interrupted_call_leaves_nothing_open(store, monkeypatch):
     assert store.find("key", "k") is None
     store.put("key", "k", "v")
     assert store.find("key", "k") == "v"
+
+
+WAITS = """
+import sqlite3, sys
+from gevent import monkey
+monkey.patch_all()
+import gevent
+from pathlib import Path
+from Middleware.services.shared_state.sqlite_store import SqliteStore
+
+store = SqliteStore(Path(sys.argv[1]), "one")
+store.join()
+other = sqlite3.connect(sys.argv[1], isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+stream = gevent.spawn(other.execute, "ROLLBACK")
+print(store.beat())
+"""
+
+
+def test_who_waits_for_the_file_lets_other_streams_go_on(tmp_path):
+    """Under gevent, where they share one thread: here one of them ends the wait."""
+    pytest.importorskip("gevent")
+    words = [sys.executable, "-c", WAITS, str(tmp_path / "workers.sqlite")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_its_clock_is_one_that_nobody_sets(store, tmp_path):
+    """The time of day jumps; then the living would be dead."""
+    before = time.monotonic()
+    store.join()
+    with closing(sqlite3.connect(tmp_path / "workers.sqlite")) as other:
+        ((beat,),) = other.execute("SELECT Beat FROM Members").fetchall()
+    assert before <= beat <= time.monotonic()
+
+
+@pytest.mark.parametrize("comes_back", [True, False], ids=["anew", "not-yet"])
+def test_a_file_that_was_removed(store, tmp_path, comes_back):
+    """With its next beat a worker goes to the one of that name, where those are that began later."""
+    store.join()
+    for file in tmp_path.glob("workers.sqlite*"):
+        file.unlink()
+    late = SqliteStore(tmp_path / "workers.sqlite", "late")
+    if comes_back:
+        late.join()
+    assert not store.beat()
+    store.join()
+    late.join()
+    store.put("key", "k", "v")
+    assert late.find("key", "k") == "v"
+    late.close()

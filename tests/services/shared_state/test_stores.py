@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from Middleware.services.shared_state.store import Places
+from Middleware.services.shared_state.store import Forgotten, Places
 
 
 @pytest.fixture
@@ -191,6 +191,18 @@ class TestTheDead:
         assert not one.beat()
         one.join()
         assert one.beat() and one.find("lock", "l") is None
+
+    @pytest.mark.parametrize("write", ["put", "add", "turns"])
+    def test_what_it_writes_before_is_void(self, shared, one, two, write):
+        """Nobody would know when it has died."""
+        shared.silence("one")
+        two.beat()
+        with pytest.raises(Forgotten):
+            if write == "turns":
+                one.turns("g", 1, Places(hold=["a"]))
+            else:
+                getattr(one, write)("key", "k", "v")
+        assert two.turns("g", 1, Places(wait=["b"])) == ["b"] and two.find("key", "k") is None
 
     def test_to_join_is_to_begin_anew(self, one, two):
         """Nothing of before is left: the process knows what it holds and says so."""

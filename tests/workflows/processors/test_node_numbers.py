@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from Middleware.common.request_context import RequestContext, entered
@@ -47,6 +49,13 @@ def test_a_text_that_is_no_number_is_told(caplog):
     with_numbers({"limit": "x", "maxTurnsToPull": "y"}, str, lambda: "Main.json, node 1")
     assert "Main.json, node 1: limit: 'x' is no number; 5 is used" in caplog.text
     assert "maxTurnsToPull: 'y' is no number" in caplog.text
+
+
+def test_what_a_placeholder_gave_is_content(caplog):
+    """Its length is told; the text at DEBUG alone."""
+    caplog.set_level(logging.INFO, logger="Middleware")
+    with_numbers({"limit": "{x}"}, lambda text: "SECRET", lambda: "here")
+    assert "here: limit: (8 characters) is no number; 5 is used" in caplog.text
 
 
 def test_a_private_text_that_is_no_number_is_not_told(caplog):

@@ -91,6 +91,12 @@ class TestLog:
         asked(site, self.REPLY)
         assert "the offline researcher failed for Q: no book holds SECRET" in caplog.text
 
+    def test_above_debug(self, site, caplog):
+        """Neither the query nor the service's words, which may quote it."""
+        caplog.set_level(logging.INFO, logger="Middleware")
+        asked(site, self.REPLY)
+        assert "the offline researcher failed for (1 characters): (20 characters)" in caplog.text
+
     def test_of_a_private_one(self, site, caplog):
         """Neither the query nor what the service says of it; reasons of ours stay."""
         caplog.set_level(logging.DEBUG, logger="Middleware")

@@ -125,6 +125,12 @@ class TestRequest:
         asked(site, "full", 500)
         assert "the service answered 500" in caplog.text
 
+    def test_a_query_is_content(self, site, caplog):
+        """It stands in the log at DEBUG alone."""
+        caplog.set_level(logging.INFO, logger="Middleware")
+        asked(site, "full", 500, prompt="SECRET")
+        assert "failed for (6 characters): the service answered 500" in caplog.text
+
     def test_a_private_query_is_not_told(self, site, caplog):
         """Only that there was one."""
         caplog.set_level(logging.DEBUG, logger="Middleware")

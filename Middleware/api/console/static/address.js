@@ -14,7 +14,7 @@ export function placeIn(hash) {
  * @param {string} page @param {string[]} [parts] @param {URLSearchParams | Record<string, string | number | null | undefined>} [query] */
 export function addressOf(page, parts = [], query = {}) {
   const pairs = query instanceof URLSearchParams ? [...query] : Object.entries(query);
-  const words = new URLSearchParams(pairs.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => [name, String(value)]));
+  const words = new URLSearchParams(pairs.filter(([, value]) => (value ?? "") !== "").map(([name, value]) => [name, String(value)]));
   const path = [page, ...parts].map(encodeURIComponent).join("/");
   return `#/${path}${words.size ? `?${words}` : ""}`;
 }

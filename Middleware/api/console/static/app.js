@@ -1,7 +1,8 @@
 // @ts-check
 // The frame: bar, page, keyboard. Each page's code is loaded when it is first opened.
-import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { html, render, useEffect, useRef } from "./vendor/preact.js";
 import "./theme.js";
+import { useCode } from "./asked.js";
 import { Bar, KeyForm, PAGES, Strips } from "./bar.js";
 import { keyWanted } from "./key.js";
 import { KeyList, useKeys } from "./keys.js";
@@ -40,9 +41,7 @@ function App() {
 
 /** @param {{name: string}} props */
 function Loaded({ name }) {
-  const [module, setModule] = useState(/** @type {Module | null} */ (null));
-  const [error, setError] = useState(/** @type {Error | null} */ (null));
-  useLayoutEffect(() => void MODULES[name]?.().then(setModule, () => setError(new Error("This page could not be loaded."))), []);
+  const { data: module, error } = useCode(name in MODULES ? name : "", MODULES[name]);
   useKeys(module?.keys ?? {});
   if (!MODULES[name]) return html`<${Empty} title="Nothing here" sentence="This address leads to no page of the console."><p><a href="#/runs">Runs</a></p><//>`;
   if (!module) return html`<${Missing} error=${error} again=${() => location.reload()} />`; // a browser asks for a module once

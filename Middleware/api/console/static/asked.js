@@ -29,6 +29,9 @@ export function useTold(of, make, mark) {
   return { ...(told.of === of ? told : nothing), again };
 }
 
+/** A part of the page's own code. @template T @param {string} name "": not yet @param {() => Promise<T>} load */
+export const useCode = (name, load) => useTold(name, () => load().catch(() => Promise.reject(new Error("This part of the page could not be loaded."))));
+
 /** What the server says to `path`, asked each `every` seconds while the page is seen (0: once).
  * @template T
  * @param {string} path @param {number} [every] @param {Record<string, string>} [query]

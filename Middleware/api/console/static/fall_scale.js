@@ -83,30 +83,31 @@ export function rowsOf(nodes, open) {
 /** The bars of a node, in order; `now`: seconds since arrival, where an unfinished one ends.
  * @param {Node} node @param {Run} run @param {number} now @returns {Bar[]} */
 export function barsOf(node, run, now) {
-  if (node.begun_s === null) return [];
-  const [from, to] = [node.begun_s, node.ended_s ?? now];
-  if (node.after) return bars([["after", from, to]]);
-  const asked = node.calls.filter(({ kind }) => kind === "model");
-  if (!asked.length) return bars([["other", from, to]]);
-  if (node.answers) return answering(from, to, asked.at(-1)?.first_s ?? null, run);
-  const first = asked.find(({ first_s }) => first_s !== null)?.first_s ?? null;
-  return first === null ? bars([["first", from, to]]) : bars([["first", from, first], ["say", first, to]]);
+  const { begun_s: from, ended_s, after, answers, calls } = node;
+  if (from === null) return [];
+  const to = ended_s ?? now;
+  const asked = calls.filter(({ kind }) => kind === "model");
+  if (after || !asked.length) return bars([[after ? "after" : "other", from, to]]);
+  if (answers) return answering(from, to, asked.at(-1)?.first_s ?? null, run);
+  return asking(from, to, asked.find(({ first_s }) => first_s !== null)?.first_s ?? null);
 }
 
 /** @param {number} from @param {number} to @param {number | null} first what the backend sent first @param {Run} run @returns {Bar[]} */
 function answering(from, to, first, run) {
-  const thinks = run.shape.some(([part]) => part === "think") && first !== null;
   const text = run.first_s ?? to;
+  const thinks = first !== null && run.shape.some(([part]) => part === "think");
   const start = thinks ? Math.min(first, text) : text;
   return bars([["first", from, start], ["think", start, text], ["say", text, to]]);
 }
 
+/** @param {number} from @param {number} to @param {number | null} first @returns {Bar[]} */
+const asking = (from, to, first) => bars([["first", from, first ?? to], ["say", first ?? to, to]]);
+
 /** @param {Call} call @param {number} now @returns {Bar[]} */
-export function callBars({ kind, begun_s, first_s, ended_s }, now) {
-  if (begun_s === null) return [];
+export function callBars({ kind, begun_s: from, first_s, ended_s }, now) {
+  if (from === null) return [];
   const to = ended_s ?? now;
-  if (kind !== "model") return bars([["other", begun_s, to]]);
-  return first_s === null ? bars([["first", begun_s, to]]) : bars([["first", begun_s, first_s], ["say", first_s, to]]);
+  return kind === "model" ? asking(from, to, first_s) : bars([["other", from, to]]);
 }
 
 /** Those that have a length; a node that took no time keeps its last. @param {[Part, number, number][]} parts @returns {Bar[]} */

@@ -60,9 +60,6 @@ export const PLOTS = [
 /** @param {number | null} value */
 const told = (value) => (value === null ? "unknown" : seconds(value));
 
-/** @param {number | null} value */
-const spoken = (value) => (value === null ? null : seconds(value));
-
 /** What a slot says, by the heading of its column. */
 const COLUMNS = { requests: "requests", failed: "failed", cancelled: "cancelled", tokens: "tokens", "first token": "first_p50", "95 %": "first_p95", running: "running", waiting: "waiting", "memory MB": "memory_mb" };
 const BUSY = ["requests", "failed", "cancelled", "tokens", "running", "waiting"];

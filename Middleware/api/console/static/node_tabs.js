@@ -34,9 +34,11 @@ export const placeOf = (run, node) => addressOf("workflows", node.workflow.split
 /** @param {Node} node @param {Call | null} call */
 const firstTab = (node, call) => (call ? "came" : node.output ? "output" : "facts");
 
+export const PRIVATE = "The user's settings keep texts private; times and counts only.";
+
 /** Why a text is not there. @param {Run} run @param {Node} node */
 function missing(run, node) {
-  if (run.private) return "The user's settings keep texts private; times and counts only.";
+  if (run.private) return PRIVATE;
   if (!run.texts) return "The texts of this run are forgotten: newer runs needed the room.";
   if (node.state === "not_run") return "This node was not run.";
   return node.ended_s === null ? "Nothing is here yet." : "There is none.";

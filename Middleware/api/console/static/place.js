@@ -24,11 +24,9 @@ export function go(address) {
  * @param {Record<string, string | number | null>} changes null takes a word away */
 export function turn(changes) {
   const { page, parts, query } = place.value;
-  const wanted = new URLSearchParams(query);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === null || value === "") wanted.delete(name);
-    else wanted.set(name, String(value));
-  }
-  history.replaceState(history.state, "", addressOf(page, parts, wanted));
-  place.value = { page, parts, query: wanted };
+  const words = new URLSearchParams(query);
+  for (const [name, value] of Object.entries(changes)) words.set(name, String(value ?? ""));
+  const address = addressOf(page, parts, words);
+  history.replaceState(history.state, "", address);
+  place.value = placeIn(address);
 }

@@ -10,17 +10,9 @@ import { clock, listed } from "./words.js";
  *   `whole`: marks at whole numbers only; `tell`: a value in words; `said`: the plot in words */
 
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000];
-let styled = false;
 
-/** The library's own style sheet, once. */
-function style() {
-  if (styled) return;
-  styled = true;
-  const sheet = document.createElement("link");
-  sheet.rel = "stylesheet";
-  sheet.href = "static/vendor/plots.css";
-  document.head.append(sheet);
-}
+/** The library's own style sheet. */
+document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: "static/vendor/plots.css" }));
 
 /** @param {Props} props */
 export function Plot(props) {
@@ -28,7 +20,6 @@ export function Plot(props) {
   const plot = useRef(/** @type {any} */ (null));
   const crossed = Boolean(props.crosses);
   useEffect(() => {
-    style();
     const element = /** @type {HTMLElement} */ (box.current);
     const make = () => {
       plot.current?.destroy();
@@ -67,7 +58,7 @@ function options(props, element) {
   const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
   const told = (/** @type {(mark: number) => string} */ tell) => (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map(tell);
   return {
-    width: element.clientWidth || 200, height: height(props), legend: { show: false }, padding: [8, 6, props.hour ? 0 : 8, 0],
+    width: element.clientWidth || 200, height: height(props), legend: { show: false }, padding: props.hour ? [8, 16, 0, 0] : [8, 6, 8, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.hour ? { sync: { key: "hour" } } : {}) },
     scales: { x: { time: Boolean(props.hour) }, y: { range: upwards } },
     axes: [{ ...axis, show: Boolean(props.hour), size: 22, values: told((mark) => clock(mark).slice(-8, -3)) },
@@ -117,12 +108,7 @@ function drawCrosses(shown, series) {
 /** What stands under the cursor, in words in the plot's corner. @param {any} shown @param {Props} props @param {HTMLElement} element */
 function say(shown, props, element) {
   const at = shown.cursor.idx;
-  let place = /** @type {HTMLElement | null} */ (element.querySelector(".under"));
-  if (!place) {
-    place = document.createElement("span");
-    place.className = "under";
-    element.append(place);
-  }
+  const place = element.querySelector(".under") ?? element.appendChild(Object.assign(document.createElement("span"), { className: "under" }));
   const known = props.curves.map(({ label }, curve) => ({ label, value: shown.data[1 + curve]?.[at] ?? null }));
   place.textContent = listed(...known.map(({ label, value }) => value !== null && `${label} ${props.tell(value)}`));
 }

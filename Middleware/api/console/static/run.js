@@ -6,7 +6,7 @@ import { CopyMenu } from "./copy_menu.js";
 import { firstChosen } from "./fall_scale.js";
 import { keyTurn } from "./key.js";
 import { useKeys } from "./keys.js";
-import { NodeTabs } from "./node_tabs.js";
+import { NodeTabs, PRIVATE } from "./node_tabs.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "./parts.js";
 import { go, turn } from "./place.js";
 import { grown, isActive, withNames } from "./run_list.js";
@@ -36,9 +36,9 @@ export function RunView({ id, place, back }) {
   const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
   const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1)); // the last try is what the node went on with
   return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
-    <${Head} run=${run} heading=${heading} node=${node} />
+    <${Head} run=${run} heading=${heading} node=${node} k=${k} />
     <${Summary} run=${run} />
-    ${run.private && html`<p class="notes quiet"><${Lock} /> The user's settings keep texts private; times and counts only.</p>`}
+    ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
     ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
     <${StoodOut} run=${run} />
     ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i, call: call ?? null })} />` : html`<p class="dim">No node was begun.</p>`}
@@ -73,8 +73,8 @@ export function useRun(id) {
   return { run, error, again: fetchRun };
 }
 
-/** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null}} props */
-function Head({ run, heading, node }) {
+/** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null, k: number}} props */
+function Head({ run, heading, node, k }) {
   const by = run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
   const words = listed(stateWords(run.state), run.state !== "failed" && run.where, by);
   const workflow = run.nodes[0]?.workflow ?? "";
@@ -83,7 +83,7 @@ function Head({ run, heading, node }) {
   const opens = node?.workflow || workflow;
   return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
-    <div class="acts"><${CopyMenu} run=${run} node=${node} />
+    <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
       ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`}
       ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;

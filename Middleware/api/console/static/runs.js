@@ -1,7 +1,8 @@
 // @ts-check
 // Runs: the list, and beside it the run that is open.
-import { html, signal, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { addressOf } from "./address.js";
+import { useCode } from "./asked.js";
 import { step, useKeys } from "./keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "./parts.js";
 import { go, turn } from "./place.js";
@@ -20,19 +21,13 @@ const TYPING_MS = 250;
 const POINTING_MS = 1000;
 const TELLING_MS = 10_000;
 
-/** How one run is shown: loaded behind the list, which is seen first. */
-const one = signal(/** @type {typeof import("./run.js") | null} */ (null));
-const notLoaded = signal(/** @type {Error | null} */ (null));
-const load = () => import("./run.js").then((module) => (one.value = module), () => (notLoaded.value = new Error("This part of the page could not be loaded.")));
-
 /** @param {{place: import("./types.js").Place}} props */
 export function Page({ place }) {
   const id = place.parts[0] ?? "";
   const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
   const filtered = FILTERS.some((name) => filter[name]);
   const asked = useRuns(filter);
-  const wanted = Boolean(id || asked.runs);
-  useEffect(() => void (wanted && (one.value || load())), [wanted]);
+  const one = useCode(id || asked.runs ? "run" : "", () => import("./run.js")); // loaded behind the list, which is seen first
   const list = addressOf("runs", [], filter);
   useKeys({
     j: () => step(".rows a", 1), k: () => step(".rows a", -1),
@@ -47,8 +42,8 @@ export function Page({ place }) {
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
       ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${id} filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
-    ${id && one.value ? html`<${one.value.RunView} key=${id} id=${id} place=${place} back=${list} />`
-      : html`<div class="run">${id ? html`<${Missing} error=${notLoaded.value} again=${() => location.reload()} rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`}
+    ${id && one.data ? html`<${one.data.RunView} key=${id} id=${id} place=${place} back=${list} />`
+      : html`<div class="run">${id ? html`<${Missing} error=${one.error} again=${() => location.reload()} rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`}
   </div>`;
 }
 
@@ -168,7 +163,7 @@ function NothingFits() {
 
 function NoRun() {
   const user = state.value?.users[0] ?? "user";
-  const address = new URL("..", document.baseURI).href.replace(/\/$/, "");
+  const address = new URL("../v1/chat/completions", document.baseURI).href;
   return html`<${Empty} title="No request yet" sentence="Send one and it shows up here, while it runs:">
     <h2>sh</h2><pre tabindex="0">${firstRequest(address, user, "sh")}</pre>
     <h2>PowerShell</h2><pre tabindex="0">${firstRequest(address, user, "powershell")}</pre>
