@@ -34,7 +34,8 @@ export function RunView({ id, place, back }) {
   if (!run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Missing} error=${error} again=${again} rows=${9} /></article>`;
   const wanted = place.query.get("node");
   const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
-  const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1)); // the last try is what the node went on with
+  // The last try is what the node went on with.
+  const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1));
   return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
     <${Head} run=${run} heading=${heading} node=${node} />
     <${Summary} run=${run} />
