@@ -25,9 +25,24 @@ if TYPE_CHECKING:
     from Middleware.api.commands.registry import Command
 
 
+CANNOT_BE_LOADED = 4
+"""The exit status of a worker by which gunicorn ends; after another it starts the next worker, for ever."""
+
+
 @cache
 def get_application(*words: str) -> Flask:
-    """The WSGI application of a command line. Raises SystemExit when it cannot serve."""
+    """The WSGI application of a command line. Raises SystemExit (status `CANNOT_BE_LOADED`) when it cannot
+    serve; stderr says why.
+    """
+    try:
+        return _application(words)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        raise SystemExit(CANNOT_BE_LOADED) from end
+
+
+def _application(words: Sequence[str]) -> Flask:
     startup = importlib.import_module("Middleware.api.serving.startup")
     server = startup.prepare(parse(words))
     startup.warm_up()

@@ -35,6 +35,22 @@ def test_an_application_of_words():
     assert application.test_client().get("/api/tags").json["models"][0]["name"] == "demo"
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--console-key", "short"), "argument --console-key: must have at least 8 characters"),
+        (("--require-api-key", "a", "--console", "view"), "needs --console-key beside it"),
+        (("--User", "nobody-at-all"), "Users/nobody-at-all.json"),
+        (("--ConfigDirectory", "/no/such/folder", "--User", "mira"), "/no/such/folder"),
+    ],
+)
+def test_an_application_that_cannot_serve(words, why, capsys):
+    """The status by which gunicorn ends; with another one it would start worker after worker."""
+    with pytest.raises(SystemExit) as end:
+        server.get_application(*words)
+    assert end.value.code == 4 and why in capsys.readouterr().err
+
+
 def test_application_is_built_when_it_is_read():
     """Of no words: the pointer user."""
     assert server.application is server.get_application()

@@ -52,7 +52,7 @@ class BlockRemover:
         self._code = MarkdownCode() if rule.code_is_text else None
         self._inside = rule.opening is None
         self._opening_text = ""
-        self._kept: list[str] = []  # the open block so far
+        self._kept = findings.open  # the open block so far
         self._tail = ""  # may begin a tag
         self._seen = 0  # characters before the tail
         self.done = False
@@ -80,6 +80,7 @@ class BlockRemover:
             return tail
         thought = "".join(self._kept)
         if self._rule.keep and not self._findings.live:
+            self._findings.open = []
             return self._opening_text + thought + tail
         self._think(tail)
         self._warn_of_unclosed(len(self._opening_text) + len(thought) + len(tail))
@@ -105,6 +106,7 @@ class BlockRemover:
             self._seen += found.start()
             return None
         self._inside, self._opening_text = True, found.group()
+        self._kept.append("")  # it has begun
         return found.end()
 
     def _opening_from(self, text: str, position: int, limit: int) -> re.Match[str] | None:
@@ -134,12 +136,15 @@ class BlockRemover:
             self._tail = text[found.start() :]
             return None
         self._findings.completed.append("".join(self._kept))
-        self._inside, self._kept, self.done = False, [], self._rule.once
+        self._kept = self._findings.open = []
+        self._inside, self.done = False, self._rule.once
         return found.end()
 
     def _think(self, text: str) -> None:
+        if not text:
+            return
         self._kept.append(text)
-        if self._findings.live and text:
+        if self._findings.live:
             self._findings.fresh.append(text)
 
     def _warn_of_unclosed(self, characters: int) -> None:

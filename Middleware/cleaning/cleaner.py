@@ -46,6 +46,11 @@ class ResponseCleaner:
         return self._findings.completed
 
     @property
+    def has_thought(self) -> bool:
+        """Claims that a thought has begun. After `finish`: that one was taken out of the text."""
+        return bool(self._findings.completed or self._findings.open)
+
+    @property
     def unclosed_thought(self) -> str:
         """After `finish`: the block that never closed and went out as reasoning, or `""`."""
         return self._findings.unclosed

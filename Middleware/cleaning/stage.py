@@ -71,12 +71,14 @@ class Findings:
 
     `completed`: the removed thoughts, one for each closed block. `fresh`: thought text that nobody took yet
     (filled only while `live`). `unclosed`: a block that never closed and went out as reasoning.
+    `open`: the pieces of the block that is open, or that was open at the end and went as a thought.
     `cut_after`: a text that is cut after each match never brings answer text and, behind it, a thought in
     one piece. `may_be_empty`: see `ResponseCleaner.finish`.
     """
 
     live: bool = False
     completed: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
     unclosed: str = ""
     warnings: list[str] = field(default_factory=list)

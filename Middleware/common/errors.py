@@ -8,6 +8,7 @@ MiddlewareError            status_hint 500
         Unauthorized       401  no valid API key
         Forbidden          403  origin or host not allowed
         Unsupported        415  the body is coded in a way that is not read
+        Unprocessable      422  a config file that the request is about has faults
     ServerBusy             503  no free slot in time, or the queue is full
     WorkflowError          a node failed (workflow, node number, title, type); its status is that of its cause
     BackendError           502  a backend failed (endpoint name, kind), also a RuntimeError; the kind may name
@@ -98,6 +99,10 @@ class Forbidden(ClientRequestError):
 
 class Unsupported(ClientRequestError):
     status_hint = 415
+
+
+class Unprocessable(ClientRequestError):
+    status_hint = 422
 
 
 class ServerBusy(MiddlewareError):

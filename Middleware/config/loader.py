@@ -9,8 +9,10 @@ version in use (workflows.md 16.2). What is handed out is shared by all requests
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -88,10 +90,10 @@ class ConfigTree:
     def _key(self, relative: str) -> tuple[int, ...] | None:
         """What changes when the file does; None: it is not there."""
         try:
-            stat = os.stat(self._prefix + relative)
+            seen = os.stat(self._prefix + relative)
         except (OSError, ValueError):
             return None
-        return (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
+        return (seen.st_mtime_ns, seen.st_size, seen.st_ctime_ns, seen.st_ino)
 
     def _looked_for_again(self, relative: str, since: int) -> tuple[int, ...] | None:
         """The key of a file that was there, once it is back; None: it stays away.
@@ -210,7 +212,9 @@ class ConfigTree:
                 return known[1]
             with os.scandir(path) as entries:
                 marked = sorted(
-                    (entry.name, entry.is_dir()) for entry in entries if not self._leads_back(folder, entry)
+                    (entry.name, os.path.isdir(entry))  # of a link in a circle `entry.is_dir()` would raise
+                    for entry in entries
+                    if not self._leads_back(folder, entry)
                 )
         except (OSError, ValueError):
             return [], []
@@ -235,8 +239,13 @@ class ConfigTree:
             return b""
 
     def bytes_of(self, relative: str) -> bytes:
-        """The bytes of a file as they are now. Raises OSError, and ValueError for what is no path."""
-        return Path(self._prefix + relative).read_bytes()
+        """The bytes of a file as they are now. Raises OSError, also for what would never end (a pipe, a
+        device), and ValueError for what is no path.
+        """
+        path = Path(self._prefix + relative)
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise OSError(errno.EINVAL, "it is no regular file", relative)
+        return path.read_bytes()
 
     def is_new(self, note: str) -> bool:
         """As `ConfigSnapshot.is_new`."""
@@ -317,6 +326,10 @@ class ConfigSnapshot:
     def where(self, file: str, pointer: str) -> str:
         """`Users/ana.json:3:11: port`: how messages name a place."""
         return where(file, pointer, position_in(self.text(file), file, pointer))
+
+    def looked_at(self) -> list[str]:
+        """The files that were there when they were read or asked for, sorted."""
+        return sorted(relative for relative, version in self._versions.items() if not version.missing)
 
     def exists(self, relative: str) -> bool:
         """Claims that the file (`.json`) or folder is there, spelled exactly so."""

@@ -42,7 +42,10 @@ def parse(raw: bytes, file: str) -> Any:
         except json.JSONDecodeError:
             value = _loads(without_comments(text))
     except json.JSONDecodeError as error:
-        raise broken(f"not JSON: {error.msg}{_hint(text, error.pos)}", file, text, error.pos) from error
+        said = error.msg.removesuffix(" at").removesuffix(
+            " starting"
+        )  # Python goes on with the place, which stands before ours
+        raise broken(f"not JSON: {said}{_hint(text, error)}", file, text, error.pos) from error
     except _NoNumber as error:
         raise broken(str(error), file, text, _number_at(text, error.word)) from error
     except ValueError as error:  # Python reads no number of thousands of digits
@@ -84,10 +87,25 @@ def _excerpt(text: str, start: int, at: int) -> str:
     return f"\n    {shown}\n    {' ' * (at - start - first)}^" if line.strip() else ""
 
 
-def _hint(text: str, at: int) -> str:
+_SLIPS = {
+    "Invalid control character at": r'a text ends on its own line with "; a line end in it is \n, a tab \t',
+    "Unterminated string starting at": 'the " that closes this text is missing',
+    "Invalid \\escape": "a backslash in a text is written \\\\",
+    "Invalid \\uXXXX escape": "a backslash in a text is written \\\\",
+    "Extra data": "the value of the file has ended before this",
+}
+"""What Python's parser says -> what to do about it."""
+
+
+def _hint(text: str, error: json.JSONDecodeError) -> str:
     """What people mean who write this."""
+    at = error.pos
     if not text.strip():
         return " (the file is empty; the smallest object is {})"
+    if error.msg in _SLIPS:
+        return f" ({_SLIPS[error.msg]})"
+    if not text[at:].strip():
+        return " (the file ends here: a closing ] or } is missing)"
     sign = text[at : at + 1]
     if sign == "'":
         return " (JSON puts texts in double quotes, not single ones)"

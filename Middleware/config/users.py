@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _TRUE_WORDS = ("true", "1", "yes", "on")
+NO_CUSTOM_WORKFLOW = "is empty, but customWorkflowOverride is true"
+"""What is wrong of `customWorkflow` then."""
 
 
 def means_true(value: object) -> bool:

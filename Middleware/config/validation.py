@@ -4,8 +4,9 @@ The only module that knows `jsonschema`. It reads no config file, and knows no n
 nodes are handed in. Levels: `error` (a request would fail), `warning` (hardly as meant), `note` (shown by
 `--validate` only).
 
-Two keywords of our own in the schemas of files: `x-level` (the level of a breach of this sub-schema, default
-`error`) and `x-open` (other field names are ordinary here and not reported).
+Keywords of our own in the schemas: `x-level` (the level of a breach of this sub-schema, default `error`),
+`x-open` (other field names are ordinary here and not reported), `x-allowed` (words for what is allowed) and
+`x-breach` (the whole sentence, for an object of which no choice of an `anyOf` holds).
 """
 
 from __future__ import annotations
@@ -230,6 +231,21 @@ def found(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+_SECRET = re.compile(
+    r"/(?:[^/]*(?:key|passw|secret|authorization)[^/]*|(?:headers|env|extraHeaders)/[^/]+)$", re.I
+)
+"""Places whose value may be a secret."""
+
+
+def _shown(error: ValidationError) -> str:
+    """As `found`; of a secret, which may stand there as a number, only what it is."""
+    value: Any = error.instance
+    if not _SECRET.search(json_pointer(error.absolute_path)):
+        return found(value)
+    kinds = {bool: "true or false", str: "a text", int: "a number", float: "a number"}
+    return kinds.get(type(value)) or found(value)
+
+
 def explain(error: ValidationError) -> str:
     """`found ..., allowed: ...` for one breach, with the nearest allowed word where there is one."""
     value: Any = error.validator_value
@@ -238,12 +254,14 @@ def explain(error: ValidationError) -> str:
         return "; ".join(_missing(name, instance) for name in value if name not in instance)
     if rule == "type":
         kinds = [value] if isinstance(value, str) else value
-        return f"found {found(instance)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
+        return f"found {_shown(error)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
+    if rule == "anyOf" and isinstance(error.schema, Mapping) and "x-breach" in error.schema:
+        return str(error.schema["x-breach"])
     if rule == "enum":
         near = nearest(str(instance), [str(v) for v in value])
         hint = f" (did you mean {near!r}?)" if near else ""
         return f"found {found(instance)}, allowed: {', '.join(found(v) for v in value)}{hint}"
-    return f"found {found(instance)}, allowed: {_allowed(error)}"
+    return f"found {_shown(error)}, allowed: {_allowed(error)}"
 
 
 def _missing(name: str, document: Iterable[str]) -> str:
@@ -262,6 +280,7 @@ def _allowed(error: ValidationError) -> str:
         "exclusiveMinimum": f"more than {value}",
         "minLength": "a text that is not empty",
         "minItems": f"a list of at least {value}",
+        "maxItems": f"a list of at most {value}",
         "minProperties": "an object that is not empty",
         "pattern": "a whole number, or a text with a {placeholder}"
         if str(value).endswith(r"\{")

@@ -10,7 +10,7 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler, Vector
-from Middleware.llmapis.handlers.registry import backend
+from Middleware.llmapis.handlers.registry import backend_of
 from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
 from Middleware.llmapis.script_calls import calling_node
 from Middleware.llmapis.slots import take_slots
@@ -41,7 +41,7 @@ class EmbeddingService:
         snapshot = snapshot if snapshot is not None else current_snapshot()
         user = user if user is not None else current_user(snapshot)
         endpoint = self.endpoint = load_endpoint(snapshot, user, endpoint_name)
-        handler_class = backend(endpoint.type)
+        handler_class = backend_of(endpoint)
         if not issubclass(handler_class, EmbeddingApiHandler):
             message = f"endpoint '{endpoint_name}' ({endpoint.type}) is not for embeddings"
             raise ConfigError(message, file=endpoint.file)

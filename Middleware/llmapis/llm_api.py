@@ -21,7 +21,7 @@ from Middleware.llmapis.call.service_call import ServiceCall
 from Middleware.llmapis.failover import ServiceStream, ask_whole
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
-from Middleware.llmapis.handlers.registry import backend
+from Middleware.llmapis.handlers.registry import backend_of
 from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText, came
 from Middleware.llmapis.sampler_translation import deep_merge, translate
@@ -63,7 +63,7 @@ class LlmApiService:
         self._pinned, self._wished = pinned, wished or {}
         self._calls: set[ServiceCall] = set()
         self._streams: WeakSet[ServiceStream] = WeakSet()
-        self._class = backend(self.endpoint.type)
+        self._class = backend_of(self.endpoint)
         self._samplers = self._resolved_samplers()
         self._handlers: dict[bool, LlmApiHandler] = {}
         self.handler = self.create_api_handler()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from Middleware.common.errors import RequestCancelled
@@ -46,18 +46,24 @@ _UNSEEN = OutsideCall()
 
 @contextmanager
 def outside_call(
-    trace: TracedNode | None, kind: str, name: str, *, place: str = "", body: bytes = b""
+    trace: TracedNode | None,
+    kind: str,
+    name: str,
+    *,
+    place: str = "",
+    body: bytes = b"",
+    secrets: Iterable[str] = (),
 ) -> Iterator[OutsideCall]:
     """Inside the block a node makes a call of this kind (`http`, `command`, `mcp`, `script`). `trace`: None:
     nobody observes, or nobody knows the node.
 
     `name`: whom it calls; `place`: the whole address, which may hold what people wrote: as `body`, it is kept
-    only where texts are.
+    only where texts are. `secrets`: what nobody who looks may read.
     """
     if trace is None:
         yield _UNSEEN
         return
-    call = trace.call(CallTrace(kind, "", name, "", tries=1))
+    call = trace.call(CallTrace(kind, "", name, "", secrets=tuple(secrets)))
     call.sends(place if trace.run.keeps_text and place else name, body, {})
     outcome = "done"
     try:

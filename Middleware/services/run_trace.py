@@ -39,8 +39,9 @@ class RunObserver(Protocol):
 
     `changed` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
     `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
-    `ended`. `node`: the one that it is about, None for the run itself; a call is the last of its node that
-    changed (`NodeTrace.calls`).
+    `ended`, and beside those of the specification `first_thought` (a call's model has begun to think).
+    `node`: the one that it is about, None for the run itself; a call is the last of its node that changed
+    (`NodeTrace.calls`).
     """
 
     keeps_text: bool
@@ -55,7 +56,8 @@ class CallTrace:
     `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
     `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
     the endpoint that failed before. `usage`: as the backend reported it. `truncated`: its stream ended
-    without its end mark. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
+    without its end mark. `thought`: when its first thought was heard, beside its text or in it; 0.0: none
+    was. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
     one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`, `cleaned`: the text before and
     after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
     texts only where the run `keeps_text`.
@@ -73,6 +75,7 @@ class CallTrace:
     begun: float = field(default_factory=time.monotonic)
     sent: float = NOT_YET
     first: float = NOT_YET
+    thought: float = NOT_YET
     ended: float = NOT_YET
     tries: int = 0
     status: int | None = None
@@ -138,9 +141,14 @@ class NodeTrace:
         if self.state in ("running", "answering"):
             self.state = "done"
 
+    @property
+    def last_model_call(self) -> CallTrace | None:
+        """The call whose text is the node's."""
+        return next((call for call in reversed(self.calls) if call.kind == "model"), None)
+
     def cleaned(self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None) -> None:
         """What cleaning made of the text of its last call."""
-        call = next((call for call in reversed(self.calls) if call.kind == "model"), None)
+        call = self.last_model_call
         if call is not None:
             call.raw, call.cleaned, call.thoughts, call.cleaning = raw, cleaned, thoughts, cleaning
 
@@ -264,6 +272,16 @@ class TracedNode(NamedTuple):
         self.node.calls.append(call)
         return TracedCall(self, call)
 
+    def thinks(self) -> None:
+        """The text of its last call to a model holds a thought."""
+        if (call := self.node.last_model_call) is not None:
+            TracedCall(self, call).thinks()
+
+    def thought_nothing(self) -> None:
+        """What looked like a thought of its last call to a model was text."""
+        if (call := self.node.last_model_call) is not None:
+            call.thought = NOT_YET
+
     def came(self, text: str, thinking: str) -> None:
         """The whole answer of its last call to a model, as it came; whoever cleans it tells what became of
         it."""
@@ -283,11 +301,17 @@ class TracedCall(NamedTuple):
         call = self.call
         if amended and not self.at.run.private:
             self.at.node.warnings.append(f"endpoint '{call.endpoint}' refused a body and got another")
-        call.url, call.sent = url, time.monotonic()
+        call.url, call.sent, call.tries = url, time.monotonic(), call.tries + 1
         if self.at.run.keeps_text:
             call.headers = headers
             call.body, call.body_left_out = kept_body(body)
         self.at.tell("call")
+
+    def thinks(self) -> None:
+        """A thought was heard. Only the first is told."""
+        if not self.call.thought:
+            self.call.thought = time.monotonic()
+            self.at.tell("first_thought")
 
     def end(self, outcome: str, now: float = NOT_YET) -> None:
         """`now`: when it ended; not given: now."""

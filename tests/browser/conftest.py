@@ -25,6 +25,7 @@ from tests.e2e.fake_backend import FakeBackend
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 AXE = HOUSE / ".venv" / "console" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE = {"width": 1300, "height": 900}
+WIDTHS = (320, 390, 650, 900, 1100, 1440)
 QUESTION = {"messages": [{"role": "user", "content": "Hello"}]}
 TELL = """addEventListener("securitypolicyviolation", (event) =>
   console.error(`violation of ${event.effectiveDirective} by ${event.blockedURI} at ${event.sourceFile}:${event.lineNumber} ${event.sample}`));"""
@@ -72,7 +73,7 @@ def start(tmp_path: Path, backend: FakeBackend) -> Iterator[Start]:
 
 
 class Looking:
-    """Pages that are watched. `expected`: words of messages on the browser's console that a test provokes."""
+    """Pages that are watched, whoever opens them. `expected`: words of the browser's console that a test provokes."""
 
     def __init__(self, browser: Any) -> None:
         self._browser = browser
@@ -83,8 +84,6 @@ class Looking:
     def open(self, server: Server, address: str = "", *, context: Any = None, **options: Any) -> Any:
         """A page at an address of the console, as `#/runs`; in a window of its own, unless `context` is given."""
         page = (context or self.window(server, **options)).new_page()
-        page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
-        page.on("console", self._note)
         page.goto(f"{server.url}/console/{address}")
         return page
 
@@ -95,17 +94,27 @@ class Looking:
         )
         context.set_default_timeout(30_000)
         context.add_init_script(TELL)
-        context.route(lambda url: not url.startswith((server.url, "data:", "blob:")), self._foreign)
+        context.on("weberror", lambda error: self.troubles.append(f"error: {error.error}"))
+        context.on("console", self._note)
+        context.route(lambda url: not url.startswith((f"{server.url}/", "data:", "blob:")), self._foreign)
         self._contexts.append(context)
         return context
 
     def _note(self, message: Any) -> None:
-        if message.type == "error" and not any(word in message.text for word in self.expected):
-            self.troubles.append(f"console: {message.text}")
+        if message.type == "error":
+            self.troubles.append(f"console: {message.text} {message.location.get('url', '')}".rstrip())
 
     def _foreign(self, route: Any) -> None:
         self.troubles.append(f"asked {route.request.url}")
         route.abort()
+
+    def unexpected(self) -> list[str]:
+        """What no test provoked: of the browser's console what is not `expected`, and all else."""
+        return [
+            trouble
+            for trouble in self.troubles
+            if not (trouble.startswith("console: ") and any(word in trouble for word in self.expected))
+        ]
 
     def close(self) -> None:
         for context in self._contexts:
@@ -117,17 +126,24 @@ def looking(chromium: Any) -> Iterator[Looking]:
     looking = Looking(chromium)
     yield looking
     looking.close()
-    assert looking.troubles == []
+    assert looking.unexpected() == []
 
 
 class Client:
     """A front end that asks and reads a stream in a thread of its own, to its end or until it hangs up."""
 
-    def __init__(self, server: Server, body: Mapping[str, Any], path: str = "/v1/chat/completions") -> None:
+    def __init__(
+        self,
+        server: Server,
+        body: Mapping[str, Any],
+        path: str = "/v1/chat/completions",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         self.body = b""
         payload = json.dumps({**body, "stream": True})
-        self.connection.request("POST", path, payload, {"Content-Type": "application/json"})
+        about = {"Content-Type": "application/json", **(headers or {})}
+        self.connection.request("POST", path, payload, about)
         self._socket = self.connection.sock.dup()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -156,12 +172,20 @@ def asking(text: str, **more: Any) -> dict[str, Any]:
     return {"model": "mira", "messages": [{"role": "user", "content": text}], **more}
 
 
-def until(page: Any, check: Callable[[], bool], timeout_s: float = 30) -> None:
-    """Waits until this holds. (`page.wait_for_function` compiles texts, which the page's policy forbids.)"""
+def until(page: Any, claim: Callable[[], bool] | str, timeout_s: float = 30) -> None:
+    """Waits until this holds: a function of the test, or an expression of the page.
+
+    (`page.wait_for_function` compiles texts, which the page's policy forbids.)
+    """
     end = time.monotonic() + timeout_s
-    while not check():
-        assert time.monotonic() < end, "it did not come to be"
-        page.wait_for_timeout(50)
+    while not (page.evaluate(claim) if isinstance(claim, str) else claim()):
+        assert time.monotonic() < end, f"not within {timeout_s} s: {claim}"
+        page.wait_for_timeout(20)
+
+
+def sideways(page: Any) -> int:
+    """By how much the page itself is wider than its window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
 def rows(page: Any, count: int) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import QUESTION, asking, until, violations
+from tests.browser.conftest import QUESTION, WIDTHS, asking, sideways, until, violations
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
 
@@ -62,6 +62,15 @@ class TestEndpoints:
         dim = page.locator(".page > .dim").evaluate(colour)
         assert page.locator(".endpoint.quiet .state").evaluate(colour) == dim
 
+    def test_its_state_stands_on_the_line_of_its_name(self, start, looking):
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(server, "#/endpoints")
+        page.locator(".ehead .state.done").wait_for()
+        foot = "(one) => { const all = document.createRange(); all.selectNodeContents(one.lastChild); return all.getBoundingClientRect().bottom; }"
+        state, name = page.locator(".ehead .state"), page.locator(".ehead > :first-child")
+        assert abs(state.evaluate(foot) - name.evaluate(foot)) <= 1
+
     def test_a_probe_tells_the_doctors_sentence_and_the_models(self, start, looking):
         page = looking.open(start(), "#/endpoints")
         page.get_by_role("button", name="Probe").click()
@@ -108,6 +117,15 @@ class TestOverview:
         told = [" ".join(text.split()) for text in page.locator(".servers li").all_inner_texts()]
         assert told == ["– jo/Model not called yet", "– mira/Model not called yet"]
 
+    def test_the_last_time_on_the_axis_has_room(self, start, looking):
+        """It stands at the right end, and half of it beyond."""
+        page = looking.open(start(), "#/overview")
+        plot = page.locator(".plot").first
+        plot.locator(".u-over").wait_for()
+        ends = "(one) => one.getBoundingClientRect().right"
+        half = 15
+        until(page, lambda: plot.locator(".u-over").evaluate(ends) + half <= plot.evaluate(ends))
+
     def test_the_same_numbers_as_a_table(self, start, looking):
         server = start()
         server.post("/v1/chat/completions", {"model": "mira", **QUESTION})
@@ -129,7 +147,7 @@ def test_axe_finds_nothing(start, looking, address, theme):
     assert violations(page) == []
 
 
-@pytest.mark.parametrize("width", [320, 390, 900, 1100, 1440])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_no_page_is_wider_than_its_window(start, looking, width):
     server = start()
     server.post("/v1/chat/completions", {"model": "mira", **QUESTION})
@@ -141,4 +159,4 @@ def test_no_page_is_wider_than_its_window(start, looking, width):
     ):
         page.evaluate("address => { location.hash = address; }", f"#/{address}")
         page.locator(sign).first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+        assert sideways(page) <= 0, address

@@ -231,6 +231,27 @@ ENDPOINT_THAT_THINKS = {
 RAW = "<think>hm, let me see</think>\n\nAssistant: Hello there\n\n"
 
 
+class TestThinking:
+    def test_it_is_seen_while_it_lasts(self, start, looking, backend):
+        """In the list and in the waterfall, as the last bar, which grows; and no word of it is a first token."""
+        backend.on("Tell me", Reply(["<think>hm", ", let me see"], hangs=True))
+        server = start({"mira": ENDPOINT_THAT_THINKS})
+        client = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .shape i.k-think").wait_for()
+        page.locator(".row").click()
+        bar = page.locator("button.fallrow .track i.k-think")
+        bar.wait_for()
+        share = "(bar) => bar.clientWidth / bar.parentElement.clientWidth"
+        before = bar.evaluate(share)
+        until(page, lambda: bar.evaluate(share) > before)
+        assert page.locator("button.fallrow .track i.k-say").count() == 0
+        assert page.locator("button.fallrow .track .mk").count() == 0
+        client.hang_up()
+        page.locator(".row .mark.cancelled").wait_for()
+        assert bar.count() == 1
+
+
 class TestBackup:
     def test_the_call_that_answered_is_shown_first_and_the_one_that_failed_on_asking(self, start, looking):
         gone = {"endpoint": "http://127.0.0.1:9", "backupEndpointName": "Other"}
@@ -243,9 +264,14 @@ class TestBackup:
         assert page.locator(".notes b").all_inner_texts() == ["Model", "Other"]
         assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 2 of 2"
         assert page.locator(".pane pre").inner_text() == "Hello there"
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("menuitem", name="The call to Other as curl").wait_for()
+        page.keyboard.press("Escape")
         page.locator("button.fallrow.call").first.click()
         page.get_by_text("Nothing came.").wait_for()
         assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 1 of 2"
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("menuitem", name="The call to Model as curl").wait_for()
 
 
 class TestTryAgain:
@@ -331,6 +357,28 @@ class TestTabs:
         assert re.search(r"\d\S*\d characters are left out here", page.locator(".leftout").inner_text())
 
 
+class TestWaiting:
+    def test_the_bar_of_a_run_that_waits_grows_with_its_time(self, start, looking, backend):
+        """Also while nothing is told of it."""
+        backend.on("Tell me", Reply(["one"], hangs=True))
+        server = start(None, "--concurrency", "1")
+        first = Client(server, asking("Tell me"))
+        page = looking.open(server)
+        page.locator(".row .mark.answering").wait_for()
+        second = Client(server, asking("Hello"))
+        page.locator(".row", has=page.locator(".mark.waiting")).click()
+        bar, track = page.locator(".slot .track i"), page.locator(".slot .track")
+        said = page.locator(".slot .num")
+        said.wait_for()
+        told = page.evaluate("performance.getEntriesByType('resource').length")
+        before = seconds(said.inner_text())
+        until(page, lambda: seconds(said.inner_text()) > before + 1)
+        ends = "(one) => one.getBoundingClientRect().right"
+        assert abs(bar.evaluate(ends) - track.evaluate(ends)) <= 2
+        assert page.evaluate("performance.getEntriesByType('resource').length") <= told + 1
+        first.hang_up(), second.hang_up()
+
+
 class TestCancel:
     def test_the_backend_is_let_go_and_the_client_s_stream_ends_well(self, start, looking, backend):
         backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
@@ -344,6 +392,8 @@ class TestCancel:
         assert client.wait().rstrip().endswith(b"data: [DONE]")
         page.locator(".head .state.cancelled").wait_for()
         assert "by the console" in page.locator(".head .state").inner_text()
+        page.get_by_role("tab", name="Came").click()
+        assert page.locator(".pane pre").inner_text().startswith("one more")
 
     def test_the_key_asks_first(self, start, looking, backend):
         backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))

@@ -157,6 +157,36 @@ class TestThoughts:
     def test_the_node_decides_before_the_endpoint(self, endpoint, node, expected):
         assert ResponseCleaner(endpoint, node).reasoning == expected
 
+    @pytest.mark.parametrize(
+        ("endpoint", "pieces", "seen"),
+        [
+            (THINK, ["<think>", "a", "</think>b"], [True, True, True, True]),
+            ({**THINK, "thinkTagNames": ["think"]}, ["a ", "<THINK >", "</think>b"], [False, True, True, True]),
+            (THINK, ["a", "b"], [False, False, False]),
+            (THINK, ["<think>", "a"], [True, True, False]),
+            ({**THINK, "whenEndThinkTagMissing": "discard"}, ["<thi", "nk>", "a"], [False, True, True, True]),
+            ({**THINK, "reasoningOutput": "field"}, ["<think>a"], [True, True]),
+            ({**THINK, "expectOnlyClosingThinkTag": True}, ["a", "</think>b"], [True, True, True]),
+            ({**THINK, "expectOnlyClosingThinkTag": True}, [], [False]),
+            (
+                {**THINK, "expectOnlyClosingThinkTag": True, "whenEndThinkTagMissing": "keep"},
+                ["a"],
+                [True, False],
+            ),
+        ],
+        ids=[
+            "closed", "named", "none", "kept", "discarded", "routed", "closing-only", "nothing-came", "closing-only-kept"
+        ],
+    )  # fmt: skip
+    def test_whether_a_thought_has_begun(self, endpoint, pieces, seen):
+        """From its tag on, also before it ends; in the end only what was taken out of the text."""
+        cleaner = ResponseCleaner(endpoint, {})
+
+        states = [cleaner.feed(piece) is not None and cleaner.has_thought for piece in pieces]
+        cleaner.finish()
+
+        assert [*states, cleaner.has_thought] == seen
+
     @pytest.mark.parametrize("routed", ["field", "inline"])
     def test_an_unclosed_block_that_went_out_is_not_repeated(self, routed):
         """`keep` counts as `discard`, and the warning says so."""

@@ -66,6 +66,23 @@ class TestReading:
         with pytest.raises(ConfigError, match="cannot be read"):
             configs.snapshot().read(FILE)
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
+    def test_what_would_never_end_is_not_read(self, configs):
+        """A pipe would hold its reader, and all others that wait for the tree."""
+        (configs.root / FILE).parent.mkdir(parents=True)
+        os.mkfifo(configs.root / FILE)
+        caught = []
+
+        def read():
+            with pytest.raises(ConfigError) as error:
+                configs.snapshot().read(FILE)
+            caught.append(str(error.value))
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        reader.join(10.0)
+        assert caught == [f"{FILE}: cannot be read: it is no regular file"]
+
     def test_a_name_that_no_file_can_have_is_missing(self, configs):
         snapshot = configs.snapshot()
         assert not snapshot.exists("Users/a\0.json")
@@ -373,6 +390,23 @@ class TestCase:
         assert configs.tree.listing("Users") is first
         configs.put("Users/b.json", {"port": 5000})
         assert configs.snapshot().files("Users") == ["a", "b"]
+
+    def test_a_link_in_a_circle_hides_no_file_beside_it(self, configs):
+        """It is listed as a file, and read as none."""
+        configs.put("Users/a.json", {"port": 5000})
+        (configs.root / "Users/b.json").symlink_to("b.json")
+        snapshot = configs.snapshot()
+        assert snapshot.files("Users") == ["a", "b"]
+        with pytest.raises(ConfigMissing):
+            snapshot.read("Users/b.json")
+
+    def test_a_pipe_is_not_opened(self, configs):
+        """Nobody may ever write into it, and its reader would wait."""
+        configs.put("Users/a.json", {})
+        os.mkfifo(configs.root / "Users/b.json")
+        with pytest.raises(ConfigError, match=r"^Users/b\.json: cannot be read: it is no regular file$"):
+            configs.snapshot().read("Users/b.json")
+        assert configs.tree.text("Users/b.json") == b""
 
 
 class TestProcess:

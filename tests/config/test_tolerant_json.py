@@ -88,6 +88,22 @@ HINTS = [
     ("python-true", b'{"a": True}', "JSON writes true, not True"),
     ("python-none", b'{"a": None}', "JSON writes null, not None"),
     ("empty", b" \n", "the file is empty"),
+    (
+        "open-list",
+        b'[{"a": 1}\n',
+        r"Expecting ',' delimiter \(the file ends here: a closing \] or \} is missing\)",
+    ),
+    ("open-object", b'{"a": 1, // b\n', "the file ends here"),
+    ("value-missing-at-the-end", b'{"a":', "the file ends here"),
+    (
+        "line-end-in-a-text",
+        b'{"a": "x\ny"}',
+        r'Invalid control character \(a text ends on its own line with ";',
+    ),
+    ("open-text", b'{"a": "x', r'Unterminated string \(the " that closes this text is missing\)'),
+    ("backslash", b'{"a": "C:\\Dir"}', r"Invalid \\escape \(a backslash in a text is written \\\\\)"),
+    ("backslash-u", b'{"a": "C:\\users"}', r"a backslash in a text is written"),
+    ("more-behind", b"[1]\nx", r"Extra data \(the value of the file has ended before this\)"),
     ("utf-16", '{"a": 1}'.encode("utf-16"), "UTF-16"),
     ("utf-16-without-mark", '{"a": 1}'.encode("utf-16-be"), "UTF-16"),
 ]

@@ -117,3 +117,17 @@ def test_several_workers_have_none_unless_it_is_asked_for(start):
     asked = start(TwoWorkers, "--console", "view", "--console-key", "k2345678")
     status, _, text = looked(asked, Authorization="Bearer k2345678")
     assert (status, json.loads(text)["processes"]) == (200, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--console-key", "short"), "at least 8 characters"),
+        (("--console", "edit"), "needs --console-key where"),
+    ],
+)
+def test_several_workers_that_cannot_start(start, tmp_path, words, why):
+    """The server ends and says why: it does not try for ever."""
+    with pytest.raises(AssertionError, match="the server ended with"):
+        start(TwoWorkers, *words)
+    assert why in (tmp_path / "public0" / "server.log").read_text("utf-8")

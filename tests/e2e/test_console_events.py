@@ -153,6 +153,27 @@ def test_a_request_as_a_page_sees_it(server, backend, read):
     assert reader.headers["content-type"] == "text/event-stream"
 
 
+def test_a_model_that_thinks(backend, launch, read):
+    """The page sees it while it lasts, in the list and in the run itself, and still when it was broken off."""
+    thinks = {"Model": {"removeThinking": True, "thinkTagNames": ["think"]}}
+    server = launch({"ann": {"endpoints": thinks}})
+    backend.on("e-thinks", Reply(["<think>hm", ", let me see"], hangs=True))
+    reader = read(server)
+    connection, answer = server.open_stream("/v1/chat/completions", ask("e-thinks"))
+    run_id = answer.getheader("X-Request-Id")
+
+    def last_parts():
+        runs = [value for event, value in list(reader.events) if event == "run"]
+        return [(run["state"], run["shape"][-1][0]) for run in runs if run["id"] == run_id and run["shape"]]
+
+    assert until(lambda: last_parts()[-1:] == [("running", "think")])
+    shown = look(server, f"runs/{run_id}")[1]
+    assert (shown["shape"][-1][0], shown["first_s"]) == ("think", None)
+    answer.close()
+    connection.close()
+    assert until(lambda: last_parts()[-1:] == [("cancelled", "think")])
+
+
 def test_a_run_that_is_cancelled_from_the_page(server, backend):
     """The backend is let go at once, and the run says who it was."""
     backend.on("e-hangs", Reply(["x"], hangs=True))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigTree
 from Middleware.workflows.handlers import registry
 from Middleware.workflows.managers import config_check, workflow_check
@@ -59,6 +60,15 @@ def answered(server: Server, model: str) -> str:
     return ask(server, model)["choices"][0]["message"]["content"]
 
 
+@pytest.fixture
+def as_launched() -> Iterator[None]:
+    """Scripts are looked for where a server of this tree looks."""
+    before = launch_facts()
+    set_launch_facts(LaunchFacts(public_directory=FOREIGN, config_directory=FOREIGN / "Configs"))
+    yield
+    set_launch_facts(before)
+
+
 class TestCheck:
     def test_there_is_no_error_and_no_warning(self):
         """On the command line, neither in the output nor in the log."""
@@ -68,7 +78,7 @@ class TestCheck:
         assert "errors 0, warnings 0" in done.stdout.splitlines()[-1]
 
     @pytest.mark.parametrize("user", USERS)
-    def test_nor_for_one_user(self, user):
+    def test_nor_for_one_user(self, user, as_launched):
         tree = ConfigTree(FOREIGN / "Configs", workflow_check.own_errors)
         levels = {finding.level for finding in config_check.check_users(tree.snapshot(), [user])}
         assert levels <= {"note"}

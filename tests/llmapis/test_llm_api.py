@@ -765,11 +765,13 @@ class TestConfigs:
             service(preset="missing")
 
     def test_an_unknown_type(self, configs, service):
-        """Names the type."""
+        """Names the type, and the file that holds it."""
         configs._write("ApiTypes/Odd.json", {"type": "odd"})
         configs.endpoint("E", "http://h", "Odd")
-        with pytest.raises(ValueError, match="Unsupported LLM type: odd"):
+        with pytest.raises(ValueError, match="Unsupported LLM type: odd") as caught:
             service()
+        assert isinstance(caught.value, ConfigError)
+        assert str(caught.value).startswith("ApiTypes/Odd.json: type: Unsupported LLM type: odd. Known: ")
 
     def test_samplers_are_translated_and_appended_to(self, configs, service):
         """Embedded samplers speak the canonical names."""

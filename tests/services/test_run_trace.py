@@ -175,6 +175,39 @@ class TestNode:
         told = [] if private else ["endpoint 'Big' refused a body and got another"]
         assert (before, run.nodes[0].warnings) == ([], told)
 
+    def test_its_first_thought(self, observers):
+        """Told once for each call; that of the last call to a model, where a node has several."""
+        seen = Seen()
+        observers.observe(seen)
+        run = observers.begin("r1", "/api/chat")
+        at = run.node(NodeTrace("w", 1, "Standard", "Answer"))
+        first, last = (at.call(CallTrace("model", "Big", "x", "m")) for _ in range(2))
+        at.call(CallTrace("http", "", "h", ""))
+        last.thinks()
+        since = last.call.thought
+        last.thinks()
+        at.thinks()
+        assert (first.call.thought, last.call.thought) == (0.0, since) and since > 0
+        assert [told for told in seen.told if told[0] == "first_thought"] == [("first_thought", "Answer")]
+
+    def test_a_thought_that_was_none(self, observers):
+        """It turned out to be text."""
+        observers.observe(Seen())
+        at = observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "Standard"))
+        call = at.call(CallTrace("model", "Big", "x", "m"))
+        call.thinks()
+        at.thought_nothing()
+        assert call.call.thought == 0.0
+
+    def test_thoughts_of_a_node_without_a_call(self, observers):
+        """Nobody thought."""
+        seen = Seen()
+        observers.observe(seen)
+        at = observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "StaticResponse"))
+        at.thinks()
+        at.thought_nothing()
+        assert [what for what, _ in seen.told] == ["arrived", "node"]
+
     def test_cleaning_of_a_node_without_a_call(self):
         """There is no call that could hold it."""
         node = NodeTrace("w", 1, "StaticResponse")

@@ -6,19 +6,18 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
 
 from Middleware.api.commands.endpoint_advice import is_well, line
 from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
 from Middleware.api.launch_arguments import check_config_folder
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.validation import ERROR
 from Middleware.llmapis.endpoint_probe import probe
 from Middleware.workflows.managers.config_check import check_users, checked_tree
+from Middleware.workflows.managers.endpoint_check import with_backups
 from Middleware.workflows.managers.user_walk import UserWalk
 
 
@@ -46,33 +45,18 @@ class Doctor(Command):
         for finding in errors:
             print(finding)
         names = with_backups(snapshot, user, UserWalk(snapshot, user).endpoints())
-        told = {(finding.file, finding.pointer, finding.message) for finding in errors}
+        told = {(finding.file, finding.pointer) for finding in errors}
         well = [name for name in names if _looked_at(snapshot, user, name, told)]
         print(f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}")
         return 0 if well == names and not errors else 1
 
 
-def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> list[str]:
-    """The names, each followed by the chain of its backups; each once."""
-    found: list[str] = []
-    for name in names:
-        while name and name not in found:
-            found.append(name)
-            try:
-                name = load_endpoint(snapshot, user, name).backup_endpoint_name
-            except ConfigError:
-                break
-    return found
-
-
-def _looked_at(
-    snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str, str]]
-) -> bool:
+def _looked_at(snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str]]) -> bool:
     """Call one endpoint and print its line, unless its fault is told already. True: all is well."""
     try:
         seen = probe(snapshot, user, name)
     except ConfigError as error:
-        if (error.file, error.pointer, error.message) not in told:
+        if (error.file, error.pointer) not in told:
             print(f"endpoint {name}: error: {error}", flush=True)
         return False
     except ValueError as error:

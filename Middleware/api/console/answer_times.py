@@ -12,7 +12,8 @@ class AnswerTimes:
     """Parts of a run, in seconds. `now`: of `time.monotonic()`; a part that is not over ends now.
 
     `answering`: the node that answers, None before one has begun. `thoughts`: what it thought. `first_s`:
-    from arrival to the first text, None before it. `took_s`: from arrival to the end.
+    from arrival to the first text, None before it. `think_s`: 0 where no thought came before the text.
+    `took_s`: from arrival to the end.
     """
 
     def __init__(self, run: RunTrace, now: float) -> None:
@@ -24,14 +25,17 @@ class AnswerTimes:
         self.other_s = max(begun - run.begun, 0.0) if run.begun else 0.0
         self.first_s = run.first_text - run.arrived if run.first_text else None
         self.thoughts = _thoughts(self.answering)
-        self.think_s = self._think(run) if self.thoughts else 0.0
+        self.think_s = self._think(run, end)
 
-    def _think(self, run: RunTrace) -> float:
-        """From the first thing that the backend sent to the first text, or to the end where there is none."""
-        node = self.answering
-        first = next((call.first for call in reversed(node.calls) if call.first), 0.0) if node else 0.0
-        end = run.first_text or run.answered or run.ended
-        return max(end - first, 0.0) if first and end else 0.0
+    def _think(self, run: RunTrace, end: float) -> float:
+        """From the first thing that the backend sent to the first text, if there was a thought between them.
+        Without a text to the answer's end."""
+        calls = list(self.answering.calls) if self.answering is not None else []
+        call = next((call for call in reversed(calls) if call.first), None)
+        text = run.first_text or run.answered
+        if call is None or not call.thought or (text and call.thought > text):
+            return 0.0
+        return max((text or end) - call.first, 0.0)
 
 
 def answering_node(run: RunTrace) -> NodeTrace | None:

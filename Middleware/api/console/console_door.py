@@ -98,12 +98,10 @@ class ConsoleDoor:
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _error(405, "method not allowed: OPTIONS", {"Allow": "GET, HEAD"})
         place, peer = _place(environ), str(environ.get("REMOTE_ADDR", ""))
-        if place == "api" and self._wrong_keys.shuts_out(peer):
-            checked = check(self.rules, environ, "file")
-            if not isinstance(checked, Refusal):
-                return _logged(429, "too many wrong keys: wait a minute", environ, _retry())
-        else:
-            checked = check(self.rules, environ, place)
+        checked = check(self.rules, environ, place)
+        is_about_keys = not isinstance(checked, Refusal) or checked.status == 401
+        if place == "api" and is_about_keys and self._wrong_keys.shuts_out(peer):
+            return _logged(429, "too many wrong keys: wait a minute", environ, _retry())
         if not isinstance(checked, Refusal):
             environ[_RIGHTS] = checked
             return None

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from Middleware.api.commands.doctor import with_backups
 from Middleware.api.commands.endpoint_advice import is_well, line, step_after
 from Middleware.api.console.endpoint_health import Health, health_of
 from Middleware.api.console.masks import Mask, mask_of
@@ -29,6 +28,7 @@ from Middleware.llmapis.endpoint_probe import probe
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.slots import endpoint_gate
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
+from Middleware.workflows.managers.endpoint_check import with_backups
 from Middleware.workflows.managers.user_walk import UserWalk
 
 MOST_MODELS = 200
@@ -165,6 +165,7 @@ def _secrets(endpoint: EndpointConfig) -> Iterator[str]:
 def probed(ask: Ask, user: str, name: str) -> JsonObject:
     """POST `endpoints/<user>/<name>/probe`: the doctor's look at one endpoint (10)."""
     ask.words()
+    ask.no_fields()
     snapshot = ask.hub.snapshot()
     users = ask.hub.served_users()
     one = next((one for one in reached(snapshot, user) if one.name == name), None) if user in users else None

@@ -12,8 +12,10 @@ from functools import partial
 from typing import NamedTuple
 
 from Middleware.api.client_watch import end_connection, probe_of
+from Middleware.api.console.answer_times import AnswerTimes
 from Middleware.api.console.looks import Look
 from Middleware.api.console.run_facts import tokens_of
+from Middleware.api.console.shapes import SHORTEST_PART_S
 from Middleware.api.console.state_views import state_of
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply, json_bytes
 from Middleware.common.types import JsonObject
@@ -25,8 +27,9 @@ SILENCE_S = 15.0
 LASTS_S = 600.0
 NAP_S = 0.2
 """A reader looks at least so often: at counts that grew, and whether the server stops."""
-GATHER_S = 0.25
-"""News that come so close together leave in one piece."""
+BEAT_S = 0.25
+"""Where there is news, a reader looks by this beat: what comes together leaves in one piece, and what grows
+is told each `RUN_EVERY_S`, which is a multiple of it, whatever else is told between."""
 MOST_SEQ = 10**15
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _COMMENT = b": \n\n"
@@ -79,17 +82,19 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         recorder, clock = self._hub.recorder, self._clock
         end = clock() + LASTS_S
-        spoke = clock()
+        told_at = spoke = clock()
         while not (self._hub.stopping() or self._connection.is_gone() or clock() > end):
             told = self._news.since_last()
             if told:
-                spoke = clock()
+                told_at = spoke = clock()
                 yield told
-                time.sleep(GATHER_S)
             elif clock() - spoke >= SILENCE_S:
                 spoke = clock()
                 yield _COMMENT
-            recorder.wait(self._news.seen, NAP_S)
+            if clock() - told_at < RUN_EVERY_S:
+                time.sleep(BEAT_S)
+            else:
+                recorder.wait(self._news.seen, NAP_S)
         if self._hub.stopping():
             self._connection.end()
 
@@ -156,9 +161,12 @@ class News:
 
 
 def _mark(look: Look, run: RunTrace) -> int | None:
-    """What grows while nothing else changes: the place in the line, the count of the answer."""
+    """What grows while nothing else changes: the place in the line, the count of the answer; 1: thinking has
+    become long enough to be shown."""
     if run.state == "waiting":
         return look.place(run)
+    if run.state == "running" and AnswerTimes(run, look.now).think_s >= SHORTEST_PART_S:
+        return 1
     return tokens_of(run)[0] if run.state == "answering" else None
 
 

@@ -1,4 +1,4 @@
-"""How secrets are taken out of what the console shows: whole, and as JSON writes them. Pure.
+"""How secrets are taken out of what the console shows: whole, and as JSON writes them.
 
 Source: spec console.md 2.6.
 """
@@ -9,7 +9,10 @@ import json
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from Middleware.common.errors import ConfigError
+from Middleware.config.environment import secrets_in_use
 from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.text_utils import sentence_of
 
 Mask = Callable[[str], str]
 """A text -> the same without secrets."""
@@ -24,3 +27,11 @@ def mask_of(secrets: Iterable[str | None]) -> Mask:
 
 def _without(known: list[str], text: str) -> str:
     return masked(text, *known)
+
+
+def told_of_file(error: ConfigError, secrets: Iterable[str | None] = ()) -> str:
+    """What is wrong with a config file, in one sentence: file, field, what was found and is allowed.
+
+    `secrets`: keys of this server.
+    """
+    return sentence_of(mask_of((*secrets, *secrets_in_use()))(" ".join(str(error).split())))

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from Middleware.api.console.config_files import read
 from Middleware.api.console.config_paths import ENDING, config_file, is_config_path
+from Middleware.api.console.config_saving import refuse_errors
+from Middleware.api.console.masks import told_of_file
 from Middleware.api.console.view_contract import NO_FILE, Refused
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import ensure_generates, load_endpoint
@@ -40,7 +42,7 @@ def owner_of(snapshot: ConfigSnapshot, path: str, names: Iterable[str]) -> UserS
     if not is_named or not is_config_path(path, (WORKFLOWS,)) or not path.isprintable():
         raise Refused(404, NO_FILE)
     folder = path.rpartition("/")[0]
-    users = list(_users(snapshot, names))
+    users, amiss = _users(snapshot, names)
     for is_home in (_is_own, _is_shared, _is_common):
         for user in users:
             if is_home(snapshot, user, folder):
@@ -49,7 +51,8 @@ def owner_of(snapshot: ConfigSnapshot, path: str, names: Iterable[str]) -> UserS
     allowed = [f"{WORKFLOWS}/{workflow_folder(user)}" for user in users]
     allowed += [f"a folder of {shared_root(snapshot, user)}" for user in users]
     said = ", ".join(dict.fromkeys(allowed))
-    raise Refused(403, f"new files go into {said} or {WORKFLOWS}/{COMMON_FOLDER}; found {found(folder)}")
+    where = f"new files go into {said or 'no folder of a user'} or {WORKFLOWS}/{COMMON_FOLDER}"
+    raise Refused(403, "; ".join([where, f"found {found(folder)}", *amiss]))
 
 
 def begun(snapshot: ConfigSnapshot, user: UserSettings, path: str, template: str, endpoint: str) -> bytes:
@@ -72,13 +75,15 @@ def begun(snapshot: ConfigSnapshot, user: UserSettings, path: str, template: str
     return text.encode("utf-8")
 
 
-def _users(snapshot: ConfigSnapshot, names: Iterable[str]) -> Iterable[UserSettings]:
-    """Those whose file can be read."""
+def _users(snapshot: ConfigSnapshot, names: Iterable[str]) -> tuple[list[UserSettings], list[str]]:
+    """Those whose file can be read, and of the others what is wrong with it."""
+    users, amiss = [], []
     for name in names:
         try:
-            yield load_user(snapshot, name)
-        except ConfigError:
-            continue
+            users.append(load_user(snapshot, name))
+        except ConfigError as error:
+            amiss.append(told_of_file(error))
+    return users, amiss
 
 
 def _is_own(_: ConfigSnapshot, user: UserSettings, folder: str) -> bool:
@@ -105,10 +110,16 @@ def _refuse_links(root: Path, folder: str) -> None:
 
 
 def _copied(snapshot: ConfigSnapshot, path: str) -> bytes:
+    """The bytes of a file without errors of its own: who copies one must be told which it is."""
     try:
-        return read(snapshot.tree, config_file(snapshot.root, path)).raw
+        raw = read(snapshot.tree, config_file(snapshot.root, path)).raw
     except OSError as error:
         raise Refused(404, NO_FILE) from error
+    try:
+        refuse_errors(snapshot, path, raw)
+    except Refused as refused:
+        raise Refused(refused.status, f"{path}:{refused.sentence}", **refused.fields) from refused
+    return raw
 
 
 def _endpoint(snapshot: ConfigSnapshot, user: UserSettings, wanted: str) -> str:
@@ -121,7 +132,7 @@ def _endpoint(snapshot: ConfigSnapshot, user: UserSettings, wanted: str) -> str:
             ensure_generates(load_endpoint(snapshot, user, name))
             return name
         except ConfigError as error:
-            why = error.message
+            why = told_of_file(error)
     raise Refused(422, why, problems=[])
 
 

@@ -107,11 +107,13 @@ def is_local(environ: Mapping[str, Any]) -> bool:
 def _source(rules: Rules, environ: Mapping[str, Any], place: Place) -> Refusal | None:
     """What is wrong with where a request comes from."""
     host = environ.get("HTTP_HOST", "")
-    if not rules.access.allows_host(host) or not (rules.key or not host or rules.access.knows_host(host)):
+    if not rules.access.allows_host(host):
+        way = f"--cors-origin https://{host} opens it"
+        return Refusal(403, f"host {host!r} is not allowed: this server answers local names only; {way}")
+    if host and not rules.key and not rules.access.knows_host(host):
+        way = f"--console-key or --cors-origin https://{host} opens it"
         return Refusal(
-            403,
-            f"host {host!r} is not allowed: without a key the console answers local names only; "
-            f"--console-key or --cors-origin https://{host} opens it",
+            403, f"host {host!r} is not allowed: without a key the console answers local names only; {way}"
         )
     origin = environ.get("HTTP_ORIGIN")
     if origin is not None and not _allows_origin(rules, origin, host):

@@ -23,14 +23,21 @@ _NAMES = 3
 
 def tokens_of(run: RunTrace) -> tuple[int | None, bool]:
     """The tokens of the answer, and whether that is an estimate. None: nothing is known."""
-    reported = count_of(run.usage, "completion_tokens")
-    if reported is not None:
-        return reported, False
+    node = answering_node(run)
+    told = count_of(run.usage, "completion_tokens")
+    if told is not None:
+        return told, node is not None and not _is_reported(node)
     counter = run.counter
     if counter is not None:
         return counter(), True
-    node = answering_node(run)
     return (node.tokens, True) if node is not None and node.tokens else (None, False)
+
+
+def _is_reported(node: NodeTrace) -> bool:
+    """Claims that a backend told how much it wrote for this node; else what the client is told is an
+    estimate.
+    """
+    return any(count_of(call.usage, "completion_tokens") is not None for call in list(node.calls))
 
 
 def workflow_names(run: RunTrace) -> list[str]:

@@ -66,8 +66,7 @@ def text(ask: Ask, run_id: str, ref: str) -> JsonObject:
 def cancel(ask: Ask, run_id: str) -> JsonObject:
     """POST `runs/<id>/cancel`: as DELETE of a client."""
     ask.words()
-    if ask.environ.get("CONTENT_LENGTH", "") not in ("", "0"):
-        ask.fields()
+    ask.no_fields()
     kept = run_of(ask, run_id)
     active = cancellation_service.is_running(kept.id)
     if active:

@@ -187,7 +187,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "k": k,
         "kind": call.kind,
         "endpoint": call.endpoint or None,
-        "backend": call.backend or None,
+        "backend": _callee(run, call),
         "model": call.model or None,
         "url": _address(run, call, secrets),
         "begun_s": _since(run, call.begun),
@@ -207,6 +207,11 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "thoughts": _thoughts(name, call, secrets),
         "has_cleaning": call.cleaning is not None,
     }
+
+
+def _callee(run: RunTrace, call: CallTrace) -> str | None:
+    """Who was called. A host may have been filled in, as the rest of its address."""
+    return None if run.private and call.kind == "http" else call.backend or None
 
 
 def _address(run: RunTrace, call: CallTrace, secrets: Secrets) -> str | None:

@@ -312,7 +312,9 @@ def _prompt_tokens(call: CallTrace) -> str:
 
 def thinking(seen: Seen) -> Iterator[Sentence]:
     """Before an answer; of one that is all thoughts `empty` has told."""
-    if seen.times.think_s >= THINKING_S and seen.call is not None and not _is_empty(seen):
+    run = seen.run
+    has_answered = bool(run.first_text or run.answered) and not _is_empty(seen)
+    if seen.times.think_s >= THINKING_S and seen.call is not None and has_answered:
         length = sum(map(len, seen.times.thoughts))
         size = f" ({counted(length, 'character')})" if length else ""
         text = f"{seen.call.endpoint} thought for {seconds(seen.times.think_s)} before it answered{size}."

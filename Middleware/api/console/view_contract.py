@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from werkzeug.datastructures import EnvironHeaders
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from Middleware.api.console.probes import Probes
 from Middleware.api.console.rights import NEEDS
@@ -126,9 +127,21 @@ class Ask:
         """The fields of the JSON body, each named in `kinds` with its type: `str`, `str | None`, `list`...
 
         One that may be null may also be absent: it is None then. Raises ClientRequestError for unknown
-        fields, other types and a body that is no JSON object, RequestEntityTooLarge for one of over 1 MiB.
+        fields, other types and a body that is no JSON object, Refused for one of over 1 MiB.
         """
-        return typed_fields(json_body(read_body(self.environ, MOST_BYTES)), kinds)
+        return typed_fields(json_body(self._body()), kinds)
+
+    def no_fields(self) -> None:
+        """Of a question without a body: one that is there all the same has no field. Raises as `fields`."""
+        body = self._body()
+        if body:
+            typed_fields(json_body(body), {})
+
+    def _body(self) -> bytes:
+        try:
+            return read_body(self.environ, MOST_BYTES)
+        except RequestEntityTooLarge as error:
+            raise Refused(413, f"the body is too large, allowed: at most {MOST_BYTES:,} bytes") from error
 
 
 View = Callable[..., object]

@@ -24,9 +24,10 @@ from Middleware.api.console import (
     state_views,
     workflow_views,
 )
+from Middleware.api.console.masks import told_of_file
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
 from Middleware.api.serving.wsgi_replies import on_one_line
-from Middleware.common.errors import MiddlewareError, let_go
+from Middleware.common.errors import ConfigError, MiddlewareError, let_go
 from Middleware.utilities.text_utils import sentence_of
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,8 @@ class Views:
             return Reply(refused.value, refused.status, refused.headers)
         except HTTPException as error:
             return Reply({"error": error.name.lower()}, error.code or 500)
+        except ConfigError as error:  # no fault of the server: the page is there to tell of such
+            return Reply({"error": told_of_file(error, self.hub.secrets)}, 422)
         except MiddlewareError as error:
             return Reply({"error": sentence_of(str(error))}, error.status_hint)
         except Exception as error:

@@ -234,7 +234,12 @@ def _lookups(snapshot: ConfigSnapshot, user: UserSettings | None, path: str, tol
             return None
         return child_file(snapshot, user, named.name, folder=named.folder, calling_folder=folder)
 
-    return Lookups(lambda name: _endpoint(snapshot, user, name), child, lines)
+    def endpoint(name: str) -> EndpointFacts:
+        return _endpoint(snapshot, user, name)
+
+    if user is None:
+        return Lookups(endpoint, child, lines)
+    return Lookups(endpoint, child, lines, user.user_wide_workflow_variables, user.max_parallel_nodes)
 
 
 def _endpoint(snapshot: ConfigSnapshot, user: UserSettings | None, name: str) -> EndpointFacts:

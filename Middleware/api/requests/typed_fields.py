@@ -30,7 +30,8 @@ def typed_fields(body: JsonObject, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """
     for name in body:
         if name not in kinds:
-            raise ClientRequestError(f"{found(name)} is no field of this body, allowed: {', '.join(kinds)}")
+            allowed = ", ".join(kinds) or "none"
+            raise ClientRequestError(f"{found(name)} is no field of this body, allowed: {allowed}")
     return {name: _fit(name, body, _types(kind)) for name, kind in kinds.items()}
 
 

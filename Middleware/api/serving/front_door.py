@@ -129,7 +129,7 @@ class FrontDoor:
         def enter_gate(known: Callable[[RequestLife], object]) -> None:
             self._make_room_for(request_id)
             try:
-                life = environ[LIFE] = self._admitted(request_id, key, environ, needs_slot=True)
+                life = environ[LIFE] = self._admitted(request_id, key, environ, generates=True)
             except BaseException:
                 self._posts.discard(request_id)
                 raise
@@ -163,8 +163,8 @@ class FrontDoor:
                 life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
 
         try:
-            needs_slot = self._doors.generates(environ)
-            life = self._admitted(request_id, key, environ, needs_slot=needs_slot)
+            generates = self._doors.generates(environ)
+            life = self._admitted(request_id, key, environ, generates=generates)
             return HeldBody(within(life, self.app, environ, _noting([life], start)), over)
         except BaseException:
             over()
@@ -182,14 +182,15 @@ class FrontDoor:
             )
 
     def _admitted(
-        self, request_id: str, api_key: str | None, environ: dict[str, Any], *, needs_slot: bool
+        self, request_id: str, api_key: str | None, environ: dict[str, Any], *, generates: bool
     ) -> RequestLife:
         """The request runs from here on:
 
-        It can be cancelled, is watched, and replaces the one with its key.
+        It can be cancelled, is watched, and replaces the one with its key. Only one that generates is a run.
         """
         life = RequestLife(request_id)
-        self._trace(life, environ, waits=needs_slot and self._gate is not _open_gate)
+        if generates:
+            self._trace(life, environ)
         cancellation_service.begin(request_id)
         self.lives.add(life)
         self.traffic.begin()
@@ -206,15 +207,15 @@ class FrontDoor:
         )
         return life
 
-    def _trace(self, life: RequestLife, environ: dict[str, Any], *, waits: bool) -> None:
+    def _trace(self, life: RequestLife, environ: dict[str, Any]) -> None:
         """What the request does is told, if anybody observes. Its end is registered first, so it is last.
 
-        `waits`: it begins when the gate lets it in, else at once.
+        It begins when the gate lets it in; without a gate at once.
         """
         trace = life.trace = self.observers.begin(life.request_id, on_one_line(environ["PATH_INFO"]))
         if trace is not None:
             life.at_end(life.end_trace)
-            if not waits:
+            if self._gate is _open_gate:
                 trace.begin()
 
     def unanswered(self) -> list[RequestLife]:

@@ -72,61 +72,83 @@ class _Series:
         return series
 
 
-class _Instruments:
-    """What is counted. `registry`: where."""
+class _Maker:
+    """Makes series. `registry`: where they are counted."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self._registry)
+
+    def histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
+
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self._registry, multiprocess_mode="livesum")
+
+
+class _OfServer:
+    """The process, its slots and its queue."""
+
+    def __init__(self, make: _Maker) -> None:
+        self.build = make.gauge("headrace_build_info", "Processes that run, by version.", "version")
+        self.slots = make.gauge(
+            "headrace_slots", "Requests that may run at once (--concurrency); 0: any number."
+        )
+        self.running = make.gauge("headrace_requests_running", "Generation requests that have their slot.")
+        self.waiting = make.gauge("headrace_queue_length", "Generation requests that wait for a slot.")
+        self.wait = make.histogram("headrace_queue_wait_seconds", "From arrival to the slot.", _WAITS)
+
+
+class _OfRuns:
+    """Requests and their answers, by user and workflow."""
+
+    def __init__(self, make: _Maker) -> None:
         run = ("user", "workflow")
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
-
-        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(name, text, labels, buckets=buckets, registry=registry)
-
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(name, text, labels, registry=registry, multiprocess_mode="livesum")
-
-        self.build = gauge("headrace_build_info", "Processes that run, by version.", "version")
-        self.slots = gauge("headrace_slots", "Requests that may run at once (--concurrency); 0: any number.")
-        self.running = gauge("headrace_requests_running", "Generation requests that have their slot.")
-        self.waiting = gauge("headrace_queue_length", "Generation requests that wait for a slot.")
-        self.wait = histogram("headrace_queue_wait_seconds", "From arrival to the slot.", _WAITS)
-        self.requests = counter(
+        self.requests = make.counter(
             "headrace_requests_total", "Generation requests that ended.", *run, "front", "outcome"
         )
-        self.first = histogram(
+        self.cancelled = make.counter(
+            "headrace_cancellations_total", "Requests that were cancelled.", *run, "by"
+        )
+        self.first = make.histogram(
             "headrace_first_token_seconds", "From arrival to the first text.", _SECONDS, *run
         )
-        self.seconds = histogram(
+        self.seconds = make.histogram(
             "headrace_answer_seconds", "From arrival to the whole answer.", _SECONDS, *run
         )
-        self.tokens = counter(
+        self.tokens = make.counter(
             "headrace_answer_tokens_total", "Tokens as clients are told them.", *run, "kind"
         )
-        self.all_tokens = counter(
+        self.all_tokens = make.counter(
             "headrace_workflow_tokens_total", "Tokens of all calls behind answers.", *run, "kind"
         )
-        self.all_calls = counter(
+        self.all_calls = make.counter(
             "headrace_workflow_calls_total", "Calls to models that gave an answer, as clients are told.", *run
         )
-        self.cancelled = counter("headrace_cancellations_total", "Requests that were cancelled.", *run, "by")
-        self.calls = counter(
+
+
+class _OfBackends:
+    """Calls to backends, by endpoint."""
+
+    def __init__(self, make: _Maker) -> None:
+        self.calls = make.counter(
             "headrace_backend_calls_total", "Calls to backends that ended.", "endpoint", "kind", "outcome"
         )
-        self.errors = counter(
+        self.errors = make.counter(
             "headrace_backend_errors_total", "Calls to backends that failed.", "endpoint", "error"
         )
-        self.backend_seconds = histogram(
+        self.seconds = make.histogram(
             "headrace_backend_seconds", "From a call's begin to its end.", _SECONDS, "endpoint"
         )
-        self.backend_first = histogram(
+        self.first = make.histogram(
             "headrace_backend_first_output_seconds",
             "From a call's begin to what its stream brings first.",
             _SECONDS,
             "endpoint",
         )
-        self.backend_tokens = counter(
+        self.tokens = make.counter(
             "headrace_backend_tokens_total", "Tokens as backends report them.", "endpoint", "kind"
         )
 
@@ -138,10 +160,11 @@ class Metrics:
 
     def __init__(self, slots: int = 0) -> None:
         self.registry = CollectorRegistry()
-        self._numbers = _Instruments(self.registry)
+        make = _Maker(self.registry)
+        self._server, self._runs, self._backends = _OfServer(make), _OfRuns(make), _OfBackends(make)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
-        self._numbers.slots.set(slots)
-        self._numbers.build.labels(VERSION).set(1)
+        self._server.slots.set(slots)
+        self._server.build.labels(VERSION).set(1)
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
@@ -171,26 +194,22 @@ class Metrics:
         return self._run_names(run.user, run.answering or run.workflow)
 
     def _arrived(self, run: RunTrace, node: NodeTrace | None) -> None:
-        self._numbers.waiting.inc()
+        self._server.waiting.inc()
 
     def _begun(self, run: RunTrace, node: NodeTrace | None) -> None:
-        self._numbers.waiting.dec()
-        self._numbers.running.inc()
-        self._numbers.wait.observe(run.begun - run.arrived)
+        self._server.waiting.dec()
+        self._server.running.inc()
+        self._server.wait.observe(run.begun - run.arrived)
 
     def _first_text(self, run: RunTrace, node: NodeTrace | None) -> None:
-        self._series(self._numbers.first, *self._of(run)).observe(run.first_text - run.arrived)
+        self._series(self._runs.first, *self._of(run)).observe(run.first_text - run.arrived)
 
     def _answered(self, run: RunTrace, node: NodeTrace | None) -> None:
-        self._series(self._numbers.seconds, *self._of(run)).observe(run.answered - run.arrived)
+        self._series(self._runs.seconds, *self._of(run)).observe(run.answered - run.arrived)
 
     def _ended(self, run: RunTrace, node: NodeTrace | None) -> None:
-        numbers, names = self._numbers, self._of(run)
-        if run.begun:
-            numbers.running.dec()
-        else:
-            numbers.waiting.dec()
-            numbers.wait.observe(run.ended - run.arrived)
+        self._left(run)
+        numbers, names = self._runs, self._of(run)
         self._series(numbers.requests, *names, run.front, run.state).inc()
         if run.state == "cancelled":
             self._series(numbers.cancelled, *names, _WHO.get(run.cancelled_by, OTHER)).inc()
@@ -203,6 +222,14 @@ class Metrics:
         if run.all_usage is not None:
             self._series(numbers.all_calls, *names).inc(run.all_usage["calls"])
 
+    def _left(self, run: RunTrace) -> None:
+        """It has its slot, or its place in the queue, no more."""
+        if run.begun:
+            self._server.running.dec()
+        else:
+            self._server.waiting.dec()
+            self._server.wait.observe(run.ended - run.arrived)
+
     def _node_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A node's calls are counted when it ends: they all have ended then."""
         for call in node.calls if node is not None else ():
@@ -210,18 +237,18 @@ class Metrics:
                 self._call(call)
 
     def _call(self, call: CallTrace) -> None:
-        numbers, [endpoint], outcome = self._numbers, self._endpoints(call.endpoint), outcome_of(call)
+        numbers, [endpoint], outcome = self._backends, self._endpoints(call.endpoint), outcome_of(call)
         self._series(numbers.calls, endpoint, call.kind, outcome).inc()
         if outcome in KIND_STATUS:
             self._series(numbers.errors, endpoint, outcome).inc()
         if call.ended:
-            self._series(numbers.backend_seconds, endpoint).observe(call.ended - call.begun)
+            self._series(numbers.seconds, endpoint).observe(call.ended - call.begun)
         if call.first:
-            self._series(numbers.backend_first, endpoint).observe(call.first - call.begun)
+            self._series(numbers.first, endpoint).observe(call.first - call.begun)
         for kind in ("prompt", "completion"):
             count = _tokens(call.usage, kind)
             if count:
-                self._series(numbers.backend_tokens, endpoint, kind).inc(count)
+                self._series(numbers.tokens, endpoint, kind).inc(count)
 
 
 def outcome_of(call: CallTrace) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from Middleware.common.types import Batch
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.chunk_forms import is_more_than_space
 from Middleware.llmapis.call.handler_face import HandlerFace
 from Middleware.services.answers import FINISH_REASONS
 from Middleware.services.run_trace import CallTrace, TracedCall
@@ -21,7 +22,7 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class CallLog:
     """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
-    end mark. `trace`: None: nobody observes."""
+    end mark. `opens`: nothing but white space came so far. `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
     model: str
@@ -33,6 +34,7 @@ class CallLog:
     outcome: str = ""
     usage: dict[str, Any] | None = None
     truncated: bool = False
+    opens: bool = True
     trace: TracedCall | None = None
 
     @classmethod
@@ -60,11 +62,22 @@ class CallLog:
 
     def saw(self, batch: Batch) -> None:
         """A batch that is not empty went by."""
+        if self.opens:
+            self._open(batch)
+        self.pieces += len(batch)
+
+    def _open(self, batch: Batch) -> None:
+        """What comes first, and whether it is a thought: what comes behind a text is not looked at."""
         if self.first is None:
             self.first = time.monotonic()
             if self.trace is not None:
                 self.trace.call.first = self.first
-        self.pieces += len(batch)
+        said = next((chunk for chunk in batch if is_more_than_space(chunk)), None)
+        if said is None:
+            return
+        self.opens = False
+        if self.trace is not None and said.get("thinking"):
+            self.trace.thinks()
 
     def write(self, outcome: str) -> None:
         """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage."""

@@ -16,6 +16,11 @@ def is_visible(chunk: Chunk) -> bool:
     return bool(chunk["token"]) or "thinking" in chunk or "tool_calls" in chunk
 
 
+def is_more_than_space(chunk: Chunk) -> bool:
+    """Whether it says anything of the answer but white space."""
+    return bool(chunk["token"].strip() or chunk.get("thinking") or chunk.get("tool_calls"))
+
+
 def content_taken_out(pending: Chunk) -> Chunk:
     """Take the content out of a finishing dict, because more content came behind it."""
     content: dict[str, Any] = {"token": pending["token"], "finish_reason": None}

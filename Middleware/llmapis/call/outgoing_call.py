@@ -122,7 +122,7 @@ class OutgoingCall:
         reader = StreamReader(self._handler)
         batches: list[Batch] = []
         streams = answer.content_type in STREAM_TYPES
-        data = self._bytes(answer, lambda piece: _heard(reader, piece, batches) if streams else False)
+        data = self._bytes(answer, lambda piece: self._listened(reader, piece, batches) if streams else False)
         body = None if reader.readable else _object_of(data)
         if body is not None:
             return self._read(body)
@@ -133,6 +133,14 @@ class OutgoingCall:
         batches.append(reader.finish())
         self.log.truncated = reader.truncated
         return joined(self._handler.settings.endpoint.name, batches)
+
+    def _listened(self, reader: StreamReader, piece: bytes, batches: list[Batch]) -> bool:
+        """As `_heard`; what a stream brings is noted as it comes."""
+        before = len(batches)
+        has_ended = _heard(reader, piece, batches)
+        if len(batches) > before and batches[-1]:
+            self.log.saw(batches[-1])
+        return has_ended
 
     def _read(self, body: JsonObject) -> LlmText | JsonObject:
         settings = self._handler.settings
@@ -190,6 +198,8 @@ class OutgoingCall:
             return _watched(trace.call, lambda: default_transport().post(post, self.handle))
         finally:
             self.log.tries += self.handle.tries
+            if trace is not None:
+                trace.call.tries = self.log.tries
 
     def _log_payload(self, post: Post) -> None:
         if not logger.isEnabledFor(logging.DEBUG):

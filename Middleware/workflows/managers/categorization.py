@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import logging
 import string
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from Middleware.common.client_question import ClientQuestion
-from Middleware.common.errors import NotFound
+from Middleware.common.errors import ConfigError, NotFound
 from Middleware.common.types import Batch, Batches
 from Middleware.config import paths
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.positions import position_in
+from Middleware.config.users import NO_CUSTOM_WORKFLOW
+from Middleware.config.validation import json_pointer
 from Middleware.config.workflows import (
     Category,
+    WorkflowFile,
     load_routing,
     load_workflow,
     shared_names,
@@ -33,29 +39,63 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 def open_answer_run(manager: WorkflowManager, question: ClientQuestion) -> Batches:
     """The run that answers the request; as `WorkflowManager.open_run`.
 
-    Raises NotFound when nothing can answer it.
+    Raises NotFound when nothing can answer it, ConfigError when a file on the way is wrong.
     """
     user, picked = manager.user, manager.request.workflow_folder
     if picked:
         folder = paths.shared_workflow_folder(user, picked)
         return manager.open_run(DEFAULT_WORKFLOW, question, folder=folder)
     if user.custom_workflow_override:
-        return manager.open_run(user.custom_workflow, question)
+        with _named_by_user(manager, "customWorkflow"):
+            if not user.custom_workflow:
+                raise ConfigError(NO_CUSTOM_WORKFLOW)
+            return manager.open_run(user.custom_workflow, question)
     if not user.routing_config or not user.categorization_workflow:
         _ensure_default(manager)
         return manager.open_run(DEFAULT_WORKFLOW, question)
-    categories = load_routing(manager.snapshot, user.routing_config)
+    with _named_by_user(manager, "routingConfig"):
+        categories = load_routing(manager.snapshot, user.routing_config)
     if len(categories) == 1:
-        return manager.open_run(categories[0].workflow, question)
-    load_workflow(manager.snapshot, user, user.categorization_workflow)
+        with _named_by(manager, categories[0]):
+            return manager.open_run(categories[0].workflow, question)
+    with _named_by_user(manager, "categorizationWorkflow"):
+        categorization = load_workflow(manager.snapshot, user, user.categorization_workflow)
     asked = prepared(question)
 
     def routed() -> Generator[Batch, None, None]:
-        name = chosen_workflow(manager, categories, asked)
-        file = load_workflow(manager.snapshot, user, name)
+        category = chosen_category(manager, categorization, categories, asked)
+        name = category.workflow if category else DEFAULT_WORKFLOW
+        with _named_by(manager, category):
+            file = load_workflow(manager.snapshot, user, name)
         yield from manager.answer_of(Run(manager.state, file, asked, chain=(name,)))
 
     return manager.guarded(routed(), question)
+
+
+def _named_by_user(manager: WorkflowManager, field: str) -> AbstractContextManager[None]:
+    return _named_at(manager.snapshot, paths.user_file(manager.user.name), f"/{field}")
+
+
+def _named_by(manager: WorkflowManager, category: Category | None) -> AbstractContextManager[None]:
+    """The workflow within is that of a category; without one it is the user's default."""
+    if category is None:
+        return _named_by_user(manager, "routingConfig")
+    file = paths.routing_file(manager.user.routing_config)
+    return _named_at(manager.snapshot, file, json_pointer([category.name, "workflow"]))
+
+
+@contextmanager
+def _named_at(snapshot: ConfigSnapshot, wanted: str, pointer: str) -> Iterator[None]:
+    """A name that leads nowhere is told with the place that holds it; a fault of a file has its own place."""
+    file = snapshot.find(wanted) or wanted
+    try:
+        with snapshot.spelling.named_at(file, pointer):
+            yield
+    except ConfigError as error:
+        if error.file:
+            raise
+        position = position_in(snapshot.text(file), file, pointer)
+        raise type(error)(error.message, file=file, pointer=pointer, position=position) from error
 
 
 def _ensure_default(manager: WorkflowManager) -> None:
@@ -71,21 +111,19 @@ def _ensure_default(manager: WorkflowManager) -> None:
     )
 
 
-def chosen_workflow(
-    manager: WorkflowManager, categories: Sequence[Category], question: ClientQuestion
-) -> str:
-    """The workflow of the category that the categorisation workflow names, else the default one."""
-    user = manager.user
-    file = load_workflow(manager.snapshot, user, user.categorization_workflow)
+def chosen_category(
+    manager: WorkflowManager, file: WorkflowFile, categories: Sequence[Category], question: ClientQuestion
+) -> Category | None:
+    """The category that the categorisation workflow names, in as many attempts as the user allows."""
     descriptions = {category.name: category.description for category in categories}
-    for _ in range(max(1, user.max_categorization_attempts)):
+    for _ in range(max(1, manager.user.max_categorization_attempts)):
         value = manager.run_internal(file, question, categories=descriptions)
         category = matching_category("UNKNOWN" if value is None else result_text(value), categories)
         if category is not None:
             logger.info("category %s: workflow '%s'", category.name, category.workflow)
-            return category.workflow
+            return category
     logger.info("no category was named: workflow '%s'", DEFAULT_WORKFLOW)
-    return DEFAULT_WORKFLOW
+    return None
 
 
 def matching_name(text: str) -> str:

@@ -30,6 +30,8 @@ from Middleware.workflows.managers.incomplete import INCOMPLETE
 from Middleware.workflows.managers.user_walk import UserWalk
 
 _LEVELS = (ERROR, WARNING, NOTE)
+_NAMED_ON_THE_WAY = tuple(f"{folder}/" for folder in validation.KINDS if folder != "Users")
+"""Folders of which a walk reads what is named, and nothing else."""
 FOLDERS = (*validation.KINDS, "Workflows")
 UNNAMED = "no setting, route or node names this workflow"
 """What a note says of a workflow file that nobody runs."""
@@ -83,6 +85,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
     Names that differ in case alone are logged, as at a request, unless `snapshot.spelling` keeps notes.
     """
     findings: list[Finding] = []
+    reached: dict[str, str | None] = {}
     for name in names:
         try:
             user = load_user(snapshot, name)
@@ -91,10 +94,13 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
             continue
         walk = UserWalk(snapshot, user)
         findings += walk.findings()
-        settings = settings_files(user)
-        findings += environment_findings(snapshot, walk.files_read, WARNING)
-        for file in sorted({*walk.files_read, *settings}):
-            findings += file_findings(snapshot, file, settings.get(file))
+        reached |= dict.fromkeys(walk.files_read) | settings_files(user)
+    reached = (
+        dict.fromkeys(file for file in snapshot.looked_at() if file.startswith(_NAMED_ON_THE_WAY)) | reached
+    )
+    findings += environment_findings(snapshot, reached, WARNING)
+    for file, settings_kind in reached.items():
+        findings += file_findings(snapshot, file, settings_kind)
     return _sorted(snapshot, [*findings, *(snapshot.spelling.notes or ())])
 
 

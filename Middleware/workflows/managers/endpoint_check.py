@@ -52,6 +52,10 @@ def api_type_findings(snapshot: ConfigSnapshot, name: str) -> Iterator[Finding]:
         kind = snapshot.read(file)["type"]
     except ConfigError:
         return
+    yield from _type_findings(file, kind)
+
+
+def _type_findings(file: str, kind: str) -> Iterator[Finding]:
     known = sorted({*BACKENDS, *EMBEDDING_TYPES})
     if kind not in known:
         near = validation.nearest(kind, known)
@@ -61,7 +65,7 @@ def api_type_findings(snapshot: ConfigSnapshot, name: str) -> Iterator[Finding]:
 
 
 def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> list[Finding]:
-    """API type, template, preset and backup of one endpoint."""
+    """API type (and its backend), template, preset and backup of one endpoint."""
     file = paths.endpoint_file(user, name)
     try:
         endpoint = load_endpoint(snapshot, user, name)
@@ -69,7 +73,9 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
         return [Finding(file, error.pointer, ERROR, error.message)]
     except ConfigError:
         return []
-    findings = _address_findings(endpoint)
+    api_file = paths.api_type_file(endpoint.api_type_name)
+    findings = list(_type_findings(snapshot.find(api_file) or api_file, endpoint.type))
+    findings += _address_findings(endpoint)
     template = endpoint.prompt_template
     if template:
         findings += leads(
@@ -141,6 +147,19 @@ def _backup_findings(
         yield Finding(
             endpoint.file, pointer, WARNING, f"backups run in a circle: {' > '.join([*chain, name])}"
         )
+
+
+def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> list[str]:
+    """The names, each followed by the chain of its backups; each once."""
+    found: list[str] = []
+    for name in names:
+        while name and name not in found:
+            found.append(name)
+            try:
+                name = load_endpoint(snapshot, user, name).backup_endpoint_name
+            except ConfigError:
+                break
+    return found
 
 
 def is_remote(url: str) -> bool:

@@ -24,7 +24,7 @@ from Middleware.config.endpoints import (
 )
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
-from Middleware.config.users import UserSettings
+from Middleware.config.users import NO_CUSTOM_WORKFLOW, UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
 from Middleware.config.workflow_tools import input_count, tool_file, tool_offer
 from Middleware.config.workflows import (
@@ -35,7 +35,7 @@ from Middleware.config.workflows import (
     shared_root,
 )
 from Middleware.workflows.handlers.registry import known_type, node_handler
-from Middleware.workflows.managers.endpoint_check import endpoint_findings
+from Middleware.workflows.managers.endpoint_check import endpoint_findings, with_backups
 from Middleware.workflows.managers.known_text import known_text
 from Middleware.workflows.managers.unreachable import lost_categories
 from Middleware.workflows.managers.workflow_check import (
@@ -213,7 +213,7 @@ class UserWalk:
             yield Wanted(user.custom_workflow, self._file, "/customWorkflow")
         else:
             level = NOTE if lives_on_shared else ERROR
-            self._note(self._file, "/customWorkflow", level, "is empty, but customWorkflowOverride is true")
+            self._note(self._file, "/customWorkflow", level, NO_CUSTOM_WORKFLOW)
 
     def _shared(self) -> Iterator[Wanted]:
         """The workflows that a client can pick by the model name."""
@@ -311,6 +311,8 @@ class UserWalk:
             if not self._user.raw.get(key):
                 message = f"this node needs `{key}` in {self._file}"
                 self._note(place.file, f"{place.pointer}/type", ERROR, message)
+        for key, why in node_handler(config.get("type")).lost_files(config):
+            self._note(place.file, f"{place.pointer}/{key}", ERROR, why)
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
             self._leads(
@@ -348,7 +350,8 @@ class UserWalk:
                     return None
                 endpoint = None
                 self.files_read.add(error.file)
-            self._findings += endpoint_findings(self._snapshot, self._user, name)
+            for each in with_backups(self._snapshot, self._user, [name]):
+                self._findings += endpoint_findings(self._snapshot, self._user, each)
             self.endpoint_users.setdefault(name, {})[file] = None
         if endpoint is None:
             return None

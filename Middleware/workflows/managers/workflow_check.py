@@ -8,57 +8,44 @@ of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
-from Middleware.utilities.cleaning_fields import Rules, rules_now
 from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
     OLD_NAMES,
     known_type,
     node_handler,
-    node_schema,
 )
 from Middleware.workflows.managers.incomplete import incomplete_node
+from Middleware.workflows.managers.node_names import (
+    EARLY_FIELDS,
+    NO_TEMPLATES,
+    OVERRIDES,
+    names_filled,
+    names_in_text,
+    names_used,
+    output_named,
+    schemas_of,
+    texts_of,
+    texts_with_braces,
+)
 from Middleware.workflows.managers.unreachable import repeated_locks
 from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.variables.format_text import placeholder_names
 from Middleware.workflows.variables.jinja_text import jinja_names
+from Middleware.workflows.variables.live_values import live_values
 from Middleware.workflows.variables.providers import VARIABLES, Layer
 
-EARLY_FIELDS = ("endpointName", "preset", "presetName")
-OVERRIDES = (
-    "firstNodeSystemPromptOverride",
-    "systemPromptOverride",
-    "firstNodePromptOverride",
-    "promptOverride",
-    "routeOverrides",
-)
-"""Texts for a child: what the parent does not know may be known there."""
-
-_LITERAL_FIELDS = frozenset(
-    [
-        *("type", "title", "agentName", "displayOnlyComment", "jinja2", "workflowName"),
-        *("conditionalWorkflows", "workflowUserFolderOverride", "structuredOutputFile"),
-        *("parallelGroup", "onNodeError"),
-        *OVERRIDES,
-    ]
-)
-_NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS) | NUMBERS.keys()
-"""What is not filled as a Jinja text in a node with `jinja2`."""
-_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking)")
 _OF_INPUT = re.compile(r"agent(\d{1,18})Input")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_A_WORD = re.compile(r"\w+")
-_IN_BRACES = re.compile(r"(?<=\{)[^{}\[\].!:]+")
 _FOR_OWN_TEXT = (
     "removeCustomTextFromResponseStart",
     "lowercaseToolCallFunctionNames",
@@ -90,16 +77,6 @@ def node_places(file: str, document: Any) -> list[NodePlace]:
     ]
 
 
-def schemas_of(node_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`node_schema`, made once for the cleaning rules that there are, so that its validators are."""
-    return _schemas_of(node_type, rules_now())
-
-
-@cache
-def _schemas_of(node_type: str, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
-    return node_schema(node_type)
-
-
 def own_errors(file: str, document: Any) -> list[Finding]:
     """What makes a node of this file fail: the breaches of the nodes' `SCHEMA`."""
     return [finding for place in node_places(file, document) for finding in _breaches(place)]
@@ -129,7 +106,7 @@ def own_findings(file: str, document: Any) -> list[Finding]:
     findings += _second_responders(places)
     for index, why in repeated_locks([place.config for place in places]):
         findings.append(places[index].finding("", WARNING, why))
-    findings += _parallel_findings(places, answering)
+    findings += _parallel_findings(places, answering, document)
     nodes, base = (document.get("nodes"), "/nodes") if isinstance(document, Mapping) else (document, "")
     if nodes == []:
         findings.append(Finding(file, base, ERROR, validation.NO_NODES))
@@ -194,84 +171,35 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
                 yield place.finding(field, WARNING, message)
 
 
-def _parallel_findings(places: Sequence[NodePlace], answering: NodePlace | None) -> Iterator[Finding]:
+def _parallel_findings(
+    places: Sequence[NodePlace], answering: NodePlace | None, document: Any
+) -> Iterator[Finding]:
     """Groups that run one node after the other all the same, and why. Source: workflows.md 16.14."""
     by_number = {place.number: place for place in places}
     nodes = [by_number[n].config if n in by_number else {} for n in range(1, max(by_number, default=0) + 1)]
+    values = live_values(_variables(document))
     start = 0
     while start < len(nodes):
         end = group_end(nodes, start)
         if end > start + 1 and answering:
-            for index, reason in obstacles(nodes, start, end, answering.number - 1):
+            for index, reason in obstacles(nodes, start, end, answering.number - 1, values):
                 message = f"this node {reason}, so the group runs one node after the other"
                 yield by_number[index + 1].finding("parallelGroup", WARNING, message)
         start = end
 
 
-def texts_of(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """(pointer, text) of every text in a JSON value."""
-    if isinstance(value, str):
-        yield pointer, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from texts_of(item, f"{pointer}{validation.json_pointer([key])}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from texts_of(item, f"{pointer}/{index}")
-
-
-def names_used(config: NodeConfig) -> Iterator[tuple[str, str]]:
-    """(pointer below the node, variable name) of the node's known fields in format mode."""
-    if config.get("jinja2"):
-        return
-    for pointer, text in _texts_with_braces(config, _LITERAL_FIELDS):
-        yield from ((pointer, name) for name in sorted(placeholder_names(text)))
-
-
-def _texts_with_braces(config: NodeConfig, but_for: Container[str]) -> Iterator[tuple[str, str]]:
-    """(pointer below the node, text) of its known fields."""
-    must, should = schemas_of(known_type(config.get("type")))
-    known = validation.known_fields(must) | validation.known_fields(should)
-    for key, value in config.items():
-        if key in known and key not in but_for:
-            yield from (pair for pair in texts_of(value, f"/{key}") if "{" in pair[1])
+def _variables(document: Any) -> Mapping[str, Any]:
+    return document if isinstance(document, Mapping) else {}
 
 
 def _jinja_findings(place: NodePlace) -> Iterator[Finding]:
     """Texts that no template can be made of: the node fails when its turn comes."""
-    texts = _texts_with_braces(place.config, _NO_TEMPLATES) if place.config.get("jinja2") else ()
+    texts = texts_with_braces(place.config, NO_TEMPLATES) if place.config.get("jinja2") else ()
     for pointer, text in texts:
         try:
             jinja_names(text)
         except ConfigError as error:
             yield place.finding(pointer[1:], ERROR, error.message)
-
-
-def names_written(config: NodeConfig) -> Iterator[tuple[str, str]]:
-    """(pointer below the node, variable name) in the order of the text: those of Jinja texts too, and those
-    of texts for a child, which may know them alone.
-    """
-    is_jinja = bool(config.get("jinja2"))
-    for pointer, text in _texts_with_braces(config, _LITERAL_FIELDS - set(OVERRIDES)):
-        is_template = is_jinja and pointer.split("/")[1] not in _NO_TEMPLATES
-        places: dict[str, int] = {}
-        for match in (_A_WORD if is_template else _IN_BRACES).finditer(text):
-            places.setdefault(match[0], match.start())
-        names = _names_in_text(text, is_jinja=is_template)
-        yield from ((pointer, name) for name in sorted(names, key=lambda name: (places.get(name, 0), name)))
-
-
-def output_named(name: str) -> tuple[int, str] | None:
-    """(node number, `Output` or `Thinking`) of `agentNOutput` and `agentNThinking`; None: another name."""
-    match = _OF_OUTPUT.fullmatch(name)
-    return (int(match.group(1)), match.group(2)) if match else None
-
-
-def outputs_used(config: NodeConfig) -> Iterator[tuple[int, str]]:
-    """(node number, pointer) of each `{agentNOutput}` or `{agentNThinking}` in the node."""
-    for pointer, name in names_used(config):
-        if match := _OF_OUTPUT.fullmatch(name):
-            yield int(match.group(1)), pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +213,8 @@ class Reach:
 
 def variable_findings(file: str, document: Any, reach: Reach) -> Iterator[Finding]:
     """Warnings for names that no variable will have when the node runs."""
-    own = {key for key in document if key != "nodes"} if isinstance(document, Mapping) else set()
+    own = {key for key in _variables(document) if key != "nodes"}
+    values = live_values(_variables(document))
     builtin = {
         name
         for name, provider in VARIABLES.items()
@@ -297,33 +226,36 @@ def variable_findings(file: str, document: Any, reach: Reach) -> Iterator[Findin
             known = own if field in EARLY_FIELDS else own | builtin | reach.user_variables
             if name not in known and (message := _unknown_name(name, place, reach, field, known)):
                 yield place.finding(pointer[1:], WARNING, message)
+        yield from _brought_too_early(place, values)
+
+
+def _brought_too_early(place: NodePlace, values: Mapping[str, Any]) -> Iterator[Finding]:
+    """Outputs that a variable of the file brings to a node that runs before they are there."""
+    for pointer, name, through in names_filled(place.config, values):
+        output = output_named(name)
+        if through and output and output[0] >= place.number and pointer.split("/")[1] not in OVERRIDES:
+            message = (
+                f"{{{name}}} in the variable {{{through}}} is not known yet: this is node {place.number}"
+            )
+            yield place.finding(pointer[1:], WARNING, message)
 
 
 def unguarded_findings(file: str, document: Any, user_variables: Mapping[str, Any]) -> Iterator[Finding]:
     """Warnings for nodes that fetch what a user or a model wrote, without a guard. Source: tools.md 11.2."""
-    own = document if isinstance(document, Mapping) else {}
+    own = _variables(document)
     configured = {**user_variables, **{key: value for key, value in own.items() if key != "nodes"}}
     for place in node_places(file, document):
         handler = node_handler(place.config.get("type"))
         for field in handler.unguarded_fields(place.config):
             is_jinja = bool(place.config.get("jinja2"))
             texts = [text for _, text in texts_of(place.config.get(field))]
-            names = {name for text in texts for name in _names_in_text(text, is_jinja=is_jinja)}
+            names = {name for text in texts for name in names_in_text(text, is_jinja=is_jinja)}
             if told := sorted(name for name in names if _is_said(name, configured)):
                 message = (
                     f"{{{told[0]}}} holds text of a user or a model, and nothing guards what is fetched: "
                     "set 'blockPrivateAddresses' or 'allowedHosts', or the user's 'outboundPolicy'"
                 )
                 yield place.finding(field, WARNING, message)
-
-
-def _names_in_text(text: str, *, is_jinja: bool) -> frozenset[str]:
-    if not is_jinja:
-        return placeholder_names(text)
-    try:
-        return jinja_names(text)
-    except ConfigError:
-        return frozenset()  # a template that does not parse is told elsewhere
 
 
 def _is_said(name: str, configured: Mapping[str, Any]) -> bool:
@@ -335,17 +267,17 @@ def _is_said(name: str, configured: Mapping[str, Any]) -> bool:
     provider = VARIABLES.get(name)
     if provider is not None:
         return provider.layer is not Layer.DATE
-    return bool(_OF_OUTPUT.fullmatch(name) or _OF_INPUT.fullmatch(name))
+    return bool(output_named(name) or _OF_INPUT.fullmatch(name))
 
 
 def _unknown_name(name: str, place: NodePlace, reach: Reach, field: str, known: Iterable[str]) -> str:
     """Why a name is not known; empty when it is an output or input that exists, or hardly meant as a name."""
-    if match := _OF_OUTPUT.fullmatch(name):
+    if output := output_named(name):
         if field in EARLY_FIELDS:
             return f"{{{name}}} is not known here: only workflow variables and {{agentNInput}} are"
-        if int(match.group(1)) >= place.number:
+        if output[0] >= place.number:
             return f"{{{name}}} is not known yet: this is node {place.number}"
-        return "" if int(match.group(1)) > 0 else f"{{{name}}}: nodes are numbered from 1"
+        return "" if output[0] > 0 else f"{{{name}}}: nodes are numbered from 1"
     if match := _OF_INPUT.fullmatch(name):
         number = int(match.group(1))
         if reach.inputs is None or 0 < number <= reach.inputs:

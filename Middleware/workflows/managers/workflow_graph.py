@@ -7,25 +7,21 @@ names lead is asked of `Lookups`. Never raises, however wrong the document is. S
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from Middleware.common.types import JsonObject, NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.handlers.registry import DEFAULT_TYPE, OLD_NAMES, known_type, node_handler
 from Middleware.workflows.managers.known_text import known_text
-from Middleware.workflows.managers.workflow_check import (
-    OVERRIDES,
-    NodePlace,
-    names_written,
-    node_places,
-    output_named,
-    responder,
-)
+from Middleware.workflows.managers.node_names import OVERRIDES, Written, names_filled, output_named
+from Middleware.workflows.managers.workflow_check import NodePlace, node_places, responder
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
+from Middleware.workflows.variables.live_values import live_values
 
 IN_ORDER = "its group runs one node after the other"
+ONE_AT_A_TIME = "the user's maxParallelNodes is 1"
 
 
 class EndpointFacts(NamedTuple):
@@ -37,14 +33,17 @@ class EndpointFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """Where the names of one file lead.
+    """Where the names of one file lead, for a user.
 
     `child`: the file of a workflow that a node names, None for none. `lines(pointer)`: first and last line.
+    `user_variables`: the user's variables for all workflows. `max_parallel`: how many nodes run at once.
     """
 
     endpoint: Callable[[str], EndpointFacts]
     child: Callable[[ChildName], str | None]
     lines: Callable[[str], tuple[int, int]]
+    user_variables: Mapping[str, Any] = field(default_factory=dict)
+    max_parallel: int = 4
 
 
 def workflow_graph(
@@ -60,14 +59,15 @@ def workflow_graph(
     if answering is None:
         return None
     variables = document if isinstance(document, Mapping) else {}
-    rows, alone = _rows(places, answering)
+    values = live_values(variables, lookups.user_variables)
+    rows, alone = _rows(places, answering, values, lookups.max_parallel)
     numbers = {place.number for place in places}
     by_node: defaultdict[int | None, list[int]] = defaultdict(list)
     for index, number in enumerate(problems):
         by_node[number].append(index)
     nodes = []
     for place in places:
-        written = list(_written(place.config))
+        written = list(names_filled(place.config, values))
         node = _node(place, answering.number, _Names(variables, lookups))
         node["alone"] = alone.get(place.number)
         node["uses"] = _uses(place.number, written, numbers)
@@ -152,33 +152,38 @@ def _label(pointer: str) -> str:
     return key.replace("~1", "/").replace("~0", "~")
 
 
-def _uses(own: int, written: list[tuple[str, str]], numbers: set[int]) -> list[JsonObject]:
-    """The outputs of nodes that node `own` uses, once a pair of node and field. In a text for a child the
-    number of a node that comes later is one of the child's.
+def _uses(own: int, written: list[Written], numbers: set[int]) -> list[JsonObject]:
+    """The outputs of nodes that node `own` uses, by itself or through a variable, once a pair of node and
+    field. In a text for a child the number of a node that comes later is one of the child's.
     """
     used: dict[tuple[int, str], str] = {}
-    for field, name in written:
-        output = output_named(name)
-        if output and output[0] in numbers and (field not in OVERRIDES or output[0] < own):
-            used.setdefault((output[0], field), output[1].lower())
-    return [{"n": number, "what": what, "field": field} for (number, field), what in used.items()]
+    for one in written:
+        output, key = output_named(one.name), _field(one)
+        if output and output[0] in numbers and (key not in OVERRIDES or output[0] < own):
+            used.setdefault((output[0], key), output[1].lower())
+    return [{"n": number, "what": what, "field": key} for (number, key), what in used.items()]
 
 
-def _variables(written: list[tuple[str, str]], own: Mapping[str, Any]) -> list[str]:
-    """The other names, without repeats; not what only looks like one, as the braces of JSON in a text. Those
-    of a text for a child may be known there alone.
+def _variables(written: list[Written], own: Mapping[str, Any]) -> list[str]:
+    """The other names that stand in its texts, without repeats; not what only looks like one, as the braces
+    of JSON in a text. Those of a text for a child may be known there alone.
     """
-    names = (name for field, name in written if field not in OVERRIDES and not output_named(name))
+    names = (
+        one.name
+        for one in written
+        if not one.through and _field(one) not in OVERRIDES and not output_named(one.name)
+    )
     return [name for name in dict.fromkeys(names) if name.isidentifier() or name in own]
 
 
-def _written(config: NodeConfig) -> Iterator[tuple[str, str]]:
-    """(field of the node, name) in the order of the text."""
-    for pointer, name in names_written(config):
-        yield pointer.split("/")[1].replace("~1", "/").replace("~0", "~"), name
+def _field(written: Written) -> str:
+    """The node's field whose text names something."""
+    return written.pointer.split("/")[1].replace("~1", "/").replace("~0", "~")
 
 
-def _rows(places: Sequence[NodePlace], answering: NodePlace) -> tuple[list[list[int]], dict[int, str]]:
+def _rows(
+    places: Sequence[NodePlace], answering: NodePlace, values: Mapping[str, Any], max_parallel: int
+) -> tuple[list[list[int]], dict[int, str]]:
     """The numbers of the nodes in rows, in order: one a row, or a whole group that runs together; and of each
     member of a group that does not why.
     """
@@ -190,7 +195,11 @@ def _rows(places: Sequence[NodePlace], answering: NodePlace) -> tuple[list[list[
     while start < len(nodes):
         end = group_end(nodes, start)
         members = list(range(start + 1, end + 1))
-        reasons = dict(obstacles(nodes, start, end, answering.number - 1)) if end > start + 1 else {}
+        reasons: dict[int, str] = {}
+        if end > start + 1:
+            reasons = dict(obstacles(nodes, start, end, answering.number - 1, values))
+            if not reasons and max_parallel == 1:
+                reasons = dict.fromkeys(range(start, end), ONE_AT_A_TIME)
         if reasons:
             alone |= {number: reasons.get(number - 1, IN_ORDER) for number in members}
             rows += [[number] for number in members]

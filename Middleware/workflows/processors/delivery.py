@@ -33,7 +33,13 @@ from Middleware.workflows.models.node_result import (
     is_tool_call_answer,
     result_text,
 )
-from Middleware.workflows.processors.node_telling import Cleaned, keep_cleaning, tell_answer
+from Middleware.workflows.processors.node_telling import (
+    Cleaned,
+    keep_cleaning,
+    settle_thought,
+    tell_answer,
+    until_text,
+)
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
 
 STATIC_DELAY_LIMIT_S = 5.0
@@ -155,12 +161,8 @@ class Delivery:
         passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
         try:
             if context.stream:
-                while context.trace is not None and (batch := next(passing, None)) is not None:
-                    if any(chunk["token"] for chunk in batch):
-                        context.trace.says(sent.pieces)
-                        yield batch
-                        break
-                    yield batch
+                if context.trace is not None:
+                    yield from until_text(context.trace, passing, cleaner, sent.pieces)
                 yield from passing
                 whole: Chunk | None = None
             else:
@@ -172,6 +174,8 @@ class Delivery:
         finally:
             close_batches(raw)
         text = self._taken(cleaner)
+        if context.trace is not None:
+            self._keep_cleaning(text, cleaner)  # a run that was cancelled ends at the next line but one
         self.value = self._output(text)
         self._answered(self, text)
         ending = Ending(text, context.config, sent, self._prompt_tokens)
@@ -179,8 +183,8 @@ class Delivery:
         if isinstance(self._result, NodeStream) and self._result.running:
             context.request.usage.add(finish[-1]["usage"])
         if context.trace is not None:
+            settle_thought(context.trace, cleaner)
             tell_answer(*context.trace, text, finish[-1])
-            self._keep_cleaning(text, cleaner)
         yield [merged([whole, *finish])] if whole is not None else finish
 
     def _taken(self, cleaner: StreamingResponseHandler | None) -> str:

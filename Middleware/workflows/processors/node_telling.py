@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from Middleware.common.types import Chunk
+from Middleware.common.types import Batches, Chunk
 from Middleware.services.run_trace import NodeTrace, RunTrace, TracedNode
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.handlers.registry import known_type
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeValue, result_text
 from Middleware.workflows.processors.run import Run, title_of
+from Middleware.workflows.streaming.response_handler import StreamingResponseHandler
 
 
 def node_trace(run: Run, index: int, responder: int) -> NodeTrace:
@@ -56,6 +57,36 @@ def tell_answer(run: RunTrace, node: NodeTrace | None, text: str, finish: Chunk)
     run.finish_reason, run.usage = finish["finish_reason"], finish.get("usage")
     if text:
         run.says(None, node)
+
+
+def until_text(
+    trace: TracedNode,
+    batches: Batches,
+    cleaner: StreamingResponseHandler | None,
+    counter: Callable[[], int],
+) -> Batches:
+    """The batches of an answer up to the first with text, which is told; and that its model thinks, as soon
+    as it shows. `counter()`: pieces of the answer so far."""
+    thinks = False
+    for batch in batches:
+        if not thinks and cleaner is not None and cleaner.has_thought:
+            thinks = True
+            trace.thinks()
+        if any(chunk["token"] for chunk in batch):
+            trace.says(counter)
+            yield batch
+            return
+        yield batch
+
+
+def settle_thought(trace: TracedNode, cleaner: StreamingResponseHandler | None) -> None:
+    """All of an answer is cleaned: whether its model thought. Behind its first text that is no news."""
+    if cleaner is None:
+        return
+    if not cleaner.has_thought:
+        trace.thought_nothing()
+    elif not trace.run.first_text:
+        trace.thinks()
 
 
 class Cleaned(NamedTuple):

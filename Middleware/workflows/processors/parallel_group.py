@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from Middleware.common.errors import without_tracebacks
 from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.variables.live_values import names_looked_up
 
 logger = logging.getLogger(__name__)
 
@@ -38,20 +39,28 @@ def group_end(nodes: Sequence[Mapping[str, Any]], start: int) -> int:
     return end
 
 
-def obstacle(nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int) -> str | None:
-    """Why the group cannot run at the same time, one clause; None: it can."""
-    reasons = (f"node {index + 1} {why}" for index, why in obstacles(nodes, start, end, responder))
+def obstacle(
+    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int, values: Mapping[str, Any]
+) -> str | None:
+    """Why the group cannot run at the same time, one clause; None: it can. `values`: as of `obstacles`."""
+    reasons = (f"node {index + 1} {why}" for index, why in obstacles(nodes, start, end, responder, values))
     return next(reasons, None)
 
 
 def obstacles(
-    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int
+    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int, values: Mapping[str, Any]
 ) -> Iterator[tuple[int, str]]:
-    """(index, what it does or is) of each member that keeps its group from running at the same time."""
+    """(index, what it does or is) of each member that keeps its group from running at the same time.
+
+    `values`: those of `live_values`, whose texts may name outputs too.
+    """
+    bring_outputs = bool(values) and bool(_REFERENCE.search(json.dumps(dict(values), default=str)))
     for index in range(start, end):
         node = nodes[index]
-        written = {int(number) for number in _REFERENCE.findall(json.dumps(node, default=str))}
-        used = [number for number in written if start < number <= end and number != index + 1]
+        written = _REFERENCE.findall(json.dumps(node, default=str))
+        names = names_looked_up(node, values) if bring_outputs else ()
+        written += [match[1] for match in map(_REFERENCE.fullmatch, names) if match]
+        used = [number for number in set(map(int, written)) if start < number <= end and number != index + 1]
         if used:
             yield index, f"uses the output of node {min(used)} of its own group"
         elif index == responder:

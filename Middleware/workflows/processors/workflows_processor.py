@@ -313,7 +313,9 @@ class WorkflowProcessor:
         if index < self._in_order_until:
             return index + 1
         end = group_end(self._nodes, index)
-        if end > index + 1 and (why := obstacle(self._nodes, index, end, self._responder)):
+        if end > index + 1 and (
+            why := obstacle(self._nodes, index, end, self._responder, self.run.live_values())
+        ):
             logger.warning(
                 "%s: group '%s' runs one node after the other: %s",
                 self.run.place(index),

@@ -74,6 +74,11 @@ class StreamingResponseHandler:
         return "".join(self._texts)
 
     @property
+    def has_thought(self) -> bool:
+        """Claims that a thought has begun, beside the text or in it. At the end: that there was one."""
+        return bool(self.thoughts or self._beside) or self._cleaner.has_thought
+
+    @property
     def usage(self) -> JsonObject | None:
         return self._facts.get("usage")
 

@@ -111,11 +111,16 @@ def locate(name: str) -> tuple[Path, Path]:
     Raises FileNotFoundError.
     """
     path = Path(os.path.expanduser(name))
-    facts = launch_facts()
-    for root in (Path.cwd(), *_project_root(), *facts.beside_public, facts.public_directory):
+    for root in roots():
         if "\0" not in name and name.strip() and os.path.exists(place := from_root(root, path)):
             return place, root
     raise FileNotFoundError(f"no file '{name[:MOST_OF_A_NAME]}'")
+
+
+def roots() -> tuple[Path, ...]:
+    """The folders that a relative name is looked for in, in this order; a folder may come twice."""
+    facts = launch_facts()
+    return (Path.cwd(), *_project_root(), *facts.beside_public, facts.public_directory)
 
 
 def from_root(root: Path, path: Path) -> Path:

@@ -20,6 +20,7 @@ from Middleware.config.named_files import load_mcp_server
 from Middleware.config.validation import without_nulls
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 
+_ACCOUNTS = ("-u", "--user", "-U", "--proxy-user")
 _NAMED = re.compile(r"-{0,2}([\w.-]+)\s*[=:]\s*(.*)", re.DOTALL)
 """A name and its value in one word of a command line."""
 
@@ -128,11 +129,14 @@ def _words(value: str) -> tuple[str, ...]:
 
 
 def secrets_of_words(args: Sequence[str]) -> list[str]:
-    """Secrets on a command line: `--token X`, `--token=X`, `-e API_KEY=X`, `--header "X-Key: X"`, URLs."""
+    """Secrets on a command line: `--token X`, `--token=X`, `-e API_KEY=X`, `--header "X-Key: X"`, URLs, and
+    curl's `-u name:X`.
+    """
     found: list[str] = []
     before = ""
     for arg in args:
         found += secrets_of_url(arg)
+        found += _password_of(before, arg)
         named = _NAMED.fullmatch(arg)
         if named and SECRET_NAME.search(named[1]):
             found += _words(named[2].strip())
@@ -140,6 +144,15 @@ def secrets_of_words(args: Sequence[str]) -> list[str]:
             found.append(arg)
         before = arg
     return found
+
+
+def _password_of(before: str, arg: str) -> list[str]:
+    """Of a `name:password` behind one of curl's options, or in one word with it. A number is none: to other
+    programs `--user 1000:1000` is an account and its group.
+    """
+    option, _, account = arg.partition("=") if arg.startswith("--") else (before, "", arg)
+    password = account.partition(":")[2] if option in _ACCOUNTS else ""
+    return [password] if password and not password.isdigit() else []
 
 
 def _with_lines(secrets: Iterable[str]) -> tuple[str, ...]:

@@ -69,6 +69,13 @@ class Filled(NamedTuple):
     complete: bool
 
 
+class Placeholder(NamedTuple):
+    """What one stands for: a variable, or what lies at a path of indexes and keys in its value."""
+
+    name: str
+    path: tuple[str | int, ...]
+
+
 class Names(Protocol):
     """What placeholders are looked up in."""
 
@@ -107,10 +114,14 @@ def joined(pieces: Iterable[Piece]) -> str:
 
 def placeholder_names(text: str) -> frozenset[str]:
     """All names that `text` could look up in format mode, known or not; for checks of a workflow file."""
+    return frozenset(placeholder.name for placeholder in placeholders(text))
+
+
+def placeholders(text: str) -> Iterator[Placeholder]:
+    """All that `text` could look up in format mode, in its order; for checks of a workflow file."""
     parts = _strict_parts(text)
-    if parts is not None:
-        return frozenset(_names_of(parts))
-    return frozenset(match["name"] for match in _all_fields(text))
+    fields = map(_field, _all_fields(text)) if parts is None else _fields_of(parts)
+    return (Placeholder(field.name, field.path) for field in fields)
 
 
 def fill_pieces(text: str, names: Names, *, second_pass: bool = True) -> Filled:
@@ -329,11 +340,13 @@ def _keys(path: str) -> tuple[str | int, ...]:
     return tuple(int(key) if key.isdecimal() and len(key) <= _LONGEST_INDEX else key for key in keys)
 
 
-def _names_of(parts: Iterable[str | _Field]) -> Iterator[str]:
+def _fields_of(parts: Iterable[str | _Field]) -> Iterator[_Field]:
+    """The placeholders, and those of their specs, whose own specs hold none."""
     for part in parts:
         if isinstance(part, _Field):
-            yield part.name
-            yield from placeholder_names(part.spec)
+            yield part
+            if "{" in part.spec:
+                yield from _fields_of(_strict_parts(part.spec) or map(_field, _all_fields(part.spec)))
 
 
 def _all_fields(text: str) -> Iterator[re.Match[str]]:

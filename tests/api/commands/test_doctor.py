@@ -138,7 +138,7 @@ def test_an_endpoint_that_cannot_be_used(put, capsys):
     ("api_type", "lines"),
     [
         ("Apy", ['Endpoints/Main.json:1:65: error: apiTypeConfigFileName: no API type "Apy" in ApiTypes (did you mean "Api"?)']),
-        ("Odd", ["endpoint Main: error: Unsupported LLM type: oddChat"]),
+        ("Odd", ['ApiTypes/Odd.json:1:10: error: type: found "oddChat", allowed: builtInDemo, ']),
     ],
     ids=["no-such-file", "no-such-type"],
 )  # fmt: skip
@@ -182,3 +182,12 @@ def test_there_must_be_one_user(put, capsys, users, status, told):
     assert doctor.Doctor().run(Namespace()) == status
     printed = capsys.readouterr()
     assert told in printed.out + printed.err
+
+
+def test_a_file_with_two_faults_is_told_once(put, capsys):
+    """Both by the check of the files; not again where the endpoint would be called."""
+    put("Endpoints/Main", endpoint(put.url, apiKey=5, maxContextTokenSize=0))
+    assert doctor.Doctor().run(Namespace()) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[2] for line in printed[:2]] == ["apiKey", "maxContextTokenSize"]
+    assert printed[2:] == ["user ana: endpoints 1, well 0; faults in files 2"]

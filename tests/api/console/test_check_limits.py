@@ -53,16 +53,3 @@ def test_of_very_many_problems_the_first_are_told_and_how_many_more(house):
         **{"line": 1, "column": 1, "end_line": 1, "end_column": 1},
         **{"pointer": "", "node": None, "level": "note", "message": "and 20 more; --validate tells all"},
     }
-
-
-def test_texts_are_checked_one_at_a_time(house, monkeypatch):
-    """Else as many as there are threads would hold the server together."""
-    from Middleware.api.console import workflow_files as module
-
-    files = module.workflow_files(house.root)
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.01)
-    with files._reading:
-        status, told = house.ask("POST", "check", body={"path": MAIN, "text": "[]"})
-
-    assert (status, told) == (503, {"error": "other texts are being checked: try again"})
-    assert house.ask("POST", "check", body={"path": MAIN, "text": "[]"})[0] == 200

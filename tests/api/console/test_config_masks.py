@@ -44,6 +44,8 @@ class TestShown:
                 '{"env": {"GITHUB_TOKEN": "***", "HOME": "/h"}}',
             ),
             ('{"args": ["--token", "abc", "-x"]}', '{"args": ["--token", "***", "-x"]}'),
+            ('{"args": ["-u", "me:pass word", "x"]}', '{"args": ["-u", "me:***", "x"]}'),
+            ('{"args": ["--proxy-user=me:a:b"]}', '{"args": ["--proxy-user=me:***"]}'),
             ('{"args": ["-H", "Authorization: Bearer abc"]}', '{"args": ["-H", "Authorization: ***"]}'),
             ('["see http:\\/\\/u:pw@h\\nnow"]', '["see http://u:***@h\\nnow"]'),
             ('["https://0123456789abcdef@h"]', '["https://***@h"]'),

@@ -181,6 +181,24 @@ class TestKey:
         assert other.status_code == 200
         assert "401 for 127.0.0.1: GET /console/api/state: this console needs its key" in caplog.text
 
+    def test_who_is_shut_out_is_told_first_what_comes_first(self, console):
+        """The key is the last thing that is looked at (2.4)."""
+        reader = console(key="k2345678")
+        for _ in range(10):
+            reader.get(STATE, headers={**ASKS, "Authorization": "Bearer wrong"})
+        assert reader.get(STATE).status_code == 403
+        assert reader.get(STATE, headers={**ASKS, "Origin": "http://evil.example"}).status_code == 403
+        assert reader.get(STATE, headers=ASKS).status_code == 429
+
+    def test_a_strange_host_where_a_key_is_set(self, console):
+        """The sentence speaks of what opens it, which is not the key."""
+        answer = console(key="k2345678").get(STATE, headers={**ASKS, "Host": "evil.example"})
+        way = "this server answers local names only; --cors-origin https://evil.example opens it"
+        assert (answer.status_code, answer.json) == (
+            403,
+            {"error": f"host 'evil.example' is not allowed: {way}"},
+        )
+
     def test_a_missing_key_is_not_a_wrong_one(self, console, caplog):
         """The page asks before its reader has typed it."""
         reader = console(key="k2345678")

@@ -278,6 +278,14 @@ class TestProbe:
         assert (value["well"], value["symptom"], value["models"]) == (False, "config_error", [])
         assert value["line"].startswith("endpoint Big: error: Endpoints/Big.json")
 
+    def test_a_body_with_fields(self, house, model):
+        """Nothing is asked."""
+        assert house.probe(body={"tries": 3}) == (
+            400,
+            {"error": '"tries" is no field of this body, allowed: none'},
+        )
+        assert model.calls == []
+
     def test_again_at_once(self, house, model):
         """The model is not asked a second time."""
         house.probe()

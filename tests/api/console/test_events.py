@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import pairwise
 
 import pytest
 
@@ -19,7 +20,7 @@ from Middleware.api.console.events import (
 )
 from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, Recorder
 from Middleware.api.console.views import Views
-from Middleware.services.run_trace import NodeTrace, Observers
+from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
 from tests.api.console.conftest import a_hub, asking
 
 RIGHTS = ("look",)
@@ -73,8 +74,8 @@ def house():
 
 @pytest.fixture
 def no_pause(monkeypatch):
-    """A reader that does not wait to gather news, nor for more of them."""
-    monkeypatch.setattr(module, "GATHER_S", 0.0)
+    """A reader that does not wait for its beat, nor for news."""
+    monkeypatch.setattr(module, "BEAT_S", 0.0)
     monkeypatch.setattr(module, "NAP_S", 0.0)
 
 
@@ -146,6 +147,24 @@ class TestRuns:
             house.counted[0] = count
             seen.append([value["tokens"] for *_, value in told(news.since_last(), "run")])
         assert seen == [[3], [], [8], []]
+
+    def test_a_model_that_begins_to_think(self, house):
+        """Told at once; what is too short to be shown yet is told again when it is long enough."""
+        run = house.arrive()
+        run.begin()
+        node = NodeTrace("w", 1, "Standard", answers=True, begun=house.clock.now)
+        at = run.node(node).call(CallTrace("model", "Big", "openAIChatCompletion", "m"))
+        run.arrived = run.begun = house.clock.now
+        news = house.news()
+        news.since_last()
+        seen = []
+        house.clock.now += RUN_EVERY_S
+        at.call.first = house.clock.now
+        at.thinks()
+        for _ in range(3):
+            seen.append([value["shape"][-1] for *_, value in told(news.since_last(), "run")])
+            house.clock.now += RUN_EVERY_S
+        assert seen == [[["first", 0.5]], [["think", 0.5]], []]
 
     def test_a_place_in_the_line(self, house):
         """It changes when another one goes."""
@@ -250,9 +269,45 @@ class TestStream:
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
         assert reads.wait(20.0)
+        house.clock.now += RUN_EVERY_S
         house.arrive()
         reader.join(20.0)
         assert seen == [("r1", "waiting")]
+
+
+class TestBeat:
+    @pytest.fixture
+    def passing(self, house, monkeypatch):
+        """Time passes where a reader rests, and `house.at(time)` is asked what happens then."""
+
+        def rest(seconds):
+            house.clock.now += seconds
+            house.at(house.clock.now - 1000.0)
+
+        monkeypatch.setattr(module.time, "sleep", rest)
+        monkeypatch.setattr(
+            house.recorder,
+            "wait",
+            lambda after, timeout_s: rest(timeout_s) if house.recorder.seq <= after else None,
+        )
+        return house
+
+    def test_a_growing_answer_beside_another_run(self, passing):
+        """It is told each half second, whatever happens to others meanwhile."""
+        passing.answering()
+        other = passing.arrive("other")
+
+        def at(now):
+            passing.counted[0] += 1
+            other.tell("node")
+
+        passing.at = at
+        times = []
+        for piece in passing.stream():
+            times += [passing.clock.now for *_, run in told(piece, "run") if run["id"] == "r1"]
+            if len(times) == 5:
+                break
+        assert [round(after - before, 3) for before, after in pairwise(times)] == [RUN_EVERY_S] * 4
 
 
 class TestRoute:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from Middleware.api.console.masks import mask_of
+from Middleware.api.console.masks import mask_of, told_of_file
+from Middleware.common.errors import ConfigError
 
 
 def test_a_secret_goes_and_the_rest_stays():
@@ -25,3 +26,9 @@ def test_it_goes_in_the_form_of_json_too(secret):
 
 def test_what_is_not_known_hides_nothing():
     assert mask_of([None, ""])("nothing to hide") == "nothing to hide"
+
+
+def test_what_is_wrong_with_a_file_is_one_sentence_without_secrets():
+    """With file and field; what the server knows as its keys is hidden."""
+    wrong = ConfigError("found 'abcdef123',\n allowed: a number", file="Users/mira.json", pointer="/port")
+    assert told_of_file(wrong, ["abcdef123"]) == "Users/mira.json: port: found '***', allowed: a number"

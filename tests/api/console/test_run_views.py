@@ -12,8 +12,9 @@ from Middleware.api.console.call_views import NO_RUN
 from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.run_facts import RUN_STATES
 from Middleware.api.console.run_views import BY_CONSOLE, NO_TEXT, PRIVATE
+from Middleware.api.console.views import Views
 from Middleware.services.cancellation_service import cancellation_service
-from tests.api.console.conftest import a_hub
+from tests.api.console.conftest import a_hub, asking
 from tests.api.console.traced import call_of, node_of, run_of
 
 MARKER = "mirabilis"
@@ -235,6 +236,14 @@ class TestCancel:
 
     def test_a_body_with_fields(self, ask):
         assert ask("POST", "runs/a/cancel", hub=a_hub(recorder=Kept(*FIVE)), body={"why": "x"})[0] == 400
+
+    def test_a_body_in_pieces(self):
+        """Its length is not told, and it is read all the same."""
+        environ = asking("POST", "runs/a/cancel", body={"why": "x"}, headers={"Transfer-Encoding": "chunked"})
+        del environ["CONTENT_LENGTH"]
+        environ["wsgi.input_terminated"] = True
+        hub = a_hub(recorder=Kept(*FIVE))
+        assert Views(hub).answer(environ, ("look", "act")).status == 400
 
     def test_without_the_right(self, ask):
         status, value = ask("POST", "runs/d/cancel", hub=a_hub(recorder=Kept(*FIVE)), rights=("look",))

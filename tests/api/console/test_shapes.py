@@ -94,7 +94,8 @@ def answer(*calls, number=4, **facts):
 
 def the_run(first=3.8, thoughts=("hm",), **facts):
     """16.3."""
-    node = answer(call_of(sent=3.3, first=first, thoughts=list(thoughts)), begun=3.3, ended=6.3)
+    call = call_of(sent=3.3, first=first, thought=first if thoughts else None, thoughts=list(thoughts))
+    node = answer(call, begun=3.3, ended=6.3)
     times = {"begun": 0.2, "first_text": 4.4, "answered": 6.3, "ended": 7.5}
     return run_of(node, **{**times, **facts})
 
@@ -231,8 +232,16 @@ class TestSummary:
         ids=["reported", "counted-while-it-runs", "too-few", "odd", "too-short"],
     )
     def test_tokens(self, facts, told):
-        shown = summary(the_run(**facts), 106.3)
+        """`usage`: as the backend told it, and so the client."""
+        run = the_run(**facts)
+        run.nodes[0].calls[0].usage = facts.get("usage")
+        shown = summary(run, 106.3)
         assert (shown["tokens"], shown["about"], shown["rate"]) == told
+
+    def test_tokens_that_no_backend_told(self):
+        """The client is told an estimate, and the page that it is one."""
+        shown = summary(the_run(usage={"completion_tokens": 268}), 106.3)
+        assert (shown["tokens"], shown["about"]) == (268, True)
 
     def test_tokens_of_a_cancelled_run(self):
         """Nobody reported them: the estimate of the node."""
@@ -357,9 +366,11 @@ class TestWhole:
 
     def test_tools_of_a_private_run(self):
         """Their addresses may hold what people wrote."""
-        calls = [call_of(kind="http", url="http://h/?q=secret+wish"), call_of(url="http://h/v1")]
+        asked = "http://secret.wish/?q=secret+wish"
+        calls = [call_of(kind="http", backend="secret.wish", url=asked), call_of(url="http://h/v1")]
         told = whole(run_of(node_of(1, "", *calls), private=True), 0.0)["nodes"][0]["calls"]
         assert [call["url"] for call in told] == [None, "http://h/v1"]
+        assert [call["backend"] for call in told] == [None, "openAIChatCompletion"]
 
     def test_half_surrogates(self):
         """JSON that UTF-8 can hold."""

@@ -265,13 +265,25 @@ class TestTimes:
 
     def test_thinking(self):
         """Its thoughts stood in the way, whether they came in the text or beside it."""
-        node = answered(call_of(sent=0.1, first=0.4), thoughts=["a" * 4000, "b" * 120])
+        node = answered(call_of(sent=0.1, first=0.4, thought=0.4), thoughts=["a" * 4000, "b" * 120])
         assert told(good(node, first_text=6.5, answered=7.0, ended=7.0)) == [
             "Big thought for 6.1 s before it answered (4,120 characters)."
         ]
 
+    def test_thinking_whose_texts_are_not_kept(self):
+        node = answered(call_of(sent=0.1, first=0.4, thought=0.4))
+        assert told(good(node, first_text=6.5)) == ["Big thought for 6.1 s before it answered."]
+
+    @pytest.mark.parametrize("state", ["running", "cancelled", "failed"])
+    def test_of_thinking_without_an_answer_nothing_is_told(self, state):
+        """Not yet, or never."""
+        node = answered(call_of(sent=0.1, first=0.4, thought=0.4), state=state)
+        ended = None if state == "running" else 9.0
+        run = run_of(node, state=state, ended=ended, answered=None)
+        assert "thinking" not in [one["rule"] for one in stood_out(run, 200.0)]
+
     def test_of_an_answer_that_is_all_thoughts_only_its_emptiness_is_told(self):
-        call = call_of(sent=0.0, first=0.5, raw="", cleaned="", thoughts=["hm, well"])
+        call = call_of(sent=0.0, first=0.5, thought=0.5, raw="", cleaned="", thoughts=["hm, well"])
         answer = node_of(1, "Answer", call, answers=True)
         run = run_of(answer, answered=6.5, ended=6.5)
         assert [one["rule"] for one in stood_out(run, 200.0)] == ["empty"]

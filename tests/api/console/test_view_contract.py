@@ -8,10 +8,13 @@ import math
 import pytest
 
 from Middleware.api.console.view_contract import ApiRoute, json_bytes
+from Middleware.api.console.views import Views
+from tests.api.console.conftest import a_hub, asking
 
 KINDS = {"path": str, "user": str | None, "messages": list | None, "deep": bool | None, "n": int | None}
 ROUTES = (
     ApiRoute("POST", "fields", "look", lambda ask: ask.fields(**KINDS)),
+    ApiRoute("POST", "none", "look", lambda ask: ask.no_fields()),
     ApiRoute("GET", "words", "look", lambda ask: ask.words("user", "text")),
     ApiRoute("GET", "number", "look", lambda ask: ask.number("limit", 50, 1, 200)),
     ApiRoute("GET", "header", "look", lambda ask: ask.headers.get("If-None-Match")),
@@ -42,7 +45,20 @@ class TestFields:
     def test_a_body_has_a_limit(self, ask, size, status):
         """1 MiB is read, a byte more is refused before it is."""
         shell = len(json.dumps({"path": ""}))
-        assert ask("POST", "fields", routes=ROUTES, body={"path": "x" * (size - shell)})[0] == status
+        told, value = ask("POST", "fields", routes=ROUTES, body={"path": "x" * (size - shell)})
+        assert told == status
+        too_large = {"error": "the body is too large, allowed: at most 1,048,576 bytes"}
+        assert status == 200 or value == too_large
+
+    @pytest.mark.parametrize(("body", "status"), [(b"", 200), (b"{}", 200), (b'{"a":1}', 400), (b"[]", 400)])
+    @pytest.mark.parametrize("in_pieces", [False, True])
+    def test_a_question_without_a_body(self, body, status, in_pieces):
+        """One that is there all the same is looked at, also when nobody says how long it is."""
+        environ = asking("POST", "none", body=body)
+        if in_pieces:
+            del environ["CONTENT_LENGTH"]
+            environ |= {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True}
+        assert Views(a_hub(), ROUTES).answer(environ, ("look",)).status == status
 
 
 class TestQuery:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from Middleware.api.console.view_contract import ApiRoute, Refused, Reply
 from Middleware.api.console.views import Views
-from Middleware.common.constants import VERSION
 from Middleware.common.errors import NotFound
 from tests.api.console.conftest import a_hub, asking
 
@@ -39,32 +36,6 @@ ROUTES = (
     ApiRoute("GET", "miss", "look", miss),
     ApiRoute("GET", "made", "look", lambda ask: Reply({"made": True}, 201)),
 )
-
-
-class TestState:
-    def test_it_tells_of_the_server_and_of_what_the_reader_may_do(self, ask):
-        """The shape of 6.1, keys in its order."""
-        status, value = ask("GET", "state")
-        assert status == 200
-        assert value == {
-            "version": VERSION,
-            "mode": "view",
-            "rights": ["look", "act"],
-            "pid": os.getpid(),
-            "processes": 1,
-            "started": 1759990000,
-            "users": ["mira"],
-            "gate": {"level": "wilmer", "limit": 1, "running": 0, "waiting": 0},
-            "kept": {"runs": 0, "bytes": 0, "limit": 16777216},
-            "seq": 0,
-        }
-
-    def test_it_knows_no_words(self, ask):
-        """A query with a name that a route does not know is refused."""
-        assert ask("GET", "state", query="colour=red") == (
-            400,
-            {"error": '"colour" is no part of this query, allowed: none'},
-        )
 
 
 class TestRouting:

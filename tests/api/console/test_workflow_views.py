@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from Middleware.api.console.views import Views
-from Middleware.api.console.workflow_files import workflow_files
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.loader import ConfigTree
 from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
@@ -187,6 +186,24 @@ class TestOneFile:
         as_jo = get(mira, REVIEWERS, "user=jo")
         assert as_jo["graph"]["nodes"][3]["children"][1]["path"] == "Workflows/jo/Prose.json"
         assert get(mira, "Workflows/jo/Main.json")["user"] == "jo"
+
+    def test_the_picture_is_that_of_the_user(self, mira):
+        """What a user's variables bring, and how many nodes of a group run at once."""
+        document = [
+            {"parallelGroup": "g", "prompt": "{town}"},
+            {"parallelGroup": "g", "prompt": "{town}"},
+            {},
+            {"prompt": "{notes}"},
+        ]
+        mira.write(REVIEWERS, document)
+        mira.write(
+            "Users/jo.json", {"maxParallelNodes": 1, "userWideWorkflowVariables": {"notes": "{agent1Output}"}}
+        )
+        mira.users.append("jo")
+        assert get(mira, REVIEWERS)["graph"]["rows"] == [[1, 2], [3], [4]]
+        graph = get(mira, REVIEWERS, "user=jo")["graph"]
+        assert graph["rows"] == [[1], [2], [3], [4]]
+        assert graph["nodes"][3]["uses"] == [{"n": 1, "what": "output", "field": "prompt"}]
 
     def test_a_user_who_is_not_served_is_refused(self, mira):
         status, value = mira.ask("GET", f"workflows/{REVIEWERS}", query="user=ana")
@@ -373,22 +390,6 @@ class TestTree:
             "Set": ("settings", 0),
         }
         assert files["Main"]["unused"] is True
-
-    def test_a_file_that_changes_is_read_again_and_others_are_not(self, mira, monkeypatch):
-        """Even a change of another file counts: a name may lead elsewhere now."""
-        files = workflow_files(mira.root)
-        monkeypatch.setattr(files._tree, "is_settled", lambda marks: True)
-        first = files.entries()
-        assert files.entries() is first
-        mira.write("Endpoints/Another.json", {"endpoint": "", "apiTypeConfigFileName": "Demo"})
-        assert files.entries() is not first
-        mira.write("Workflows/mira/New.json", SAY)
-        assert "Workflows/mira/New.json" in files.entries()
-
-    def test_what_may_change_unseen_is_not_kept(self, mira):
-        """Two edits of the same size within one tick of the file system's clock."""
-        files = workflow_files(mira.root)
-        assert files.entries() is not files.entries()
 
     def test_a_user_whose_file_is_broken_has_no_folder(self, mira):
         mira.write("Users/mira.json", "{")

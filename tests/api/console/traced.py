@@ -6,7 +6,7 @@ from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, RunTr
 
 ARRIVED = 100.0
 FILE = "Workflows/mira/Reviewers.json"
-TIMES = ("begun", "first_text", "answered", "ended", "sent", "first")
+TIMES = ("begun", "first_text", "answered", "ended", "sent", "first", "thought")
 
 
 def _at(values):

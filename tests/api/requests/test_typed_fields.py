@@ -34,3 +34,9 @@ def test_what_does_not_fit_is_named(body, sentence):
     with pytest.raises(ClientRequestError) as refused:
         typed_fields(body, KINDS)
     assert str(refused.value) == sentence
+
+
+def test_a_body_that_has_no_fields():
+    """The sentence ends with a word."""
+    with pytest.raises(ClientRequestError, match='"a" is no field of this body, allowed: none'):
+        typed_fields({"a": 1}, {})

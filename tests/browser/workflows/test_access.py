@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.browser.conftest import violations
-from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, until, write_text
+from tests.browser.conftest import WIDTHS, sideways, until, violations
+from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 
 MOST_STEPS = 60
@@ -96,10 +96,10 @@ def test_axe_finds_nothing(state, theme, server, file, tab):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_in_a_conflict(theme, server, file, tab):
+def test_axe_finds_nothing_in_a_conflict(theme, server, file, tab, looking):
     """Two editors side by side."""
     page = tab(server, ADDRESS, theme=theme, bypass_csp=True)
-    page.watch.allow("409")
+    looking.expected.append("409")
     ready(page)
     page.locator(".cm-line", has_text='"title": "Draft"').click()
     page.keyboard.press("End")

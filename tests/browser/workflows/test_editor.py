@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tests.browser.workflows.conftest import EDIT, until, write_text
+from tests.browser.conftest import until
+from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 from tests.e2e.conftest import HOUSE
 
@@ -233,10 +234,10 @@ class TestSave:
         assert status == 200
         assert json.loads(answer)["choices"][0]["message"]["content"] == "quite new"
 
-    def test_an_error_of_its_own_hinders_and_says_where(self, editor, file):
+    def test_an_error_of_its_own_hinders_and_says_where(self, editor, file, looking):
         """Nothing is written."""
         before = file.read_bytes()
-        editor.watch.allow("422")
+        looking.expected.append("422")
         at_end_of(editor, '"title": "Draft"')
         editor.keyboard.type("x")
         editor.get_by_role("button", name="Save", exact=True).click()
@@ -294,8 +295,8 @@ class TestConflict:
     )
 
     @pytest.fixture
-    def conflict(self, editor, server, file):
-        editor.watch.allow("409")
+    def conflict(self, editor, server, file, looking):
+        looking.expected.append("409")
         write_new(editor, self.MINE)
         file.write_text(self.THEIRS)
         editor.keyboard.press("Control+s")
@@ -360,9 +361,9 @@ class TestNewFile:
         pane = page.locator(".graph").bounding_box()
         assert pane["y"] + pane["height"] == 700
 
-    def test_a_name_that_is_taken_is_told(self, editor):
+    def test_a_name_that_is_taken_is_told(self, editor, looking):
         """And the form keeps what was written."""
-        editor.watch.allow("409")
+        looking.expected.append("409")
         editor.get_by_role("button", name="New", exact=True).click()
         editor.get_by_label("Name", exact=True).fill("Reviewers")
         editor.get_by_role("button", name="Make it").click()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.workflows.conftest import EDIT, until, write_text
+from tests.browser.conftest import until
+from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, USERS, files
 from tests.e2e.fake_backend import Reply
 
@@ -119,13 +120,13 @@ class TestWhereItBegins:
 class TestKey:
     CLIENT_KEY = "a-key-of-clients"
 
-    def test_a_clients_key_is_asked_for_where_the_server_needs_one(self, launch, tab):
+    def test_a_clients_key_is_asked_for_where_the_server_needs_one(self, launch, tab, looking):
         """It is kept in the memory of the page alone, and is not the console's."""
         server = launch(USERS, *EDIT, "--require-api-key", self.CLIENT_KEY)
         for path, content in files(server.public).items():
             write_text(server, path, content)
         page = tab(server, ADDRESS)
-        page.watch.allow("401")
+        looking.expected.append("401")
         asked(page, "Hello")
         field = page.get_by_label("API key")
         field.wait_for()
@@ -154,9 +155,9 @@ class TestDryRun:
         assert "unsaved words" in region.locator(".drypart pre").first.inner_text()
         assert len(backend.calls()) == before
 
-    def test_a_text_with_errors_is_not_walked_and_says_why(self, page):
+    def test_a_text_with_errors_is_not_walked_and_says_why(self, page, looking):
         """The sentence of saving."""
-        page.watch.allow("422")
+        looking.expected.append("422")
         page.locator(".cm-line", has_text='"title": "Draft"').click()
         page.keyboard.press("End")
         page.keyboard.type("x")

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.browser.workflows.conftest import EDIT, WIDTHS, sideways, until, write_text
+from tests.browser.conftest import WIDTHS, sideways, until
+from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, PROSE, USERS, files
 
 CARD = ".col > .grow .node"
@@ -264,10 +265,10 @@ class TestOtherFiles:
         page.get_by_text("This folder is edited by hand.").wait_for()
         assert page.get_by_role("button", name="Save").is_disabled()
 
-    def test_a_file_that_is_not_there_says_so(self, server, tab):
+    def test_a_file_that_is_not_there_says_so(self, server, tab, looking):
         """With a way to try again; the rest lives."""
         page = tab(server, "#/workflows/Workflows/mira/Nothing.json")
-        page.watch.allow("404")
+        looking.expected.append("404")
         page.get_by_text("No such file.").wait_for()
         page.get_by_role("link", name="Reviewers").wait_for()
 

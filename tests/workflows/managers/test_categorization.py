@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.errors import ConfigMissing, NotFound
+from Middleware.common.errors import ConfigError, ConfigMissing, NotFound
 from Middleware.config.workflows import Category
 from Middleware.workflows.managers.categorization import matching_category
 
@@ -40,6 +40,17 @@ def test_matching(names, text, found):
     """Word by word, category by category in file order, a name inside a word counts."""
     category = matching_category(text, categories(*names))
     assert (category and category.name) == found
+
+
+@pytest.mark.parametrize("fields", [{"customWorkflow": ""}, {}], ids=["empty", "absent"])
+def test_a_custom_workflow_without_a_name_is_told_at_the_user_file(house, fields):
+    house.user = {name: value for name, value in house.user.items() if name != "customWorkflow"} | fields
+    house.user |= {"customWorkflowOverride": True}
+    with pytest.raises(
+        ConfigError,
+        match=r"^Users/ana.json(:1:\d+)?: customWorkflow: is empty, but customWorkflowOverride is",
+    ):
+        house.route()
 
 
 @pytest.fixture
@@ -103,6 +114,38 @@ class TestRouting:
         routed.model.replies = ["recipes"]
         routed.workflow("Cook", say("{categoriesSeparatedByOr}"))
         assert routed.route(stream=stream).text == "{categoriesSeparatedByOr}"
+
+
+class TestNamesThatLeadNowhere:
+    """Each is told with the file and the field that hold it."""
+
+    def told(self, house):
+        with pytest.raises(ConfigMissing) as caught:
+            house.route()
+        return str(caught.value)
+
+    def test_the_users_own_workflow(self, house):
+        house.user |= {"customWorkflowOverride": True, "customWorkflow": "Mine"}
+        assert self.told(house).startswith('Users/ana.json:1:87: customWorkflow: no workflow "Mine"; tried ')
+
+    @pytest.mark.parametrize("field", ["routingConfig", "categorizationWorkflow"])
+    def test_settings_of_the_routing(self, routed, field):
+        routed.user[field] = "Nowhere"
+        assert f": {field}: no " in self.told(routed)
+        assert self.told(routed).startswith("Users/ana.json:1:")
+
+    @pytest.mark.parametrize("said", ["recipes", "no idea"])
+    def test_the_workflow_of_a_category_and_the_default(self, routed, said):
+        """Where the category stands; for the default, where the routing is named."""
+        routed.model.replies = [said]
+        for name in ("Cook", "_DefaultWorkflow"):
+            (routed.root / f"Workflows/ana/{name}.json").unlink()
+        place = "Routing/routes.json:1:52: RECIPES.workflow" if said == "recipes" else "routingConfig"
+        assert f'{place}: no workflow "' in self.told(routed)
+
+    def test_the_workflow_of_the_only_category(self, routed):
+        routed.write("Routing/routes", {"X": {"description": "d", "workflow": "Nowhere"}})
+        assert self.told(routed).startswith("Routing/routes.json:1:40: X.workflow: no workflow")
 
 
 class TestWithoutRouting:

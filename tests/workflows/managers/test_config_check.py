@@ -11,7 +11,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.places import NOWHERE
 from Middleware.config.loader import tree_of
 from Middleware.workflows.managers import config_check
-from tests.workflows.managers.conftest import ABSENT, llm
+from tests.workflows.managers.conftest import ABSENT, GOOD, llm
 
 MEMORY = {"discussionIdMemoryFileWorkflowSettings": "Mem"}
 COMPACTOR = {"contextCompactorSettingsFile": "Com"}
@@ -201,7 +201,8 @@ class TestReach:
     def test_a_broken_user_file_is_told_once(self, checked):
         checked.put("Users/bob.json", "{")
         assert checked.lines() == [
-            "Users/bob.json: error: not JSON: Expecting property name enclosed in double quotes\n    {\n     ^"
+            "Users/bob.json: error: not JSON: Expecting property name enclosed in double quotes "
+            "(the file ends here: a closing ] or } is missing)\n    {\n     ^"
         ]
 
     def test_a_broken_pointer_is_told_once(self, checked):
@@ -227,6 +228,47 @@ class TestServedUsers:
         checked.change("Endpoints/lan/small-model.json", removeThinkng=True)
         (line,) = self.check(checked, "ana")
         assert line.startswith("Endpoints/lan/small-model.json: warning: removeThinkng")
+
+    def test_a_backend_that_does_not_exist_is_told(self, checked):
+        """Also where the name of the API type differs in case."""
+        checked.change("Endpoints/lan/small-model.json", apiTypeConfigFileName="api")
+        checked.put("ApiTypes/Api.json", {"type": "openAIChatCompletoin", "presetType": "T"})
+        line = self.check(checked, "ana")[0]
+        assert line.startswith('ApiTypes/Api.json: error: type: found "openAIChatCompletoin", allowed: ')
+        assert line.endswith("(did you mean 'openAIChatCompletion'?)")
+
+    @pytest.mark.parametrize(
+        ("file", "document", "line"),
+        [
+            ("PromptTemplates/own.json", {"promptTemplateSystemPrefix": 5}, "error: promptTemplateSystemPrefix"),
+            ("Presets/T/more.json", ["x"], "error: found a list"),
+            ("Endpoints/lan/spare.json", {"endpoint": 5, "apiTypeConfigFileName": "Api"}, "error: endpoint: found 5"),
+            ("Presets/T/cold.json", '{"seed": 1, "seed": 2}', "warning: seed: the key 'seed' stands twice"),
+            ("PromptTemplates/plain.json", {"promptTemplateSystemPrefx": ""}, "note: promptTemplateSystemPrefx"),
+        ],
+        ids=["template", "appended-preset", "backup", "preset", "template-of-the-user"],
+    )  # fmt: skip
+    def test_files_that_endpoints_and_nodes_name_are_looked_into(self, checked, file, document, line):
+        """However they are named, and faulty or not."""
+        named = {"promptTemplate": "own", "appendPresetName": "more", "backupEndpointName": "spare"}
+        checked.put("PromptTemplates/own.json", {})
+        checked.put("Presets/T/more.json", {})
+        checked.put("Endpoints/lan/spare.json", GOOD["Endpoints/lan/small-model.json"])
+        checked.change("Endpoints/lan/small-model.json", **named)
+        assert self.check(checked, "ana") == []
+        checked.put(file, document)
+        assert [told[: len(file) + 2 + len(line)] for told in self.check(checked, "ana")] == [
+            f"{file}: {line}"
+        ]
+
+    def test_what_a_backup_names_is_followed(self, checked):
+        """As far as the chain goes."""
+        spare = GOOD["Endpoints/lan/small-model.json"] | {"backupEndpointName": "last"}
+        checked.change("Endpoints/lan/small-model.json", backupEndpointName="spare")
+        checked.put("Endpoints/lan/spare.json", spare)
+        checked.put("Endpoints/lan/last.json", spare | {"backupEndpointName": "", "promptTemplate": "none"})
+        (line,) = self.check(checked, "ana")
+        assert line.startswith('Endpoints/lan/last.json: error: promptTemplate: no prompt template "none"')
 
     def test_faults_on_the_way_are_told(self, checked):
         checked.change("Users/ana.json", **MEMORY)
@@ -384,7 +426,7 @@ SLIPS = [
     ("variable-not-set", "Endpoints/lan/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "apiKeyEnv": "HEADRACE_NO_SUCH"},
      "Endpoints/lan/x.json: note: apiKeyEnv: environment variable 'HEADRACE_NO_SUCH' is not set"),
     ("variable-in-a-header", "MCPServers/m.json", {"transport": "sse", "url": "http://h", "headers": {"A": "b ${ENV:HEADRACE_NO_SUCH}", "C": 5}},
-     "MCPServers/m.json: error: headers.C: found 5, allowed: a text"),
+     "MCPServers/m.json: error: headers.C: found a number, allowed: a text"),
     ("variable-in-an-address", "MCPServers/m.json", {"transport": "sse", "url": "${ENV:HEADRACE_NO_SUCH}"},
      "MCPServers/m.json: note: url: environment variable 'HEADRACE_NO_SUCH' is not set"),
     ("variable-in-extra-headers", "Endpoints/lan/x.json",

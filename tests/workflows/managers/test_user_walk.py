@@ -100,6 +100,33 @@ def test_the_embeddings_endpoint_of_a_node_and_of_memories(embedding, name, line
     ]
 
 
+def script(path):
+    return {"type": "PythonModule", "module_path": path}
+
+
+class TestScripts:
+    def lost(self, checked):
+        return [line for line in checked.lines() if "module_path" in line]
+
+    def test_a_missing_script_is_told_with_the_folders(self, checked, monkeypatch):
+        monkeypatch.chdir(checked.root)
+        checked.flow(script("scripts/gone.py"), LLM)
+        (line,) = self.lost(checked)
+        head = f"Workflows/ana/Main.json: error: node 1, module_path: no file 'scripts/gone.py'; looked in {checked.root}"
+        assert line == head or line.startswith(f"{head}, ")
+
+    def test_an_absolute_one_without(self, checked):
+        checked.flow(script(f"{checked.root}/gone.py"), LLM)
+        assert self.lost(checked) == [
+            f"Workflows/ana/Main.json: error: node 1, module_path: no file '{checked.root}/gone.py'"
+        ]
+
+    def test_nothing_where_it_is_there_or_only_a_run_knows(self, checked):
+        checked.put("here.py", "")
+        checked.flow(script(f"{checked.root}/here.py"), script("{tool}.py"), LLM, tool="gone")
+        assert self.lost(checked) == []
+
+
 class TestChildren:
     def test_a_missing_child_is_told_with_all_paths(self, checked):
         checked.flow(child("Chld"))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from Middleware.common.client_question import WISH_NAMES
+from Middleware.config.validation import explain, known_fields
 from Middleware.workflows.handlers import impl
-from Middleware.workflows.managers import workflow_check
+from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.managers.workflow_check import (
     Reach,
-    names_written,
     output_named,
-    outputs_used,
     own_errors,
     own_findings,
+    schemas_of,
     unguarded_findings,
     variable_findings,
 )
@@ -113,6 +114,12 @@ OWN = [
     ("lock-that-the-run-holds", [{"type": "WorkflowLock", "workflowLockId": "l"}, TEXT, {"type": "WorkflowLock", "workflowLockId": "l"}, TEXT],
      ["/2: warning: node 1 holds this lock already, so the run always ends here"]),
     ("two-locks", [{"type": "WorkflowLock", "workflowLockId": "l"}, {"type": "WorkflowLock", "workflowLockId": "m"}, TEXT], []),
+    ("no-branch-for-other-keys",
+     [{"type": "ConditionalCustomWorkflow", "conditionalKey": "x", "conditionalWorkflows": {"Yes": "A"}}],
+     ["/0: warning: a key without a branch of its own fails: there is neither a branch `Default` in conditionalWorkflows "
+      "nor `UseDefaultContentInsteadOfWorkflow`"]),
+    ("headers-that-are-a-text", [{"type": "WebFetch", "url": "http://h", "headers": "X-A: 1", "blockPrivateAddresses": True}],
+     ['/0/headers: error: found "X-A: 1", allowed: an object']),
     ("branches-that-no-key-picks",
      [{"type": "ConditionalCustomWorkflow", "conditionalKey": "x", "conditionalWorkflows": {"YES": "A", "yes": "B", " no ": "C", "Default": "D"}}],
      ["/0/conditionalWorkflows: note: no key can pick the branch 'YES'", "/0/conditionalWorkflows: note: no key can pick the branch ' no '"]),
@@ -133,6 +140,19 @@ OWN = [
      ["/1/parallelGroup: warning: this node is of a type or has a setting that must run alone, "
       "so the group runs one node after the other"]),
 ]  # fmt: skip
+
+
+ODD = [-1, 0.5, 10**9, "", "x", True, [], [[]], [1, 1, 1, 1, 1, 1, 1, 1, 1], {}, {"x": 5}]
+
+
+@pytest.mark.parametrize("node_type", sorted(NODES))
+def test_every_breach_has_words_of_our_own(node_type):
+    """Whatever stands in a field; those of the library name neither what was found nor what is allowed."""
+    for schema in schemas_of(node_type):
+        validator = Draft202012Validator(schema)
+        for document in [{}, *({name: value} for name in known_fields(schema) for value in ODD)]:
+            for error in validator.iter_errors(document):
+                assert error.message not in explain(error)
 
 
 def told(finding):
@@ -214,10 +234,6 @@ def test_inputs_that_nobody_can_count_are_believed():
     assert not list(variable_findings("W.json", document, Reach(frozenset(), None)))
 
 
-def test_the_schemas_of_a_type_are_made_once():
-    assert workflow_check.schemas_of("Standard") is workflow_check.schemas_of("Standard")
-
-
 FETCH = {"type": "WebFetch", "url": "https://a.example/{agent1Output}"}
 GUARDED = [{"blockPrivateAddresses": True}, {"allowedHosts": ["a.example"]}]
 
@@ -272,32 +288,8 @@ class TestUnguardedFetches:
         assert bool(lines) is told
 
 
-def test_a_text_of_very_many_names_is_read_once():
-    """A reader that looked for each name anew would be at it for minutes."""
-    names = [f"v{number}" for number in range(60_000)]
-    text = " ".join(f"{{{name}}}" for name in names)
-    assert [name for _, name in names_written(LLM | {"prompt": text})] == names
-
-
 def test_a_number_of_thousands_of_digits_names_no_output():
     """Python reads no such number; the name is one that nobody knows."""
     name = "agent" + "9" * 5000 + "Output"
-    assert list(outputs_used(LLM | {"prompt": f"{{{name}}}"})) == []
     assert output_named(name) is None
     assert own_findings("Workflows/a/A.json", [LLM | {"parallelGroup": "g", "title": name}] * 2 + [LLM]) == []
-
-
-@pytest.mark.parametrize(
-    ("config", "names"),
-    [
-        ({"prompt": "{b} {a} {b}", "endpointName": "{e}"}, ["b", "a", "e"]),
-        ({"prompt": "{{ a }} {c}", "jinja2": True, "endpointName": "{e}"}, ["a", "e"]),
-        ({"prompt": "{% if b %}{{ a }}", "jinja2": True}, []),
-        ({"type": "CustomWorkflow", "promptOverride": "{agent1Output}", "workflowName": "{no}"}, ["agent1Output"]),
-        ({"note": "{x}", "title": "{x}"}, []),
-    ],
-    ids=["text", "template", "template-that-is-none", "for-a-child", "not-filled"],
-)  # fmt: skip
-def test_the_names_that_a_node_writes(config, names):
-    """In the order of its fields and of their texts."""
-    assert [name for _, name in names_written(config)] == names

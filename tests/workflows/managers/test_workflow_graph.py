@@ -40,7 +40,7 @@ def reviewers(style: str = "{agent1Output}") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def drawn(document: Any, text: str | None = None, problems: Any = ()) -> Any:
+def drawn(document: Any, text: str | None = None, problems: Any = (), **of_user: Any) -> Any:
     found = positions(json.dumps(document, indent=1) if text is None else text)
 
     def lines(pointer: str) -> tuple[int, int]:
@@ -52,7 +52,7 @@ def drawn(document: Any, text: str | None = None, problems: Any = ()) -> Any:
         model = MODELS.get(name)
         return EndpointFacts(f"Endpoints/lan/{name}.json" if model else None, model)
 
-    lookups = Lookups(endpoint, lambda child: FILES.get(child.name), lines)
+    lookups = Lookups(endpoint, lambda child: FILES.get(child.name), lines, **of_user)
     return workflow_graph(FILE, document, lookups, problems)
 
 
@@ -226,6 +226,89 @@ def test_what_a_later_node_gives_its_child():
     assert pairs(drawn([{}, node])["nodes"][1]) == [(1, "promptOverride")]
 
 
+# id, variables of the file, the last of three nodes, uses
+THROUGH_VARIABLES = [
+    ("one", {"notes": "{agent1Output}"}, {"prompt": "{notes}"}, [(1, "prompt")]),
+    ("a-chain", {"notes": "{both}!", "both": "{agent2Thinking} {agent1Output}"}, {"prompt": "{notes}"},
+     [(2, "prompt"), (1, "prompt")]),
+    ("beside-one-that-stands-there", {"notes": "{agent1Output}"}, {"prompt": "{agent1Output} {notes} {agent2Output}"},
+     [(1, "prompt"), (2, "prompt")]),
+    ("an-item", {"notes": ["{agent1Output}", "{agent2Output}"]}, {"prompt": "{notes[1]}"}, [(2, "prompt")]),
+    ("a-circle", {"notes": "{more}", "more": "{notes} {agent1Output}"}, {"prompt": "{notes}"}, [(1, "prompt")]),
+    ("of-a-template", {"notes": "{agent1Output}"}, {"jinja2": True, "prompt": "{{ notes }} {{ agent2Output }}"},
+     [(2, "prompt")]),
+    ("an-endpoint", {"notes": "{agent1Output}"}, {"endpointName": "{notes}"}, []),
+    ("a-number", {"size": "{agent1Output}"}, {"maxResponseSizeInTokens": "{size}"}, [(1, "maxResponseSizeInTokens")]),
+    ("for-a-child", {"notes": "{agent1Output}{agent9Output}"},
+     {"type": "CustomWorkflow", "workflowName": "C", "promptOverride": "{notes}"}, [(1, "promptOverride")]),
+    ("one-that-nobody-names", {"notes": "{agent1Output}"}, {"prompt": "{agent2Output}"}, [(2, "prompt")]),
+    ("of-a-name-that-the-program-fills", {"Discussion_Id": "{agent1Output}"}, {"prompt": "{Discussion_Id}"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variables", "node", "uses"), [c[1:] for c in THROUGH_VARIABLES], ids=[c[0] for c in THROUGH_VARIABLES]
+)
+def test_who_uses_whose_output_through_a_variable(variables, node, uses):
+    """Spec workflows.md 7.2, 7.4, 16.1 (c): a variable's text is filled when a text in format mode takes it."""
+    drawn_node = drawn({**variables, "nodes": [{}, {}, node]})["nodes"][2]
+    assert pairs(drawn_node) == uses
+
+
+def test_a_variable_of_the_user_brings_outputs_too():
+    """Where the file has none of its name."""
+    nodes = [{}, {"prompt": "{notes}"}, {"prompt": "{more}"}]
+    of_user = {"notes": "{agent1Output}", "more": "{agent1Output}"}
+    graph = drawn({"more": "{agent2Output}", "nodes": nodes}, user_variables=of_user)
+    assert [pairs(node) for node in graph["nodes"]] == [[], [(1, "prompt")], [(2, "prompt")]]
+
+
+def test_the_variables_of_a_node_are_those_that_stand_in_it():
+    document = {"notes": "{agent1Output} {town}", "nodes": [{}, {"prompt": "{notes}"}]}
+    assert drawn(document)["nodes"][1]["variables"] == ["notes"]
+
+
+def test_an_output_that_a_variable_brings_too_early_is_a_problem_of_its_node():
+    """It stays as text there; a template never fills it."""
+    nodes = [{"prompt": "{notes}"}, {"prompt": "{notes}"}, {"jinja2": True, "prompt": "{{ notes }}"}]
+    document = {"notes": "{agent1Output} {agent2Output}", "nodes": nodes}
+    assert [problem for problem in warned(document) if problem[0].endswith("/prompt")] == [
+        ("/nodes/0/prompt", "{agent1Output} in the variable {notes} is not known yet: this is node 1"),
+        ("/nodes/0/prompt", "{agent2Output} in the variable {notes} is not known yet: this is node 1"),
+        ("/nodes/1/prompt", "{agent2Output} in the variable {notes} is not known yet: this is node 2"),
+    ]
+
+
+def test_a_group_whose_member_needs_another_through_a_variable():
+    members = [{"parallelGroup": "g"}, {"parallelGroup": "g", "prompt": "{notes}"}]
+    document = {"notes": "{agent1Output}", "nodes": [*members, {}]}
+    graph = drawn(document)
+    assert graph["rows"] == [[1], [2], [3]]
+    assert graph["nodes"][1]["alone"] == "uses the output of node 1 of its own group"
+    told = [message for pointer, message in warned(document) if pointer == "/nodes/1/parallelGroup"]
+    assert told == ["this node uses the output of node 1 of its own group, so the group runs one node after the other"]  # fmt: skip
+
+
+class TestAUserWhoseNodesRunOneAtATime:
+    """`maxParallelNodes: 1`: no group of theirs really runs together (spec console.md 9.3, workflows.md 16.14)."""
+
+    def test_every_member_says_so(self):
+        graph = drawn(reviewers(), max_parallel=1)
+        assert graph["rows"] == [[1], [2], [3], [4], [5], [6]]
+        why = "the user's maxParallelNodes is 1"
+        assert [node["alone"] for node in graph["nodes"]] == [None, why, why, None, None, None]
+
+    def test_what_is_amiss_in_the_file_goes_before(self):
+        graph = drawn(reviewers("{agent2Output}"), max_parallel=1)
+        assert [node["alone"] for node in graph["nodes"]][1:3] == [
+            "its group runs one node after the other",
+            "uses the output of node 2 of its own group",
+        ]
+
+    def test_a_group_of_one_is_none(self):
+        assert drawn([{"parallelGroup": "g"}, {}], max_parallel=1)["nodes"][0]["alone"] is None
+
+
 @pytest.mark.parametrize("document", [{}, [], {"nodes": []}, {"nodes": None}, {"size": 4}, [5], None, "x", 7])
 def test_what_has_no_nodes_has_no_graph(document):
     assert drawn(document) is None
@@ -263,7 +346,7 @@ A_DOCUMENT = VALUES | st.lists(A_NODE | VALUES, max_size=5)
 @given(A_DOCUMENT, st.booleans())
 def test_any_json_has_a_graph_or_none(document, in_an_object):
     """It never raises, and every node stands in one row."""
-    document = {"nodes": document, "x": "C"} if in_an_object else document
+    document = {"nodes": document, "x": "{C}", "C": "{agent1Output}"} if in_an_object else document
     graph = drawn(document)
     if graph is not None:
         numbers = [node["n"] for node in graph["nodes"]]
@@ -276,5 +359,5 @@ def test_any_json_has_a_graph_or_none(document, in_an_object):
 @given(A_DOCUMENT, st.booleans())
 def test_any_json_is_checked(document, in_an_object):
     """The sentences beside the graph: no document ends the check."""
-    document = {"nodes": document, "x": "C"} if in_an_object else document
+    document = {"nodes": document, "x": "{C}", "C": "{agent1Output}"} if in_an_object else document
     assert all(pointer.startswith("/") or not pointer for pointer, _ in warned(document))

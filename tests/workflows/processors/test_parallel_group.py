@@ -24,6 +24,8 @@ def member(prompt: str, **fields: Any) -> dict[str, Any]:
 
 LOCK = {"type": "WorkflowLock", "workflowLockId": "l", "parallelGroup": "g"}
 
+VALUES = {"notes": "see {agent1Output}", "more": "{notes}", "town": "Brest"}
+
 OBSTACLES = [
     ("independent", [member("a"), member("b"), say("x")], None),
     ("reference-to-an-earlier-node", [say("x"), member("{agent1Output}"), member("b"), say("x")], None),
@@ -33,6 +35,8 @@ OBSTACLES = [
         [member("{agent2Thinking}"), member("b"), say("x")],
         "uses the output",
     ),
+    ("through-a-variable", [member("a"), member("{town} {more}"), say("x")], "uses the output of node 1"),
+    ("a-variable-without-any", [member("a"), member("{town}"), say("x")], None),
     ("the-last-node-answers", [member("a"), member("b")], "node 2 answers"),
     ("a-lock", [member("a"), LOCK, say("x")], "node 2 is of a type or has a setting that must run alone"),
 ]
@@ -42,7 +46,7 @@ OBSTACLES = [
 def test_obstacles(house, nodes, why):
     """What may not stand in a group, and who says so."""
     start = next(i for i, node in enumerate(nodes) if "parallelGroup" in node)
-    said = obstacle(nodes, start, group_end(nodes, start), len(nodes) - 1)
+    said = obstacle(nodes, start, group_end(nodes, start), len(nodes) - 1, VALUES)
     assert (said is None) if why is None else (why in said)
 
 
@@ -132,6 +136,18 @@ class TestGroups:
         house.model.replies = [lambda call: call.conversation[0]["content"] + "!"]
         assert house.ask(member("a"), member("{agent1Output}"), say("{agent2Output}")).text == "a!!"
         assert "one node after the other" in caplog.text
+
+    @pytest.mark.parametrize("whose", ["file", "user"])
+    def test_a_variable_that_brings_another_members_output_is_an_obstacle(self, house, caplog, whose):
+        """Running together, the second would find no output to fill in."""
+        variables = {"notes": "<{agent1Output}>"}
+        if whose == "user":
+            house.user["userWideWorkflowVariables"] = variables
+        house.model.replies = [lambda call: call.conversation[0]["content"] + "!"]
+        nodes = [member("a"), member("{notes}"), say("{agent2Output}")]
+        house.workflow("Main", *nodes, **(variables if whose == "file" else {}))
+        assert house.ask().text == "<a!>!"
+        assert "node 2 uses the output of node 1 of its own group" in caplog.text
 
     def test_an_obstacle_holds_for_the_whole_group(self, house, caplog):
         """The members behind the obstacle do not run together either; one warning tells it."""

@@ -44,12 +44,14 @@ class Recorder:
     def __init__(self, keeps_text=True):
         self.keeps_text = keeps_text
         self.runs, self.told = [], []
-        self.ended = threading.Event()
+        self.spoke, self.ended = threading.Event(), threading.Event()
 
     def changed(self, run, what, node):
         if what == "arrived":
             self.runs.append(run)
         self.told.append(f"{what} {node.title}" if node else what)
+        if what == "first_text":
+            self.spoke.set()
         if what == "ended":
             self.ended.set()
 

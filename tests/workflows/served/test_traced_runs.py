@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from Middleware.api.console.shapes import whole
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import cancellation_service
@@ -243,7 +244,24 @@ class TestFacts:
         assert (fetch.kind, fetch.url, fetch.status, fetch.raw) == ("http", asked, 200, "sunny")
         assert (curl.kind, curl.url, curl.status, curl.raw) == ("command", f"curl -s {asked}", 0, "sunny")
         assert (count.kind, count.url, count.raw) == ("script", str(script), "two")
-        assert {call.outcome for call in recorder.calls} == {"done"}
+        assert {(call.outcome, call.tries) for call in recorder.calls} == {("done", 1)}
+
+    def test_of_secrets_of_a_command_line(self, house, served, site, recorder):
+        """They are known, so that nobody who looks reads them: in the address, the body, and what came."""
+        script = house.root / "echo.py"
+        script.write_text("def Invoke(*args, **kwargs):\n    return ' '.join(args)\n", "utf-8")
+        words = ["--oauth2-bearer", "bearer-{chat_user_prompt_last_one}", "-u", "me:password1"]
+        house.workflow(
+            "Main",
+            {"type": "CurlCommand", "title": "Curl", "args": ["-s", *words, site.url("/news")]},
+            {"type": "PythonModule", "title": "Echo", "module_path": str(script), "args": words},
+            say("a", "Answer"),
+        )
+        served.save_user()
+        served.text(text="tea")
+        assert [call.secrets for call in recorder.calls] == [("bearer-tea", "password1")] * 2
+        shown = json.dumps(whole(recorder.run, recorder.run.ended))
+        assert "bearer-tea" not in shown and "password1" not in shown and "***" in shown
 
     def test_of_a_script_s_calls_to_a_model(self, house, served, big, recorder, site, tmp_path):
         """They belong to its node, stand in the numbers, and count in the usage of the workflow."""
@@ -463,31 +481,14 @@ class TestEnds:
         run = recorder.runs[0]
         assert (run.state, run.cancelled_by, run.nodes[0].state) == ("cancelled", why, "cancelled")
 
-    def test_a_client_that_leaves_its_stream(self, house, served, big, recorder, site):
+    def test_a_client_that_leaves_its_stream(self, house, served, recorder, hanging):
         """Between two tokens: what came until then is kept."""
-        big(thinkTagNames=["think"], removeThinking=True)
-        first = b'data: {"choices":[{"delta":{"content":"One"},"finish_reason":null}]}\n\n'
-        left = threading.Event()
-
-        def hang(handler):
-            handler.send_response(200)
-            handler.send_header("Content-Type", "text/event-stream")
-            handler.end_headers()
-            handler.wfile.write(first)
-            left.wait(10)
-
-        site.pages["/v1/chat/completions"] = hang
         house.workflow("Main", ask("Answer"))
         served.save_user()
-        body = ROUTES["openai-chat"].ask("ana", "hi", stream=True)
-        reply = served.app.test_client().post("/v1/chat/completions", json=body, buffered=False)
-        pieces = iter(reply.response)
-        while b"One" not in next(pieces):
-            continue
+        reply = hanging()
         counted = recorder.run.counter()
         reply.close()
         assert recorder.ended.wait(10)
-        left.set()
         run, [call] = recorder.run, recorder.calls
         assert (run.state, run.cancelled_by, run.nodes[0].state) == (
             "cancelled",
@@ -496,6 +497,68 @@ class TestEnds:
         )
         assert (call.raw, call.outcome, run.answered, run.counter) == ("One", "closed", 0.0, None)
         assert counted >= 1
+
+    def test_a_stream_that_the_console_cancels(self, house, served, recorder, hanging):
+        """What came until then is kept, however it is cancelled."""
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        reply = hanging()
+        assert recorder.calls[0].tries == 1
+        cancellation_service.request_cancellation(recorder.run.id, "the console")
+        list(reply.response)
+        reply.close()
+        run, [call] = recorder.run, recorder.calls
+        assert (run.state, run.cancelled_by, call.outcome) == ("cancelled", "the console", "cancelled")
+        assert (call.raw, call.cleaned, call.tries) == ("One", "One", 1)
+
+    @pytest.fixture
+    def hanging(self, served, big, site):
+        """`hanging()`: the reply to a client whose model has said `One` and says no more."""
+        big(thinkTagNames=["think"], removeThinking=True)
+        first = b'data: {"choices":[{"delta":{"content":"One"},"finish_reason":null}]}\n\n'
+        over = threading.Event()
+
+        def hang(handler):
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/event-stream")
+            handler.end_headers()
+            handler.wfile.write(first)
+            over.wait(10)
+
+        def asked():
+            body = ROUTES["openai-chat"].ask("ana", "hi", stream=True)
+            reply = served.app.test_client().post("/v1/chat/completions", json=body, buffered=False)
+            while b"One" not in next(reply.response):
+                continue
+            return reply
+
+        site.pages["/v1/chat/completions"] = hang
+        yield asked
+        over.set()
+
+    @pytest.mark.parametrize("nested", [False, True], ids=["its-own-node", "a-nested-one"])
+    def test_a_stream_that_is_cancelled(self, house, served, big, recorder, site, nested):
+        """While it goes out: what came until then is kept, also without a hang-up."""
+        big(thinkTagNames=["think"], removeThinking=True)
+        first = b'data: {"choices":[{"delta":{"content":"<think>hm</think>One"},"finish_reason":null}]}\n\n'
+
+        def stop(handler):
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/event-stream")
+            handler.end_headers()
+            handler.wfile.write(first)
+            assert recorder.spoke.wait(10)
+            cancellation_service.request_cancellation(recorder.run.id, "the console")
+
+        site.pages["/v1/chat/completions"] = stop
+        house.workflow("Inner" if nested else "Main", ask("Answer"))
+        if nested:
+            house.workflow("Main", {"type": "CustomWorkflow", "title": "Ask", "workflowName": "Inner"})
+        served.save_user()
+        served.ask(stream=True)
+        run, [call] = recorder.run, recorder.calls
+        assert (run.state, call.outcome) == ("cancelled", "cancelled")
+        assert (call.raw, call.cleaned, call.thoughts) == ("<think>hm</think>One", "One", ["hm"])
 
     @pytest.mark.parametrize("why", ["DELETE", "the console", ""])
     def test_a_request_that_is_cancelled(self, house, served, big, recorder, site, why):

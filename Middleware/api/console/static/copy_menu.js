@@ -13,8 +13,8 @@ const SHELL = "headrace-console-shell";
 const SHELLS = /** @type {[Shell, string][]} */ ([["sh", "for sh"], ["powershell", "for PowerShell"]]);
 const SAID_MS = 2500;
 
-/** @param {{run: Run, node: Node | null}} props */
-export function CopyMenu({ run, node }) {
+/** @param {{run: Run, node: Node | null, k: number}} props `k`: the call that is shown */
+export function CopyMenu({ run, node, k }) {
   const [said, setSaid] = useState("");
   const [shell, setShell] = useState(/** @type {Shell} */ (localStorage.getItem(SHELL) ?? (/Win/.test(navigator.platform) ? "powershell" : "sh")));
   useEffect(() => {
@@ -33,7 +33,8 @@ export function CopyMenu({ run, node }) {
     localStorage.setItem(SHELL, wanted);
     setShell(wanted);
   };
-  const call = node?.calls.find(({ kind, body }) => kind === "model" && body);
+  const calls = node?.calls.filter(({ kind, body }) => kind === "model" && body) ?? [];
+  const call = calls.find((one) => one.k === k) ?? calls[0];
   const answer = run.nodes.filter(({ answers, output }) => answers && output).at(-1)?.output;
   const noText = run.private ? "private" : "its text is not kept";
   const off = run.asked ? "" : noText;

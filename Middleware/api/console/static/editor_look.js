@@ -20,6 +20,7 @@ const theme = cm.EditorView.theme({
   "&.cm-focused .cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--hover) 70%, transparent)" },
   ".cm-activeLineGutter": { backgroundColor: "transparent", color: "var(--ink)" },
   ".cm-line.chosen": { backgroundColor: "var(--pick)" },
+  "@media (forced-colors: active)": { ".cm-line.chosen": { borderLeft: "3px solid Highlight", paddingLeft: "3px" } },
   ".cm-comment": { color: "var(--soft)", fontStyle: "italic" },
   ".cm-comment *": { color: "inherit !important" },
   ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "transparent", outline: "1px solid var(--faint)" },

@@ -37,7 +37,7 @@ export function RunView({ id, place, back }) {
   // The last try is what the node went on with.
   const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1));
   return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
-    <${Head} run=${run} heading=${heading} node=${node} />
+    <${Head} run=${run} heading=${heading} node=${node} k=${k} />
     <${Summary} run=${run} />
     ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
     ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
@@ -74,8 +74,8 @@ export function useRun(id) {
   return { run, error, again: fetchRun };
 }
 
-/** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null}} props */
-function Head({ run, heading, node }) {
+/** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null, k: number}} props */
+function Head({ run, heading, node, k }) {
   const by = run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
   const words = listed(stateWords(run.state), run.state !== "failed" && run.where, by);
   const workflow = run.nodes[0]?.workflow ?? "";
@@ -84,7 +84,7 @@ function Head({ run, heading, node }) {
   const opens = node?.workflow || workflow;
   return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
-    <div class="acts"><${CopyMenu} run=${run} node=${node} />
+    <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
       ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`}
       ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;

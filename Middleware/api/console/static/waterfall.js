@@ -22,13 +22,12 @@ const SLOT_S = 0.01;
 export function Waterfall({ run, chosen, call = 0, choose }) {
   const [zoom, setZoom] = useState(/** @type {Span | null} */ (null));
   const [open, setOpen] = useState(/** @type {ReadonlySet<number>} */ (new Set()));
-  const now = grown(run, useNow(isActive(run))).took_s;
+  const { took_s: now, shape } = grown(run, useNow(isActive(run)));
   const span = zoom ?? { from: 0, to: endOf(run, now) };
   useKeys({ 0: () => zoom !== null && setZoom(null) });
   const colours = hues(run.nodes);
-  const [begin] = run.shape;
+  const [begin] = shape;
   const slot = begin?.[0] === "queue" && begin[1] >= SLOT_S ? begin[1] : 0;
-
   const rows = rowsOf(run.nodes, open);
   const marks = ticks(span.from, span.to);
   const grid = { "--grid": marks.at.map((at) => `linear-gradient(var(--line), var(--line)) ${percent(at, span)} 0 / 1px 100% no-repeat`).join(", ") };

@@ -25,13 +25,22 @@ from Middleware.api.requests.typed_fields import typed_fields
 from Middleware.api.serving.doors import CONSOLE, ENTER_GATE, routes_to
 from Middleware.api.workflow_gateway import WorkflowPlace
 from Middleware.common.client_question import ClientQuestion
-from Middleware.common.errors import ConfigMissing, NotFound, Unauthorized
+from Middleware.common.errors import (
+    ConfigError,
+    ConfigMissing,
+    NotFound,
+    Unauthorized,
+    Unprocessable,
+    WorkflowError,
+)
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
+from Middleware.config.environment import secrets_in_use
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_workflow
 from Middleware.protocols.console import PROTOCOL
+from Middleware.utilities.sensitive_logging_utils import masked
 
 MOST_BYTES = 1 << 20
 NO_FILE = "no such file"
@@ -44,7 +53,10 @@ class ConsoleTryAPI(GenerationView):
     api_type = "console"
 
     def post(self) -> Response:
-        """The body is looked at before it waits for a slot. Raises ClientRequestError, ServerBusy."""
+        """The body is looked at before it waits for a slot.
+
+        Raises ClientRequestError (Unprocessable where a config file has faults), ServerBusy, WorkflowError.
+        """
         rules: AccessRules | None = request.environ.get(CONSOLE)
         if rules is None:
             raise NoRoute
@@ -56,7 +68,13 @@ class ConsoleTryAPI(GenerationView):
         check_messages(body["messages"])
         self._body = body
         request.environ[ENTER_GATE](lambda life: None)
-        return super().post()
+        try:
+            return super().post()
+        except (ConfigError, WorkflowError) as error:
+            cause = error if isinstance(error, ConfigError) else error.__cause__
+            if not isinstance(cause, ConfigError):
+                raise
+            raise Unprocessable(masked(str(error), *secrets_in_use())) from cause
 
     def get(self, request_id: str | None = None) -> Any:
         """Nothing else is here."""

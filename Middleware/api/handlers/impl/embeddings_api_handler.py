@@ -1,7 +1,7 @@
 """Vectors for clients that search documents: the embeddings routes of OpenAI and of Ollama.
 
-Nothing runs but one call to the user's `embeddingsEndpoint`: no workflow, no slot of the gate. Source: spec
-more-fronts.md 7.
+Nothing runs but one call to the user's `embeddingsEndpoint`: no workflow, no slot of the gate, no run that
+observers are told of. Source: spec more-fronts.md 7, console.md 3.3.
 """
 
 from __future__ import annotations
@@ -127,8 +127,6 @@ class EmbeddingsView(MethodView):
             snapshot=snapshot,
             arrived=current_life().arrived,
         )
-        if (trace := current_life().trace) is not None:
-            trace.name(context, front="embeddings", stream=False, asked=b"")
         return context
 
     @abstractmethod

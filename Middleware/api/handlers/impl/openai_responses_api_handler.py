@@ -5,6 +5,7 @@ Source: spec more-fronts.md 3, 3.7 and 3.8.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -41,12 +42,20 @@ from Middleware.services.response_store import ResponseStore, StoredResponse, Un
 
 _STORE = "headrace.responses"
 """Key of the application's extensions under which its store stands."""
+_OWN_ID = re.compile(r"resp_[0-9a-f-]{36}")
 _NOT_KEPT = "is not kept: it is unknown, expired, deleted or of another key"
 
 
 def _store() -> ResponseStore:
     store: ResponseStore = current_app.extensions[_STORE]
     return store
+
+
+def _named_so(response_id: str) -> str:
+    """An id as a sentence names it. What is none of ours may be any text of a client, whose user may keep
+    texts private: it is told to nobody.
+    """
+    return f"{response_id!r} " if _OWN_ID.fullmatch(response_id) else ""
 
 
 def _history(body: JsonObject) -> list[JsonObject]:
@@ -58,7 +67,7 @@ def _history(body: JsonObject) -> list[JsonObject]:
         chain = _store().chain(extract_api_key(), previous if isinstance(previous, str) else str(previous))
     except UnknownResponse as missing:
         raise ClientRequestError(
-            f"previous response {missing.response_id!r} {_NOT_KEPT}",
+            f"previous response {_named_so(missing.response_id)}{_NOT_KEPT}",
             param="previous_response_id",
             code="previous_response_not_found",
         ) from missing

@@ -120,6 +120,12 @@ class WorkflowNodeHandler(ABC):
         """What of a node that keeps to its schema can hardly be meant: (field, sentence)."""
         return []
 
+    def lost_files(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """Files outside the config tree that the node needs and that are not there, for validation:
+        (field, sentence).
+        """
+        return []
+
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         """Fields that say what is fetched and that nothing guards, for validation (tools.md 11.2)."""
         return []

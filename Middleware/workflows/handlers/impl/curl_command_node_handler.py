@@ -21,6 +21,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools import curl_guard as guard
 from Middleware.workflows.tools.curl_arguments import Part, UnknownOption, config_line, read_arguments
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
+from Middleware.workflows.tools.mcp_request import secrets_of_words
 from Middleware.workflows.tools.outside_log import measured
 from Middleware.workflows.tools.web import host_of
 
@@ -76,10 +77,10 @@ class CurlCommandNode(WorkflowNodeHandler):
         output, returns = fields.choice(config, "outputFormat", FORMATS), fields.returns_errors(config)
         settings, args = _settings(context), _arguments(context)
         try:
-            whole = " ".join(["curl", *args])
+            whole, hidden = " ".join(["curl", *args]), secrets_of_words(args)
             with (
                 measured("curl", _host(args), fields.place(context)) as outcome,
-                outside_call(context.trace, "command", "curl", place=whole) as call,
+                outside_call(context.trace, "command", "curl", place=whole, secrets=hidden) as call,
             ):
                 run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
                 outcome.status, outcome.length = run.returncode, len(run.stdout)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.request_context import entered
+from Middleware.common.types import NodeConfig
 from Middleware.services.outside_call import json_text, outside_call
 from Middleware.utilities.file_utils import confined
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeValue
-from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate
+from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate, roots
+from Middleware.workflows.tools.mcp_request import secrets_of_words
 
 
 @NODES.register("PythonModule")
@@ -49,8 +52,9 @@ class PythonModuleNode(WorkflowNodeHandler):
         args = [as_argument(value, context.fill) for value in config.get("args") or ()]
         kwargs = {n: as_argument(value, context.fill) for n, value in (config.get("kwargs") or {}).items()}
         name, body = str(config.get("module_path")), _told(context, args, kwargs)
+        hidden = secrets_of_words([arg if isinstance(arg, str) else "" for arg in args])
         with (
-            outside_call(context.trace, "script", name, place=str(path), body=body) as call,
+            outside_call(context.trace, "script", name, place=str(path), body=body, secrets=hidden) as call,
             _as_caller(context),
         ):
             given: NodeValue = call_script(  # or any other value of Python, which is shown as its text
@@ -65,8 +69,24 @@ class PythonModuleNode(WorkflowNodeHandler):
             call.came(given)
         return given
 
+    def lost_files(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """The script, unless only a run knows its name."""
+        name = config.get("module_path")
+        if not isinstance(name, str) or not name or "{" in name:
+            return []
+        try:
+            locate(name)
+        except FileNotFoundError as error:
+            looked = "" if os.path.isabs(os.path.expanduser(name)) else f"; looked in {_listed(roots())}"
+            return [("module_path", f"{error}{looked}")]
+        return []
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run {_script(context)}"]
+
+
+def _listed(folders: Iterable[Path]) -> str:
+    return ", ".join(dict.fromkeys(str(folder) for folder in folders))
 
 
 def _told(context: ExecutionContext, args: list[Any], kwargs: dict[str, Any]) -> bytes:

@@ -106,6 +106,8 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
     }
     ADVICE: ClassVar[Schema] = {
         "required": ["conditionalKey", "conditionalWorkflows"],
+        "x-breach": "a key without a branch of its own fails: there is neither a branch `Default` in "
+        "conditionalWorkflows nor `UseDefaultContentInsteadOfWorkflow`",
         "anyOf": [
             {
                 "properties": {

@@ -58,7 +58,10 @@ class WebFetchNode(WorkflowNodeHandler):
         "properties": {
             "url": {"type": "string", "minLength": 1},
             "method": {"type": "string", "default": "GET"},
-            "headers": {"anyOf": [{"type": "object"}, {"enum": ["", False, 0, []]}]},
+            "headers": {
+                "anyOf": [{"type": "object"}, {"enum": ["", False, 0, []]}],
+                "x-allowed": "an object",
+            },
             "body": {},
             "timeout": fields.POSITIVE,
             "totalTimeout": {"type": "number", "exclusiveMinimum": 0},

@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.serving.api_rules import ConsoleWish
-from Middleware.common.errors import BackendError
+from Middleware.common.errors import BackendError, ConfigError, WorkflowError
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.test_a_third_protocol import Held, in_background
 
@@ -81,6 +81,23 @@ class TestAnswer:
         text = "Your task is to choose and return the correct tool(s) from the list of available tools based on the query"
         assert ask(messages=[{"role": "system", "content": text}]).status_code == 200
         assert len(engine.calls) == 1
+
+    @pytest.mark.parametrize("where", ["run", "node"])
+    def test_a_file_with_faults(self, ask, engine, where):
+        """No fault of the server: what is wrong is said to who tries the file, and no secret of it."""
+        wrong = ConfigError("found 5, allowed: a text", file="Endpoints/Big.json", pointer="/apiKey")
+
+        def broken(call):
+            if where == "run":
+                raise wrong
+            said = f"Workflows/mira/Main.json: node 1: {wrong} (Bearer sk-1234567890abcdef)"
+            raise WorkflowError(said, workflow="Workflows/mira/Main.json", node=1, cause=wrong) from wrong
+
+        engine.answer = broken
+        answer = ask()
+        assert answer.status_code == 422
+        assert "Endpoints/Big.json" in answer.json["error"] and "allowed: a text" in answer.json["error"]
+        assert "sk-1234567890abcdef" not in answer.text
 
     def test_a_failure_before_the_answer(self, ask, engine):
         """One sentence, with its status."""

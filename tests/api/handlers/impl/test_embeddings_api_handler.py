@@ -240,20 +240,17 @@ class TestEveryRoute:
         app.test_client().post("/v1/chat/completions", json={"messages": []})
         assert seen == [200] and len(engine.calls) == 1
 
-    def test_it_is_told_whose_it_is(self, serve, embedding, network, path):
-        """To those who observe runs; not what it said."""
-        app, runs = serve(), []
-        app.door.observers.observe(SimpleNamespace(keeps_text=True, changed=lambda run, *_: runs.append(run)))
-        ask(app.test_client(), path).close()
-        assert (runs[0].user, runs[0].front, runs[0].state, runs[0].asked) == (
-            "mira",
-            "embeddings",
-            "done",
-            b"",
+    def test_it_is_no_run(self, serve, embedding, network, path):
+        """Those who observe runs are not told of it (console.md 3.3): it generates nothing."""
+        app, told = serve(), []
+        app.door.observers.observe(
+            SimpleNamespace(keeps_text=True, changed=lambda run, what, node: told.append(what))
         )
+        ask(app.test_client(), path).close()
+        assert (told, len(network.asked)) == ([], 1)
 
-    def test_it_is_never_counted_as_waiting(self, serve, facts, embedding, network, path):
-        """What needs no slot begins at once, also where others wait for one."""
+    def test_it_is_counted_neither_as_waiting_nor_as_running(self, serve, facts, embedding, network, path):
+        """It needs no slot, and has none."""
         facts(concurrency=1, concurrency_level="wilmer")
         client, shown = serve().test_client(), []
 
@@ -263,7 +260,7 @@ class TestEveryRoute:
 
         network.answer = answer
         assert ask(client, path).status_code == 200
-        assert "headrace_queue_length 0.0" in shown[0] and "headrace_requests_running 1.0" in shown[0]
+        assert "headrace_queue_length 0.0" in shown[0] and "headrace_requests_running 0.0" in shown[0]
 
     def test_a_hang_up_ends_the_call(self, serve, embedding, network, path):
         """499, and nothing of the request is left."""

@@ -243,6 +243,12 @@ class TestStore:
         assert error["message"].startswith(f"previous response '{first}' is not kept")
         assert error["code"] == "previous_response_not_found"
 
+    def test_a_text_in_place_of_an_id(self, client, engine):
+        """Is not quoted: logs and the console tell errors of private users, too."""
+        error = post(client, previous_response_id="my secret plan").json["error"]
+        assert error["message"].startswith("previous response is not kept: it is unknown")
+        assert error["param"] == "previous_response_id"
+
     def test_another_key(self, client, engine):
         """Sees nothing."""
         mine, other = {"Authorization": "Bearer mine"}, {"Authorization": "Bearer other"}

@@ -1,0 +1,165 @@
+"""One look at the runs of a server: what shapes need to know of the rest of it is found for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.api.console.hour import Hour
+from Middleware.api.console.looks import Look
+from Middleware.api.console.recorder import MOST_ENDED, Recorder
+from Middleware.common.request_context import RequestContext
+from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+from tests.api.console.conftest import a_hub
+
+
+class Server:
+    """Runs that are recorded. `slots`: of its gate."""
+
+    slots = 1
+
+    def __init__(self):
+        self.recorder = Recorder()
+        self.observers = Observers()
+        self.observers.observe(self.recorder)
+
+    def arrive(self, name):
+        return self.observers.begin(name, "/api/chat")
+
+    def failed(self, name, error="no answer today"):
+        run = self.arrive(name)
+        run.begin()
+        run.error = error
+        run.end("failed")
+        return run
+
+    def look(self, **facts):
+        gate = {"level": "wilmer", "limit": self.slots, "running": 0, "waiting": 0}
+        return Look(a_hub(recorder=self.recorder, gate=lambda: gate, **facts))
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+class TestRuns:
+    def test_the_newest_comes_first(self, server):
+        for name in "abc":
+            server.arrive(name)
+        assert [run.id for run in server.look().runs] == ["c", "b", "a"]
+
+    def test_it_knows_up_to_which_change_it_has_looked(self, server):
+        """What changes while it looks is looked at again, never missed."""
+        run = server.arrive("a")
+        look = server.look()
+        run.begin()
+        assert look.seq < run.seq == server.recorder.seq
+
+    def test_all_is_told_of_one_moment(self, server):
+        """That of its clock."""
+        runs = [server.arrive(name) for name in "ab"]
+        look = Look(a_hub(recorder=server.recorder), lambda: runs[0].arrived + 7)
+        runs[1].arrived = runs[0].arrived + 3
+        assert [look.summary(run)["took_s"] for run in runs] == [7.0, 4.0]
+
+
+class TestPlace:
+    def test_in_the_line(self, server):
+        """In order of arrival, of those alone that still wait; the others have none."""
+        first, second, third, fourth = (server.arrive(name) for name in "abcd")
+        first.begin()
+        third.end("cancelled")
+        look = server.look()
+        assert [look.place(run) for run in (first, second, third, fourth)] == [0, 1, 0, 2]
+        assert look.summary(fourth)["where"] == look.whole(fourth)["where"] == "2nd in line"
+
+    def test_of_a_run_that_arrived_later(self, server):
+        """This look has not seen it."""
+        look = server.look()
+        assert look.place(server.arrive("late")) == 0
+
+
+class TestWhatStoodOut:
+    def test_a_summary_counts_it(self, server):
+        """The whole run tells it."""
+        run, look = server.failed("a"), server.look()
+        told = look.whole(run)["stood_out"]
+        assert [(one["rule"], one["text"]) for one in told] == [("failed", "no answer today")]
+        assert look.summary(run)["stood_out"] == 1
+
+    def test_more_than_are_told(self, server):
+        """The count is of all, the list ends with how many more."""
+        run = server.arrive("a")
+        run.begin()
+        node = run.node(NodeTrace("w", 1, "Standard")).node
+        for _ in range(12):
+            node.calls.append(CallTrace("model", "Big", "x", "m", tries=2))
+        run.end("done")
+        look = server.look()
+        assert look.summary(run)["stood_out"] == 12
+        assert look.whole(run)["stood_out"][-1]["text"] == "and 4 more"
+
+    def test_the_server_s_slots_are_known(self, server):
+        server.slots = 3
+        run = server.arrive("a")
+        run.begin()
+        run.begun = run.arrived + 4.2
+        run.end("done")
+        [told] = server.look().whole(run)["stood_out"]
+        assert told["text"] == "Waited 4.2 s for a free slot: 3 requests at a time (--concurrency)."
+
+    def test_earlier_calls_of_the_endpoint_are_known(self, server):
+        """Those that the hour has noted."""
+        hour = Hour(memory_mb=lambda: None)
+        server.observers.observe(hour)
+        for name, seconds in [*((f"r{i}", 1.0) for i in range(20)), ("slow", 100.0)]:
+            run = server.arrive(name)
+            run.begin()
+            run.name(RequestContext(name, "mira", "ollamaapichat"), front="x", stream=True, asked=b"")
+            node = run.node(NodeTrace("w", 1, "Standard", answers=True)).node
+            call = CallTrace("model", "Big", "x", "m", outcome="stop", usage={"completion_tokens": 100})
+            call.sent = call.first = call.begun
+            call.ended = call.first + seconds
+            node.calls.append(call)
+            run.tell("node_ended", node)
+            run.wall += int(name.removeprefix("r")) if name != "slow" else 60
+            run.end("done")
+        [told] = server.look(hour=hour).whole(run)["stood_out"]
+        assert told["text"] == "Big wrote 1 tokens a second; 100 is usual."
+
+    def test_of_an_ended_run_it_is_found_out_once(self, server):
+        """The recorder remembers it, for as long as it keeps the run."""
+        run = server.failed("a")
+        server.look().summary(run)
+        assert server.recorder.counts == {"a": 1}
+        server.recorder.note_count("a", 5)
+        assert server.look().summary(run)["stood_out"] == 5
+        for i in range(MOST_ENDED):
+            server.failed(f"r{i}")
+        server.look().summary(run)
+        assert server.recorder.counts == {}
+
+    def test_of_a_running_one_each_time(self, server):
+        """More may stand out by then."""
+        run = server.arrive("a")
+        run.begin()
+        node = run.node(NodeTrace("w", 1, "Standard")).node
+        before = server.look().summary(run)["stood_out"]
+        node.warnings.append("a field that nobody knows")
+        assert (before, server.look().summary(run)["stood_out"], server.recorder.counts) == (0, 1, {})
+
+
+class TestSecrets:
+    @pytest.mark.parametrize("shown", ["summary", "whole"])
+    def test_none_is_told(self, server, shown):
+        """Neither the server's own, nor the client's, nor that of an endpoint that was called."""
+        run = server.arrive("a")
+        run.begin()
+        run.secrets = ("client-key-1",)
+        node = run.node(NodeTrace("w", 1, "Standard")).node
+        node.calls.append(CallTrace("model", "Big", "x", "m", secrets=("endpoint-key-1",)))
+        run.error = "no client-key-1, no endpoint-key-1, no server-key-1"
+        run.end("failed")
+        look = server.look(secrets=("server-key-1",))
+        assert getattr(look, shown)(run)["error"] == "no ***, no ***, no ***"
+        assert look.secrets(run).out_of("server-key-1") == "***"

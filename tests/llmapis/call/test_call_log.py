@@ -1,0 +1,86 @@
+"""What is noted of a call while its answer comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.llmapis.call.call_log import CallLog
+from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+
+
+class Told:
+    """Of a run: the first thoughts."""
+
+    keeps_text = False
+
+    def __init__(self):
+        self.thoughts = 0
+
+    def changed(self, run, what, node):
+        self.thoughts += what == "first_thought"
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def log(told):
+    """Of a call that `told` observes."""
+    observers = Observers()
+    observers.observe(told)
+    node = observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "Standard"))
+    made = CallLog(None, "m", stream=True)
+    made.trace = node.call(CallTrace("model", "Big", "x", "m"))
+    return made
+
+
+def text(token):
+    return {"token": token, "finish_reason": None}
+
+
+def thought(text):
+    return {"token": "", "finish_reason": None, "thinking": text}
+
+
+CALL = {"token": "", "finish_reason": None, "tool_calls": [{"index": 0}]}
+
+
+class TestWhatComesFirst:
+    def test_its_time(self, log):
+        """Of the first batch; every piece counts."""
+        log.saw([text("a")])
+        first = log.first
+        log.saw([text("b"), text("c")])
+        assert (log.first, log.trace.call.first, log.pieces) == (first, first, 3) and first >= log.started
+
+    @pytest.mark.parametrize(
+        ("batches", "thoughts"),
+        [
+            ([[thought("hm")], [thought("hm")], [text("a")]], 1),
+            ([[thought("hm"), text("a")]], 1),
+            ([[text("\n")], [text(" "), thought("hm")]], 1),
+            ([[text("a")]], 0),
+            ([[text("a"), thought("hm")]], 0),
+            ([[text("a")], [thought("hm")]], 0),
+            ([[CALL], [thought("hm")]], 0),
+            ([[thought("")], [text("a")]], 0),
+            ([[thought("")], [thought("hm")]], 1),
+        ],
+        ids=[
+            "thoughts", "with-its-text", "behind-white-space", "text", "behind-a-text-at-once", "behind-a-text",
+            "behind-a-call", "an-empty-one", "behind-an-empty-one",
+        ],
+    )  # fmt: skip
+    def test_whether_it_is_a_thought(self, log, told, batches, thoughts):
+        """Told once; what comes behind a text is no wait for one."""
+        for batch in batches:
+            log.saw(batch)
+        assert (told.thoughts, bool(log.trace.call.thought)) == (thoughts, bool(thoughts))
+
+    def test_nobody_observes(self):
+        """Then it is noted for the log's line alone."""
+        log = CallLog(None, "m", stream=True)
+        log.saw([thought("hm")])
+        assert log.first is not None and log.pieces == 1

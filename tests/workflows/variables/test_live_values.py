@@ -1,0 +1,95 @@
+"""What a placeholder looks up behind its own name, told without a run."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Middleware.workflows.variables.format_text import (
+    MAX_DEPTH,
+    Found,
+    Origin,
+    Placeholder,
+    fill_pieces,
+    placeholders,
+)
+from Middleware.workflows.variables.live_values import live_values, names_behind, names_looked_up
+
+# id, placeholder, values, names
+BEHIND = [
+    ("a-plain-value", "{a}", {"a": "x"}, []),
+    ("an-output", "{a}", {"a": "I am {agent1Output}, {b}"}, ["agent1Output", "b"]),
+    ("a-chain", "{a}", {"a": "{b} {agent2Output}", "b": "{agent1Output}"}, ["b", "agent2Output", "agent1Output"]),
+    ("itself", "{a}", {"a": "{a} {b}", "b": "{a} {c}"}, ["b", "c"]),
+    ("an-item", "{a[1]}", {"a": ["{x}", "{y}"]}, ["y"]),
+    ("a-member-of-an-object", "{a[k][0]}", {"a": {"k": ["{y}"], "l": "{x}"}}, ["y"]),
+    ("a-list-as-a-whole", "{a}", {"a": ["{x}"]}, []),
+    ("an-item-that-is-not-there", "{a[7]}", {"a": ["{x}"]}, []),
+    ("a-key-of-a-number", "{a[k]}", {"a": 5}, []),
+    ("doubled-braces", "{a}", {"a": "{{x}} {y}"}, ["y"]),
+    ("json-of-an-author", "{a}", {"a": '{"k": {y}}'}, ['"k"', "y"]),
+    ("nobody", "{b}", {"a": "{x}"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "values", "names"), [c[1:] for c in BEHIND], ids=[c[0] for c in BEHIND])
+def test_the_names_behind_a_placeholder(text, values, names):
+    (placeholder,) = placeholders(text)
+    assert list(names_behind(placeholder, values)) == names
+
+
+def test_a_chain_is_followed_as_deep_as_a_run_follows_it():
+    values = {f"v{step}": f"{{v{step + 1}}}" for step in range(20)}
+    names = list(names_behind(Placeholder("v0", ()), values))
+    assert names == [f"v{step}" for step in range(1, MAX_DEPTH + 1)]
+
+
+def test_texts_that_name_each_other_a_thousand_times_have_an_end():
+    values = {f"v{step}": f"{{v{step + 1}}}" * 1000 for step in range(10)}
+    assert set(names_behind(Placeholder("v0", ()), values)) == {
+        f"v{step}" for step in range(1, MAX_DEPTH + 1)
+    }
+
+
+def test_every_text_of_a_value_counts():
+    value = {"x": ["{a}", 5, None], "y": {"z": "{b}"}, "{a}": "no"}
+    assert list(names_looked_up(value, {"a": "{p}", "b": "{q}"})) == ["p", "q"]
+
+
+class TestWhoGoesBefore:
+    """Spec workflows.md 7.5."""
+
+    def test_a_file_goes_before_its_user(self):
+        assert live_values({"a": 1, "nodes": []}, {"a": 2, "b": 3}) == {"a": 1, "b": 3}
+
+    def test_a_date_goes_before_a_user_and_not_before_a_file(self):
+        assert live_values({}, {"todays_date_iso": "{x}"}) == {}
+        assert live_values({"todays_date_iso": "{x}"}) == {"todays_date_iso": "{x}"}
+
+    def test_what_the_conversation_says_goes_before_all(self):
+        assert live_values({"chat_user_prompt_last_one": "{x}"}, {"messages": "{x}"}) == {}
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "agent1Output", "nobody"])
+TEXTS = st.lists(NAMES.map(lambda name: f"{{{name}}}") | st.sampled_from(["x", "{{a}}"]), max_size=4).map(
+    "".join
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), TEXTS), TEXTS)
+def test_it_tells_what_a_run_looks_up(values, text):
+    """Every name that filling asks for is told, and no other."""
+    asked = set()
+
+    class Known:
+        def find(self, name):
+            asked.add(name)
+            if name in values:
+                return Found(values[name], True, Origin.STATIC)
+            return Found("out", False, Origin.RUN) if name == "agent1Output" else None
+
+    filled = fill_pieces(text, Known(), second_pass=False)
+    told = {placeholder.name for placeholder in placeholders(text)} | set(names_looked_up(text, values))
+    assert asked == told or (filled.unknown and asked <= told)
