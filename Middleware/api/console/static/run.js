@@ -122,7 +122,7 @@ function Summary({ run }) {
   const facts = [
     ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`],
     ["first token", run.first_s !== null && seconds(run.first_s)],
-    ["tokens", listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
+    ["tokens", tokens && listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
     ["all nodes", calls > 0 && listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call"))],
     ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
     ["status", (run.status ?? 0) >= 400 && run.status],
