@@ -50,8 +50,9 @@ def at_end_of(page, words):
 
 
 def offered(page):
-    """What the list of completions holds, once it is there."""
+    """What the list of completions holds, once it is there and takes keys: it takes none in its first 75 ms."""
     page.wait_for_selector(".cm-tooltip-autocomplete li")
+    page.wait_for_timeout(150)
     return page.locator(".cm-completionLabel").all_inner_texts()
 
 
