@@ -195,7 +195,9 @@ class ConfigTree:
 
     def _report_edit(self, relative: str, versions: tuple[Version, ...]) -> None:
         error = versions[-1].error
-        if error is None:
+        if versions[-1].missing:
+            logger.info("%s is no longer there", relative)
+        elif error is None:
             logger.info("%s was edited and is read again", relative)
         elif any(version.good for version in versions):
             logger.error("%s; the last good version stays in use%s", error, error.excerpt)

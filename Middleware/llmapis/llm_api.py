@@ -73,6 +73,11 @@ class LlmApiService:
         return self._class.takes_messages
 
     @property
+    def address(self) -> str:
+        """Where the endpoint's server is; empty for a backend that stays inside this program."""
+        return self.endpoint.url if self._class.calls_out else ""
+
+    @property
     def backup_name(self) -> str:
         """The endpoint to fail over to; "" for none."""
         return self.endpoint.backup_endpoint_name

@@ -1,8 +1,9 @@
 """Finished responses that a client may name again: kept in memory, forgotten at the end of the process.
 
 Under (API key or none, id) stand the final object and the input items of its request, as JSON text: nobody
-can change them, and the limit counts what they take. What was unused for the longest time goes first. Never
-logs a text. Source: spec more-fronts.md 3.7.
+can change them, and the limit counts what they take. What was unused for the longest time goes first. Of
+other processes it is only known which responses they make now. Never logs a text. Source: spec
+more-fronts.md 3.7.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from Middleware.common.types import JsonObject
+from Middleware.services.shared_state.member import Member, this_process
 from Middleware.utilities.hashing_utils import sha256_hex
 
 logger = logging.getLogger(__name__)
@@ -23,6 +25,8 @@ logger = logging.getLogger(__name__)
 MAX_RESPONSES = 1000
 MAX_BYTES = 64 * 1024 * 1024
 LIFETIME_S = 24 * 3600.0
+MADE = "response"
+"""Kind of the record that a response is being made."""
 
 _Place = tuple[str, str]
 
@@ -62,8 +66,10 @@ class ResponseStore:
         most_bytes: int = MAX_BYTES,
         lifetime_s: float = LIFETIME_S,
         clock: Callable[[], float] = time.monotonic,
+        member: Callable[[], Member] = this_process,
     ) -> None:
         self._most, self._most_bytes, self._lifetime_s, self._clock = most, most_bytes, lifetime_s, clock
+        self._member = member
         self._lock = threading.Lock()
         self._entries: OrderedDict[_Place, _Entry] = OrderedDict()
         self._running: set[_Place] = set()
@@ -71,8 +77,10 @@ class ResponseStore:
 
     def begin(self, owner: str | None, response_id: str) -> None:
         """A response of this id is being made, until `keep` or `end`."""
+        place = _place(owner, response_id)
         with self._lock:
-            self._running.add(_place(owner, response_id))
+            self._running.add(place)
+        self._member().put(MADE, " ".join(place), "")
 
     def end(self, owner: str | None, response_id: str) -> bool:
         """It is not made any more, or shall not be kept. True when it was."""
@@ -81,10 +89,16 @@ class ResponseStore:
             if place not in self._running:
                 return False
             self._running.remove(place)
-            return True
+        self._tell_of_end(place)
+        return True
+
+    def _tell_of_end(self, place: _Place) -> None:
+        self._member().remove(MADE, " ".join(place), "")
 
     def is_running(self, owner: str | None, response_id: str) -> bool:
-        return _place(owner, response_id) in self._running
+        """In this process or another one."""
+        place = _place(owner, response_id)
+        return place in self._running or self._member().find(MADE, " ".join(place)) is not None
 
     def keep(self, owner: str | None, response: JsonObject, input_items: list[JsonObject]) -> None:
         """A response that was begun is made: keep it, linked to its `previous_response_id`.
@@ -104,6 +118,7 @@ class ResponseStore:
             self._entries[place] = _Entry(data, _place(owner, previous) if previous else None, self._clock())
             self._bytes += len(data)
             self._drop_old()
+        self._tell_of_end(place)
 
     def find(self, owner: str | None, response_id: str) -> StoredResponse | None:
         """The response of this id; None when there is none. It and its chain count as used."""

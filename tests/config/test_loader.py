@@ -213,6 +213,16 @@ class TestLastGoodVersion:
         configs.put(FILE, template("better"))
         assert configs.snapshot().read(FILE) == template("better")
 
+    def test_a_file_that_is_gone_was_not_edited(self, configs, caplog):
+        caplog.set_level(logging.INFO)
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        (configs.root / FILE).unlink()
+        configs.later()
+        with pytest.raises(ConfigMissing):
+            configs.snapshot().read(FILE)
+        assert [r.getMessage() for r in caplog.records] == [f"{FILE} is no longer there"]
+
     def test_the_last_good_one_survives_many_broken_edits(self, configs):
         configs.put(FILE, template("good"))
         configs.snapshot().read(FILE)

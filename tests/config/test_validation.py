@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from Middleware.config import validation
@@ -142,6 +144,12 @@ DISTANCES = [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1)
 def test_edit_distance(one, other, steps):
     """Insert, delete, replace, swap; more than two is three."""
     assert distance(one, other) == steps == distance(other, one)
+
+
+@given(st.text("abc", max_size=9), st.text("abc", max_size=9), st.integers(0, 3))
+def test_a_limit_changes_no_distance_within_it(one, other, limit):
+    """What is further away is not counted to its end."""
+    assert distance(one, other, limit) == min(distance(one, other, 99), limit + 1)
 
 
 NEAREST = [

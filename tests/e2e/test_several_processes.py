@@ -252,6 +252,33 @@ def test_a_cancel_reaches_the_other_process(cluster, kind, backend, method, path
     eventually(lambda: b'"active":false' in _deleted(both, request_id))
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/responses/{}/cancel"), ("DELETE", "/v1/responses/{}")],
+    ids=["cancel", "delete"],
+)
+def test_a_response_is_cancelled_by_the_other_process(cluster, kind, backend, method, path):
+    """It is known there while it is made, and not afterwards."""
+    both = cluster(kind, OPEN)
+    mark = f"response-{kind}-{method}"
+    backend.on(mark, Reply(["one "], hangs=True))
+    running = both.connect(0)
+    asked = {"model": "ann", "input": mark, "stream": True}
+    running.request("POST", "/v1/responses", json.dumps(asked), {"Content-Type": "application/json"})
+    response = running.getresponse()
+    call = backend.wait_for_call(mark)
+    path = path.format(f"resp_{response.getheader('X-Request-Id')}")
+    assert _status(both, method, path) == 200
+    assert call.hung_up.wait(10) and b"response.completed" in response.read()
+    eventually(lambda: _status(both, method, path) == 404)
+
+
+def _status(both, method, path):
+    connection = both.connect(1)
+    connection.request(method, path)
+    return answered(connection)[0]
+
+
 def test_an_application_that_was_made_before_its_workers(cluster, backend):
     """Its workers find each other all the same."""
     both = cluster("preloaded", OPEN)

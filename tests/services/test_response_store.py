@@ -14,6 +14,8 @@ from Middleware.services.response_store import (
     ResponseStore,
     UnknownResponse,
 )
+from Middleware.services.shared_state.member import Member
+from Middleware.services.shared_state.memory_store import MemoryStore, Tables
 
 
 @pytest.fixture
@@ -230,3 +232,22 @@ def test_a_hundred_threads(make):
         for turn in range(30):
             store.delete(f"key{number % 2}", f"resp_{number}-{turn}")
     assert held(store) == (0, 0)
+
+
+class TestSeveralProcesses:
+    @pytest.mark.parametrize("kept", [True, False], ids=["kept", "ended"])
+    def test_a_response_that_another_one_makes(self, kept):
+        """It is known as long as it is made, to its owner."""
+        tables = Tables()
+        one, two = (Member(MemoryStore(name, tables)) for name in ("one", "two"))
+        here, there = ResponseStore(member=lambda: one), ResponseStore(member=lambda: two)
+        there.begin("ann's key", "resp_a")
+        assert here.is_running("ann's key", "resp_a")
+        assert not here.is_running("ben's key", "resp_a") and not here.end("ann's key", "resp_a")
+        if kept:
+            there.keep("ann's key", response("a"), [])
+        else:
+            assert there.end("ann's key", "resp_a")
+        assert not here.is_running("ann's key", "resp_a")
+        one.leave()
+        two.leave()

@@ -156,7 +156,8 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
     rebuild = Rebuild(WorkflowManager(desk.user, desk.request), desk.folders, discussion_id, messages)
     count = rebuild.planned()
     if not count:
-        print(f"{discussion_id}: {len(messages)} messages are too few for a memory; nothing is changed")
+        why = "too few or too short for a memory"
+        print(f"{discussion_id}: {len(messages)} messages are {why}; nothing is changed")
         return 1
     if desk.preview:
         print(f"{discussion_id}: {len(messages)} messages in {count} chunks would replace its memories")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from Middleware.api.console.list_matches import Item, matches
+from Middleware.api.console.text_masks import hidden
 from Middleware.common.errors import ConfigError
 from Middleware.config.json_positions import Place, positions
 from Middleware.config.tolerant_json import MAX_DEPTH, parse
@@ -22,9 +23,7 @@ from Middleware.utilities.sensitive_logging_utils import (
     MASK,
     SECRET_KEYS,
     SECRET_NAME,
-    has_url_password,
     masked,
-    without_url_passwords,
 )
 from Middleware.workflows.tools.mcp_request import secrets_of_words
 
@@ -34,12 +33,11 @@ _NAMED = frozenset({"extraheaders", "headers", "env"})
 """Keys of objects whose values are secrets when their own names say so."""
 _COMMAND = "args"
 """Key of a list that is a command line."""
+_NO_PROSE = _NAMED | {_COMMAND, "command"}
+"""Keys of headers, variables and command lines, where they are one text."""
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"?|(?P<said>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 _CALLED = ("title", "agentName", "type")
 """What tells one node from another."""
-_PART = r"[^\s=&#'\"]{0,60}"
-_IN_QUERY = re.compile(rf"([?&]{_PART}?(?:{SECRET_NAME.pattern}){_PART}=)(?![{{$])[^\s&#'\"]+", re.IGNORECASE)
-"""What the query of an address names a secret; not a variable in its place."""
 _MOST_WORDS = 100
 _ALL = ("",)
 """Secrets of a command line that has so many that each of its words is hidden."""
@@ -102,8 +100,8 @@ def shown_value(value: Any, key: str = "", holder: str = "") -> Any:
         return {name: shown_value(item, str(name), key) for name, item in value.items()}
     if isinstance(value, list):
         words = _secret_words(value) if key == _COMMAND else ()
-        return [_without(shown_value(item, "", key), words) for item in value]
-    return _without_url_secrets(value) if isinstance(value, str) else value
+        return [shown_value(_without(item, words), "", key) for item in value]
+    return _hidden(value, key, holder) or value if isinstance(value, str) else value
 
 
 class _Values:
@@ -181,9 +179,9 @@ class _Values:
         if not isinstance(value, str):
             return None
         words = self._secret_words(holder) if holder is not None and above == _COMMAND else ()
-        if _has_url_secret(value) or any(word in value for word in words):
-            return str(_without(_without_url_secrets(value), words))
-        return None
+        without = str(_without(value, words))
+        made = _hidden(without, key, above)
+        return made or (without if any(word in value for word in words) else None)
 
     def _secret_words(self, holder: Place) -> tuple[str, ...]:
         if id(holder) not in self._words:
@@ -203,14 +201,9 @@ def _is_secret(key: str, holder: str, value: Any) -> bool:
     return bool(SECRET_NAME.search(key)) or (isinstance(value, str) and "${" in value)
 
 
-def _has_url_secret(text: str) -> bool:
-    """As `has_url_password`, also of a query."""
-    return has_url_password(text) or ("://" in text and bool(_IN_QUERY.search(text)))
-
-
-def _without_url_secrets(text: str) -> str:
-    text = without_url_passwords(text)
-    return _IN_QUERY.sub(rf"\1{MASK}", text) if "://" in text else text
+def _hidden(text: str, key: str, holder: str) -> str | None:
+    """As `hidden`; of a list that is a command line each item is one word, or stands behind its option."""
+    return hidden(text, is_prose=(key or holder).lower() not in _NO_PROSE)
 
 
 def _secret_words(words: list[Any]) -> tuple[str, ...]:

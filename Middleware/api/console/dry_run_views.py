@@ -8,6 +8,7 @@ from typing import Any
 from Middleware.api.console.config_masks import shown_value
 from Middleware.api.console.config_paths import config_file
 from Middleware.api.console.config_saving import checked, read_held
+from Middleware.api.console.text_masks import hidden, unquoted
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.client_question import ClientQuestion
@@ -60,7 +61,7 @@ def _walked(walk: DryRun, file: str, question: ClientQuestion) -> str | None:
         except RequestCancelled:
             raise
         except MiddlewareError as error:
-            return sentence_of(str(error))
+            return unquoted(sentence_of(str(error)))
     return None
 
 
@@ -82,7 +83,8 @@ def _told(node: DryNode) -> JsonObject:
 def _masked(value: Any, secrets: Iterable[str]) -> Any:
     """A copy in which no text holds a secret."""
     if isinstance(value, str):
-        return masked(value, *secrets)
+        said = masked(value, *secrets)
+        return hidden(said) or said
     if isinstance(value, dict):
         return {key: _masked(item, secrets) for key, item in value.items()}
     return [_masked(item, secrets) for item in value] if isinstance(value, list | tuple) else value

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from Middleware.api.console.text_masks import unquoted
 from Middleware.common.errors import ConfigError
 from Middleware.config.environment import secrets_in_use
 from Middleware.utilities.sensitive_logging_utils import masked
@@ -34,4 +35,5 @@ def told_of_file(error: ConfigError, secrets: Iterable[str | None] = ()) -> str:
 
     `secrets`: keys of this server.
     """
-    return sentence_of(mask_of((*secrets, *secrets_in_use()))(" ".join(str(error).split())))
+    said = unquoted(" ".join(str(error).split()))
+    return sentence_of(mask_of((*secrets, *secrets_in_use()))(said))

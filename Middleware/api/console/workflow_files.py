@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.api.console.check_limits import too_large
-from Middleware.api.console.config_masks import shown_text
+from Middleware.api.console.config_masks import shown_text, shown_value
 from Middleware.api.console.problems import problem, problems
 from Middleware.api.console.view_contract import Refused
 from Middleware.common.errors import ConfigError
@@ -31,6 +31,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.config.workflows import child_file, is_workflow, shared_names, shared_root
+from Middleware.utilities.blocking_calls import beside_the_loop
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.managers import workflow_check
 from Middleware.workflows.managers.config_check import UNNAMED, all_files, check_tree, check_workflow_file
@@ -158,14 +159,15 @@ class WorkflowFiles:
     def _read(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
         snapshot = drafted(self._tree.snapshot(), path, raw)
         findings = check_workflow_file(snapshot, path)
-        shown = positions(shown_text(text))
-        told = problems(findings, path, text, shown)
+        shown = beside_the_loop(lambda: positions(shown_text(text)))
+        told = beside_the_loop(lambda: problems(findings, path, text, shown))
         document, error = snapshot.inspect(path)
         if error is not None:
             return Reading("unreadable", told, None)
         settings = next(iter(_users(snapshot, [user] if user else [])), None)
         lookups = _lookups(snapshot, settings, path, shown)
         graph = workflow_graph(path, document, lookups, [problem["node"] for problem in told])
+        graph = shown_value(graph)
         return Reading("workflow" if is_workflow(snapshot, path) else "settings", told, graph)
 
 

@@ -9,7 +9,9 @@ Source: docs/metrics.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -156,18 +158,34 @@ class _OfBackends:
         )
 
 
+@contextmanager
+def _shared_folder() -> Iterator[None]:
+    """The library opens files there as soon as there is something to count. Raises SystemExit."""
+    folder = os.environ.get(SHARED_FOLDER)
+    try:
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise SystemExit(f"{SHARED_FOLDER} must name a folder that can be written: {error}") from error
+
+
 class Metrics:
-    """Counts the runs that it observes. `slots`: how many may run at once, 0 = any number."""
+    """Counts the runs that it observes. `slots`: how many may run at once, 0 = any number.
+
+    Raises SystemExit, one sentence, when the folder that processes share cannot be used.
+    """
 
     keeps_text = False
 
     def __init__(self, slots: int = 0) -> None:
         self.registry = CollectorRegistry()
         make = _Maker(self.registry)
-        self._server, self._runs, self._backends = _OfServer(make), _OfRuns(make), _OfBackends(make)
-        self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
+        with _shared_folder():
+            self._server, self._runs, self._backends = _OfServer(make), _OfRuns(make), _OfBackends(make)
+            self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
-        self._server.build.labels(VERSION).set(1)
+        self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {

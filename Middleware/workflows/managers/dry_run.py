@@ -43,7 +43,8 @@ class Sent:
 
     def text(self) -> str:
         headers = "".join(f"\n{name}: {value}" for name, value in self.headers.items())
-        return f"POST {self.url}{headers}\n\n{json.dumps(self.body, indent=2, ensure_ascii=False)}"
+        place = self.url or "(inside this program)"
+        return f"POST {place}{headers}\n\n{json.dumps(self.body, indent=2, ensure_ascii=False)}"
 
 
 @dataclass(slots=True)

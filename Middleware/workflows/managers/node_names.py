@@ -18,7 +18,7 @@ from Middleware.workflows.handlers.registry import known_type, node_schema
 from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.variables.format_text import placeholder_names, placeholders
 from Middleware.workflows.variables.jinja_text import jinja_names
-from Middleware.workflows.variables.live_values import names_behind
+from Middleware.workflows.variables.live_values import LiveValues
 
 EARLY_FIELDS = ("endpointName", "preset", "presetName")
 OVERRIDES = (
@@ -97,11 +97,11 @@ def names_written(config: NodeConfig) -> Iterator[tuple[str, str]]:
     """(pointer below the node, variable name) in the order of the text: those of Jinja texts too, and those
     of texts for a child, which may know them alone.
     """
-    return ((written.pointer, written.name) for written in names_filled(config, {}))
+    return ((written.pointer, written.name) for written in names_filled(config, LiveValues({})))
 
 
-def names_filled(config: NodeConfig, values: Mapping[str, Any]) -> Iterator[Written]:
-    """The same, and behind each variable the names that it brings. `values`: those of `live_values`.
+def names_filled(config: NodeConfig, values: LiveValues) -> Iterator[Written]:
+    """The same, and behind each variable the names that it brings. `values`: of the variables.
 
     A variable brings none into a Jinja text, which takes it as it is.
     """
@@ -111,16 +111,16 @@ def names_filled(config: NodeConfig, values: Mapping[str, Any]) -> Iterator[Writ
         if is_jinja and field not in NO_TEMPLATES:
             yield from (Written(pointer, name) for name in _template_names(text))
         else:
-            yield from dict.fromkeys(_format_names(pointer, text, {} if field in EARLY_FIELDS else values))
+            yield from dict.fromkeys(_format_names(pointer, text, None if field in EARLY_FIELDS else values))
 
 
-def _format_names(pointer: str, text: str, values: Mapping[str, Any]) -> Iterator[Written]:
+def _format_names(pointer: str, text: str, values: LiveValues | None) -> Iterator[Written]:
     """The names of a text in format mode, each with those behind it. An early field knows no output, so
     nothing behind a name of it matters.
     """
     for placeholder in dict.fromkeys(placeholders(text)):
         yield Written(pointer, placeholder.name)
-        for name in names_behind(placeholder, values):
+        for name in values.names_behind(placeholder) if values is not None else ():
             yield Written(pointer, name, placeholder.name)
 
 

@@ -41,7 +41,7 @@ from Middleware.workflows.processors.node_numbers import NUMBERS
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.variables.format_text import placeholder_names
 from Middleware.workflows.variables.jinja_text import jinja_names
-from Middleware.workflows.variables.live_values import live_values
+from Middleware.workflows.variables.live_values import LiveValues
 from Middleware.workflows.variables.providers import VARIABLES, Layer
 
 _OF_INPUT = re.compile(r"agent(\d{1,18})Input")
@@ -177,7 +177,7 @@ def _parallel_findings(
     """Groups that run one node after the other all the same, and why. Source: workflows.md 16.14."""
     by_number = {place.number: place for place in places}
     nodes = [by_number[n].config if n in by_number else {} for n in range(1, max(by_number, default=0) + 1)]
-    values = live_values(_variables(document))
+    values = LiveValues(_variables(document))
     start = 0
     while start < len(nodes):
         end = group_end(nodes, start)
@@ -214,7 +214,7 @@ class Reach:
 def variable_findings(file: str, document: Any, reach: Reach) -> Iterator[Finding]:
     """Warnings for names that no variable will have when the node runs."""
     own = {key for key in _variables(document) if key != "nodes"}
-    values = live_values(_variables(document))
+    values = LiveValues(_variables(document))
     builtin = {
         name
         for name, provider in VARIABLES.items()
@@ -229,7 +229,7 @@ def variable_findings(file: str, document: Any, reach: Reach) -> Iterator[Findin
         yield from _brought_too_early(place, values)
 
 
-def _brought_too_early(place: NodePlace, values: Mapping[str, Any]) -> Iterator[Finding]:
+def _brought_too_early(place: NodePlace, values: LiveValues) -> Iterator[Finding]:
     """Outputs that a variable of the file brings to a node that runs before they are there."""
     for pointer, name, through in names_filled(place.config, values):
         output = output_named(name)

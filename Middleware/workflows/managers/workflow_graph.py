@@ -18,7 +18,7 @@ from Middleware.workflows.managers.known_text import known_text
 from Middleware.workflows.managers.node_names import OVERRIDES, Written, names_filled, output_named
 from Middleware.workflows.managers.workflow_check import NodePlace, node_places, responder
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
-from Middleware.workflows.variables.live_values import live_values
+from Middleware.workflows.variables.live_values import LiveValues
 
 IN_ORDER = "its group runs one node after the other"
 ONE_AT_A_TIME = "the user's maxParallelNodes is 1"
@@ -59,7 +59,7 @@ def workflow_graph(
     if answering is None:
         return None
     variables = document if isinstance(document, Mapping) else {}
-    values = live_values(variables, lookups.user_variables)
+    values = LiveValues(variables, lookups.user_variables)
     rows, alone = _rows(places, answering, values, lookups.max_parallel)
     numbers = {place.number for place in places}
     by_node: defaultdict[int | None, list[int]] = defaultdict(list)
@@ -182,7 +182,7 @@ def _field(written: Written) -> str:
 
 
 def _rows(
-    places: Sequence[NodePlace], answering: NodePlace, values: Mapping[str, Any], max_parallel: int
+    places: Sequence[NodePlace], answering: NodePlace, values: LiveValues, max_parallel: int
 ) -> tuple[list[list[int]], dict[int, str]]:
     """The numbers of the nodes in rows, in order: one a row, or a whole group that runs together; and of each
     member of a group that does not why.

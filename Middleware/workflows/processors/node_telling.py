@@ -39,7 +39,7 @@ def node_trace(run: Run, index: int, responder: int) -> NodeTrace:
 def note_model(node: NodeTrace, context: ExecutionContext) -> None:
     if context.llm_handler is not None:
         llm = context.llm_handler.llm
-        node.endpoint, node.url, node.preset = llm.endpoint.name, llm.endpoint.url, llm.presetname or ""
+        node.endpoint, node.url, node.preset = llm.endpoint.name, llm.address, llm.presetname or ""
 
 
 def tell_output(trace: TracedNode | None, output: NodeValue, thoughts: list[str]) -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from Middleware.common.errors import without_tracebacks
 from Middleware.workflows.handlers.registry import node_handler
-from Middleware.workflows.variables.live_values import names_looked_up
+from Middleware.workflows.variables.live_values import LiveValues
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def group_end(nodes: Sequence[Mapping[str, Any]], start: int) -> int:
 
 
 def obstacle(
-    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int, values: Mapping[str, Any]
+    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int, values: LiveValues
 ) -> str | None:
     """Why the group cannot run at the same time, one clause; None: it can. `values`: as of `obstacles`."""
     reasons = (f"node {index + 1} {why}" for index, why in obstacles(nodes, start, end, responder, values))
@@ -48,17 +48,17 @@ def obstacle(
 
 
 def obstacles(
-    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int, values: Mapping[str, Any]
+    nodes: Sequence[Mapping[str, Any]], start: int, end: int, responder: int, values: LiveValues
 ) -> Iterator[tuple[int, str]]:
     """(index, what it does or is) of each member that keeps its group from running at the same time.
 
-    `values`: those of `live_values`, whose texts may name outputs too.
+    `values`: of the variables, whose texts may name outputs too.
     """
-    bring_outputs = bool(values) and bool(_REFERENCE.search(json.dumps(dict(values), default=str)))
+    bring_outputs = bool(values.values) and bool(_REFERENCE.search(json.dumps(values.values, default=str)))
     for index in range(start, end):
         node = nodes[index]
         written = _REFERENCE.findall(json.dumps(node, default=str))
-        names = names_looked_up(node, values) if bring_outputs else ()
+        names = values.names_looked_up(node) if bring_outputs else ()
         written += [match[1] for match in map(_REFERENCE.fullmatch, names) if match]
         used = [number for number in set(map(int, written)) if start < number <= end and number != index + 1]
         if used:

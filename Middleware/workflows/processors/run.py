@@ -27,7 +27,7 @@ from Middleware.services.locking_service import LockingService
 from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
-from Middleware.workflows.variables.live_values import live_values
+from Middleware.workflows.variables.live_values import LiveValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +158,9 @@ class Run:
         place = self.state.snapshot.where(self.file.file, f"/nodes/{index}")
         return f"{place} ({self.file.nodes[index].get('type') or 'Standard'})"
 
-    def live_values(self) -> Mapping[str, Any]:
+    def live_values(self) -> LiveValues:
         """What its variables may bring into a text besides themselves."""
-        return live_values(self.file.variables, self.state.user.user_wide_workflow_variables)
+        return LiveValues(self.file.variables, self.state.user.user_wide_workflow_variables)
 
     def _words(self, index: int, error: BaseException) -> str:
         """What failed, with its place; a fault of this very file names node and field itself."""

@@ -53,6 +53,7 @@ class TestDryRun:
         printed = capsys.readouterr().out
         assert printed.startswith('Workflows/ana/Main.json\nnode 1 "Text" (StaticResponse)\n')
         assert '"content": "say Hello"' in printed
+        assert "\n  POST (inside this program)\n" in printed
 
     @pytest.mark.parametrize(
         "document",

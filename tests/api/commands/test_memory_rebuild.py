@@ -43,7 +43,7 @@ class TestRebuild:
     def test_too_few_messages_change_nothing(self, memory_of, house, file):
         house.settings(chunkEstimatedTokenSize=1000)
         status, text = memory_of("rebuild", "trip", file)
-        assert (status, "too few" in text) == (1, True)
+        assert (status, "3 messages are too few or too short for a memory" in text) == (1, True)
 
     def test_tags_of_the_file_are_no_part_of_what_is_remembered(self, memory_of, house, chat, tmp_path):
         """As in a chat: the next one finds its messages again, and a message of nothing but a tag is none."""

@@ -46,6 +46,31 @@ class Tree:
         password = f"{MARK}{self._chance.randint(1, 999)}%2F"
         return self._chance.choice(["http", "https"]) + f"://me:{password}@h{self._chance.randint(1, 9)}:1/x"
 
+    def _word(self) -> str:
+        """A secret without blanks and quotes, as it stands in a longer text."""
+        self._count += 1
+        return f"{MARK}{self._count}" + "".join(
+            self._chance.choices("abcXYZ019_-.!;,#é", k=self._chance.randint(0, 12))
+        )
+
+    def _text_with_secrets(self) -> str:
+        """A longer text of one of the forms in which people write them."""
+        return self._chance.choice(
+            [
+                f"Authorization: Bearer {self._word()}",
+                f"Accept: a\nX-Api-Key: {self._word()}\nCookie: a={self._word()}; b={self._word()}",
+                f'curl --header "X-Api-Key: {self._word()}" -H "Authorization: Basic {self._word()}" {self._url()}',
+                f"run --api-key {self._word()} --token={self._word()} -v",
+                f"GITHUB_TOKEN={self._word()} run",
+                json.dumps({"apiKey": self._word(), "headers": {"Authorization": f"Bearer {self._word()}"}}),
+                json.dumps({"password": self._word(), "note": "x"}, indent=1),
+                f"GET https://h/v1?a=1&api_key={MARK}{self._chance.randint(1, 999)}&b=2",
+                f"/v1/models?token={MARK}7#x",
+                f"a=b&client_secret={MARK}8&c=d",
+                f"then use sk-{MARK}{self._chance.randint(100000, 999999)}abc there",
+            ]
+        )
+
     def _secrets(self, depth: int = 0) -> dict[str, Any]:
         """An object with some secret keys, perhaps deep inside, among others."""
         made: dict[str, Any] = {}
@@ -80,7 +105,15 @@ class Tree:
         fetch = {"type": "WebFetch", "url": self._url(), "headers": self._headers(), **self._secrets()}
         curl = {"type": "CurlCommand", "args": ["-H", f"Authorization: Bearer {self._secret()}", self._url()]}
         ask = {"type": "Standard", "endpointName": "Big", "prompt": f"see {self._url()}", **self._secrets()}
-        return self._chance.sample([fetch, curl, ask, {"type": "StaticResponse", "content": "***"}], 4)
+        said = {
+            "type": "StaticResponse",
+            "content": self._text_with_secrets(),
+            "title": self._text_with_secrets(),
+        }
+        unread = {"args": self._text_with_secrets(), "headers": self._text_with_secrets()}
+        run = {"type": "StaticResponse", "content": "x", **unread}
+        literal = {"type": "StaticResponse", "content": "***"}
+        return self._chance.sample([fetch, curl, ask, literal, said, run], 6)
 
     def _server(self) -> dict[str, Any]:
         env = {"GITHUB_TOKEN": self._secret(), "HOME": "/home/mira"}

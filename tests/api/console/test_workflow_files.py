@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -275,3 +277,23 @@ class TestOneAtATime:
         for thread in threads:
             thread.join(20)
         assert told == ["workflow"] * 8
+
+
+def test_under_gevent_others_run_while_a_text_is_laid_out(tmp_path):
+    """What needs no file is done beside the event loop. In a process of its own: patching cannot be undone."""
+    for file, content in (("Users/mira.json", "{}"), ("Workflows/mira/Main.json", "[]")):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(content)
+    code = (
+        "from gevent import monkey; monkey.patch_all()\n"
+        "import gevent, pathlib\n"
+        "real = monkey.get_original('threading', 'Event')()\n"
+        "from Middleware.api.console import workflow_files as module\n"
+        "waited = []\n"
+        "module.problems = lambda *given: waited.append(real.wait(60)) or []\n"
+        f"files = module.WorkflowFiles(pathlib.Path({str(tmp_path)!r}))\n"
+        "gevent.spawn_later(0.01, real.set)\n"
+        "reading = files.read('Workflows/mira/Main.json', '[{}]', b'[{}]', 'mira')\n"
+        "assert waited == [True] and reading.kind == 'workflow', (waited, reading)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=100).returncode == 0

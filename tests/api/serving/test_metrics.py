@@ -260,3 +260,26 @@ class TestShown:
         families = text_string_to_metric_families(shown)
         found = {s.name: s.value for f in families for s in f.samples}
         assert (found["headrace_requests_total"], found["headrace_slots"]) == (3, 1)
+
+    def test_a_shared_folder_that_is_not_there(self, tmp_path):
+        """It is made: one below /run is gone after a restart of the machine."""
+        done = _made_with(tmp_path / "new" / "folder")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert list((tmp_path / "new" / "folder").glob("*.db"))
+
+    def test_a_shared_folder_that_cannot_be(self, tmp_path):
+        """The server ends with one sentence."""
+        (tmp_path / "taken").write_text("no folder")
+        done = _made_with(tmp_path / "taken")
+        assert done.returncode == 1
+        assert done.stderr.startswith("PROMETHEUS_MULTIPROC_DIR must name a folder that can be written: ")
+        assert "Traceback" not in done.stderr and str(tmp_path / "taken") in done.stderr
+
+
+def _made_with(folder):
+    """A process that counts into this folder."""
+    return subprocess.run(
+        [sys.executable, "-c", "from Middleware.api.serving.metrics import Metrics; Metrics(1)"],
+        env={"PROMETHEUS_MULTIPROC_DIR": str(folder), "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, check=False, cwd=str(module.__file__).partition("/Middleware/")[0],
+    )  # fmt: skip

@@ -13,6 +13,8 @@ from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 from tests.e2e.conftest import HOUSE
 
+GUARD_MS = 75
+"""For so long CodeMirror's list of completions takes no key (`interactionDelay`)."""
 TEMPLATES = ("chat", "draft-critic-answer", "parallel", "branch", "empty")
 
 
@@ -48,9 +50,17 @@ def at_end_of(page, words):
 
 
 def offered(page):
-    """What the list of completions holds, once it is there."""
+    """What the list of completions holds, once it is there and takes keys: it takes none in its first 75 ms."""
     page.wait_for_selector(".cm-tooltip-autocomplete li")
+    page.wait_for_timeout(150)
     return page.locator(".cm-completionLabel").all_inner_texts()
+
+
+def take(page):
+    """Enter, once the editor takes it for the list: right behind its opening it still belongs to the text."""
+    seen = page.evaluate("performance.now()")
+    until(page, f"performance.now() - {seen} > {GUARD_MS}")
+    page.keyboard.press("Enter")
 
 
 def validated(server):
@@ -115,7 +125,7 @@ class TestCompletion:
             editor,
             "document.querySelector('.texthost').shadowRoot.querySelectorAll('.cm-completionLabel').length === 1",
         )
-        editor.keyboard.press("Enter")
+        take(editor)
         editor.locator(".cm-line", has_text='"mode": "",').wait_for()
 
     def test_an_enum_offers_its_words(self, editor):
@@ -133,7 +143,7 @@ class TestCompletion:
             editor.keyboard.press("Backspace")
         editor.keyboard.type("S")
         assert offered(editor) == ["Small"]
-        editor.keyboard.press("Enter")
+        take(editor)
         editor.locator(".cm-line", has_text='"endpointName": "Small"').nth(2).wait_for()
 
     def test_variables_of_earlier_nodes_come_with_their_titles(self, editor):
@@ -145,7 +155,7 @@ class TestCompletion:
         assert names[:2] == ["agent2Output", "agent1Output"]
         assert "agent4Output" not in names
         assert editor.locator(".cm-completionInfo").inner_text() == "Facts"
-        editor.keyboard.press("Enter")
+        take(editor)
         editor.locator(".cm-line", has_text='"Style of {agent1Output} {agent2Output}"').wait_for()
 
     def test_pointing_at_a_key_tells_what_it_is(self, editor):

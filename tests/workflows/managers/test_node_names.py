@@ -6,6 +6,7 @@ import pytest
 
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers.node_names import names_filled, names_written, schemas_of
+from Middleware.workflows.variables.live_values import LiveValues
 
 assert impl
 LLM = {"type": "Standard"}
@@ -54,5 +55,5 @@ THROUGH = [
 
 @pytest.mark.parametrize(("config", "names"), [c[1:] for c in THROUGH], ids=[c[0] for c in THROUGH])
 def test_the_names_that_variables_bring(config, names):
-    values = {"a": "{b}", "b": "{agent1Output}"}
+    values = LiveValues({"a": "{b}", "b": "{agent1Output}"})
     assert [tuple(name) for name in names_filled(LLM | config, values)] == names

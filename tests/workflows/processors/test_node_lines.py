@@ -50,6 +50,13 @@ class TestOfTheEngine:
             "  2 Standard 'N/A' chat http://model.test T, 1 tokens"
         ]
 
+    def test_a_backend_inside_this_program_has_no_address(self, house, lines):
+        """Whatever its file says."""
+        house.write("ApiTypes/Demo", {"type": "builtInDemo", "presetType": "any"})
+        house.endpoint("demo", apiTypeConfigFileName="Demo", endpoint="http://127.0.0.1:11434")
+        house.ask({"type": "Standard", "endpointName": "demo"})
+        assert "  1 Standard 'N/A' demo  T, " in lines()[0]
+
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
     def test_a_nested_run_has_its_own_before_its_parent_s(self, house, lines, stream):
         """Each run of a file once, also when the same file runs twice."""

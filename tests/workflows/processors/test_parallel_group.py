@@ -12,6 +12,7 @@ from Middleware.common.errors import RequestCancelled, WorkflowError
 from Middleware.common.request_context import current_request, entered
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.processors.parallel_group import group_end, obstacle
+from Middleware.workflows.variables.live_values import LiveValues
 
 
 def say(content: str, **fields: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ OBSTACLES = [
 def test_obstacles(house, nodes, why):
     """What may not stand in a group, and who says so."""
     start = next(i for i, node in enumerate(nodes) if "parallelGroup" in node)
-    said = obstacle(nodes, start, group_end(nodes, start), len(nodes) - 1, VALUES)
+    said = obstacle(nodes, start, group_end(nodes, start), len(nodes) - 1, LiveValues(VALUES))
     assert (said is None) if why is None else (why in said)
 
 

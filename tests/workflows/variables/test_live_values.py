@@ -14,7 +14,7 @@ from Middleware.workflows.variables.format_text import (
     fill_pieces,
     placeholders,
 )
-from Middleware.workflows.variables.live_values import live_values, names_behind, names_looked_up
+from Middleware.workflows.variables.live_values import MOST_NAMES, LiveValues
 
 # id, placeholder, values, names
 BEHIND = [
@@ -36,39 +36,46 @@ BEHIND = [
 @pytest.mark.parametrize(("text", "values", "names"), [c[1:] for c in BEHIND], ids=[c[0] for c in BEHIND])
 def test_the_names_behind_a_placeholder(text, values, names):
     (placeholder,) = placeholders(text)
-    assert list(names_behind(placeholder, values)) == names
+    assert list(LiveValues(values).names_behind(placeholder)) == names
 
 
 def test_a_chain_is_followed_as_deep_as_a_run_follows_it():
     values = {f"v{step}": f"{{v{step + 1}}}" for step in range(20)}
-    names = list(names_behind(Placeholder("v0", ()), values))
+    names = list(LiveValues(values).names_behind(Placeholder("v0", ())))
     assert names == [f"v{step}" for step in range(1, MAX_DEPTH + 1)]
 
 
 def test_texts_that_name_each_other_a_thousand_times_have_an_end():
     values = {f"v{step}": f"{{v{step + 1}}}" * 1000 for step in range(10)}
-    assert set(names_behind(Placeholder("v0", ()), values)) == {
-        f"v{step}" for step in range(1, MAX_DEPTH + 1)
-    }
+    names = list(LiveValues(values).names_behind(Placeholder("v0", ())))
+    assert names == [f"v{step}" for step in range(1, MAX_DEPTH + 1)]
 
 
 def test_every_text_of_a_value_counts():
     value = {"x": ["{a}", 5, None], "y": {"z": "{b}"}, "{a}": "no"}
-    assert list(names_looked_up(value, {"a": "{p}", "b": "{q}"})) == ["p", "q"]
+    assert list(LiveValues({"a": "{p}", "b": "{q}"}).names_looked_up(value)) == ["p", "q"]
+
+
+def test_what_would_be_followed_without_end_is_left():
+    """Of each other, over and over: a look at such a file ends."""
+    every = "".join(f"{{v{step}}}" for step in range(300))
+    live = LiveValues({f"v{step}": every for step in range(300)})
+    told = [name for step in range(300) for name in live.names_behind(Placeholder(f"v{step}", ()))]
+    assert 0 < len(told) <= MOST_NAMES
 
 
 class TestWhoGoesBefore:
     """Spec workflows.md 7.5."""
 
     def test_a_file_goes_before_its_user(self):
-        assert live_values({"a": 1, "nodes": []}, {"a": 2, "b": 3}) == {"a": 1, "b": 3}
+        assert LiveValues({"a": 1, "nodes": []}, {"a": 2, "b": 3}).values == {"a": 1, "b": 3}
 
     def test_a_date_goes_before_a_user_and_not_before_a_file(self):
-        assert live_values({}, {"todays_date_iso": "{x}"}) == {}
-        assert live_values({"todays_date_iso": "{x}"}) == {"todays_date_iso": "{x}"}
+        assert LiveValues({}, {"todays_date_iso": "{x}"}).values == {}
+        assert LiveValues({"todays_date_iso": "{x}"}).values == {"todays_date_iso": "{x}"}
 
     def test_what_the_conversation_says_goes_before_all(self):
-        assert live_values({"chat_user_prompt_last_one": "{x}"}, {"messages": "{x}"}) == {}
+        assert LiveValues({"chat_user_prompt_last_one": "{x}"}, {"messages": "{x}"}).values == {}
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "agent1Output", "nobody"])
@@ -91,5 +98,7 @@ def test_it_tells_what_a_run_looks_up(values, text):
             return Found("out", False, Origin.RUN) if name == "agent1Output" else None
 
     filled = fill_pieces(text, Known(), second_pass=False)
-    told = {placeholder.name for placeholder in placeholders(text)} | set(names_looked_up(text, values))
+    told = {placeholder.name for placeholder in placeholders(text)} | set(
+        LiveValues(values).names_looked_up(text)
+    )
     assert asked == told or (filled.unknown and asked <= told)

@@ -44,7 +44,8 @@ function Loaded({ name }) {
   const { data: module, error } = useCode(name in MODULES ? name : "", MODULES[name]);
   useKeys(module?.keys ?? {});
   if (!MODULES[name]) return html`<${Empty} title="Nothing here" sentence="This address leads to no page of the console."><p><a href="#/runs">Runs</a></p><//>`;
-  if (!module) return html`<${Missing} error=${error} again=${() => location.reload()} />`; // a browser asks for a module once
+  // A browser asks for a module once.
+  if (!module) return html`<${Missing} error=${error} again=${() => location.reload()} />`;
   return html`<${module.Page} place=${place.value} />`;
 }
 

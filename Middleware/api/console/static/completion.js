@@ -58,15 +58,15 @@ const NODES = { name: "nodes", required: true, kinds: ["array"], enum: null, def
  * @param {string} text
  * @param {number} at offset of the cursor
  * @param {Known} known
- * @returns {{from: number, to: number, choices: Choice[]} | null}
+ * @returns {{from: number, to: number, typed: string, choices: Choice[]} | null} `typed`: what stands before the cursor
  */
 export function completionsAt(text, at, known) {
   const place = placeAt(text, at);
   if (!place?.holder) return null;
   const open = place.role === "value" && place.inString ? /\{(\w*)$/.exec(place.typed) : null;
-  if (open) return known.kind === "workflow" ? { from: at - open[1].length, to: at, choices: variables(text[at] === "}", place, known) } : null;
+  if (open) return known.kind === "workflow" ? { from: at - open[1].length, to: at, typed: open[1], choices: variables(text[at] === "}", place, known) } : null;
   const choices = place.role === "key" ? keys(text, place, known) : values(text, place, known);
-  return choices.length ? { from: place.from, to: place.to, choices } : null;
+  return choices.length ? { from: place.from, to: place.to, typed: place.typed, choices } : null;
 }
 
 /** @typedef {NonNullable<ReturnType<typeof placeAt>>} Place */

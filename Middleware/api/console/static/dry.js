@@ -1,6 +1,7 @@
 // @ts-check
 // Dry run: what each node would send and write, without a model and without times. It calls no backend.
-import { html, useEffect, useState } from "./vendor/preact.js";
+import { html, useState } from "./vendor/preact.js";
+import { useTold } from "./asked.js";
 import { Messages } from "./messages.js";
 import { ask } from "./server.js";
 import { SidePane } from "./side_pane.js";
@@ -13,36 +14,23 @@ import { listed } from "./words.js";
  * @typedef {{nodes: DryNode[], error?: string | null}} Walk
  */
 
-/** @param {{path: string, user: string, unsaved: () => string | null, close: () => void}} props `unsaved`: the text, when it differs from the file */
+/** @param {{path: string, user: string, unsaved: () => string | undefined, close: () => void}} props `unsaved`: the text, when it differs from the file */
 export function DryRun({ path, user, unsaved, close }) {
   const [messages, setMessages] = useState([{ role: "user", content: "Hello" }]);
-  const [walk, setWalk] = useState(/** @type {Walk | null} */ (null));
-  const [error, setError] = useState("");
-  const [busy, setBusy] = useState(false);
   const [open, setOpen] = useState(0);
-  const [ofDraft, setOfDraft] = useState(false);
-  const run = async () => {
+  const { data, error, again } = useTold(`${user} ${path}`, (signal) => {
     const text = unsaved();
-    setBusy(true);
-    setError("");
-    try {
-      const told = await ask("dry-run", { method: "POST", body: { path, user, messages, ...(text === null ? {} : { text }) } });
-      setWalk(told);
-      setOfDraft(text !== null);
-      setOpen((was) => Math.min(was, Math.max(told.nodes.length - 1, 0)));
-    } catch (reason) {
-      setError(/** @type {Error} */ (reason).message);
-    }
-    setBusy(false);
-  };
-  useEffect(() => void run(), [path, user]);
+    return ask("dry-run", { method: "POST", body: { path, user, messages, text }, signal }).then((walk) => ({ .../** @type {Walk} */ (walk), ofDraft: text !== undefined }));
+  });
+  const nodes = data?.nodes ?? [];
+  const shown = Math.min(open, nodes.length - 1);
   return html`<${SidePane} title="Dry run" note="no model is asked, nothing is written" close=${close}>
     <details><summary>Messages</summary><${Messages} messages=${messages} change=${setMessages} /></details>
-    <p class="acts"><button type="button" class="main" disabled=${busy} onClick=${run}>Walk it again</button>
-      ${walk && html`<span class="dim" role="status">${walk.nodes.length} nodes walked, of ${ofDraft ? "the text that is not saved" : "the saved file"}</span>`}</p>
-    ${[error, walk?.error].map((said) => said && html`<p class="notes bad" role="alert">${said}</p>`)}
-    ${walk && walk.nodes.length > 0 && html`<ol class="fall dry" role="list" aria-label="Nodes walked">
-      ${walk.nodes.map((node, at) => html`<li key=${at}><${Walked} node=${node} open=${at === open} turn=${() => setOpen(at === open ? -1 : at)} /></li>`)}
+    <p class="acts"><button type="button" class="main" onClick=${again}>Walk it again</button>
+      ${data && html`<span class="dim" role="status">${nodes.length} nodes walked, of ${data.ofDraft ? "the text that is not saved" : "the saved file"}</span>`}</p>
+    ${[error?.message, data?.error].map((said) => said && html`<p class="notes bad" role="alert">${said}</p>`)}
+    ${nodes.length > 0 && html`<ol class="fall dry" role="list" aria-label="Nodes walked">
+      ${nodes.map((node, at) => html`<li key=${at}><${Walked} node=${node} open=${at === shown} turn=${() => setOpen(at === shown ? -1 : at)} /></li>`)}
     </ol>`}
   <//>`;
 }

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { useAsked } from "./asked.js";
 import { DryRun } from "./dry.js";
+import { useKeys } from "./keys.js";
 import { lineOf } from "./text_places.js";
 import { isWorkflow, kindOf } from "./workflow_place.js";
 
@@ -10,9 +11,8 @@ import { isWorkflow, kindOf } from "./workflow_place.js";
  * @typedef {import("./workflow_types.js").WorkflowFile} WorkflowFile
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {import("./completion.js").Known} Known
- * @typedef {{file: WorkflowFile, draft: import("./file_view.js").Draft, saving: import("./file_view.js").Saving, hand: {current: import("./text.js").Hand | null},
- *   atLine: (line: number) => void, chosen: [number, number] | null, pane: string, open: (pane: string) => void, reason: string, place: import("./workflow_place.js").Place,
- *   ran: (run: any) => void}} Props
+ * @typedef {import("./file_view.js").View & {saving: import("./file_view.js").Saving, hand: {current: import("./text.js").Hand | null},
+ *   atLine: (line: number) => void, reason: string, ran: (run: any) => void}} Props
  */
 
 /** @param {Props} props */
@@ -23,7 +23,7 @@ export function EditorPane(props) {
   const { Conflict } = useLoaded(() => import("./conflict.js"), conflict !== null);
   const { TryIt } = useLoaded(() => import("./try.js"), pane === "try");
   const aside = { path: file.path, user: file.user, close: () => open("text") };
-  useKeys(hand, () => saving.save(), reason === "");
+  useKeys({ F8: () => hand.current?.next(), "Ctrl+s": () => reason || saving.save() });
   return html`<div class=${`beside ${isWorkflow(file.path) ? "" : "alone"}`}>
     <section class="editor" aria-label="Text" hidden=${pane !== "text"}>
       <${Bar} ...${props} />
@@ -34,7 +34,7 @@ export function EditorPane(props) {
       ${!conflict && html`<${Problems} draft=${draft} go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
     </section>
     ${pane === "try" && TryIt && html`<${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
-    ${pane === "dry" && html`<${DryRun} ...${aside} unsaved=${() => (draft.isUnsaved() ? draft.text.current : null)} />`}
+    ${pane === "dry" && html`<${DryRun} ...${aside} unsaved=${() => (draft.isUnsaved() ? draft.text.current : undefined)} />`}
   </div>`;
 }
 
@@ -47,12 +47,11 @@ function useLoaded(load, wanted = true) {
 
 /** @param {Props} props */
 function Bar({ file, draft, saving, hand, reason }) {
-  const [format, setFormat] = useState("");
-  const lay = () => setFormat(hand.current?.format() === false ? "The brackets do not fit together: there is nothing to lay out." : "");
-  const { word } = saving;
-  const bad = format || (word.bad && word.sentence) || (draft.checked.failed && `The text could not be checked: ${draft.checked.failed}`);
+  const lay = () => hand.current?.format() === false && saving.fail("The brackets do not fit together: there is nothing to lay out.");
+  const { said, failed } = saving.word;
+  const bad = failed || (draft.checked.failed && `The text could not be checked: ${draft.checked.failed}`);
   return html`<div class="edbar"><${isWorkflow(file.path) ? "h2" : "h1"} class="path">${file.path}<//>
-      <span class="dim" role="status">${draft.unsaved ? "not saved" : word.bad ? "" : word.sentence}</span>
+      <span class="dim" role="status">${draft.unsaved ? "not saved" : said}</span>
       <button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>
       <button type="button" class="main" disabled=${reason !== "" || !draft.unsaved} aria-describedby=${reason ? "whynot" : null} onClick=${() => saving.save()}>Save</button></div>
     ${reason && html`<p class="edword dim" id="whynot">${reason}</p>`}
@@ -60,15 +59,15 @@ function Bar({ file, draft, saving, hand, reason }) {
 }
 
 /** @param {Props & {Editor: unknown}} props */
-function Written({ file, draft, saving, hand, atLine, chosen, reason, Editor }) {
+function Written({ file, draft, node, saving, hand, atLine, reason, Editor }) {
   const known = useKnown(file);
   const typed = (/** @type {string} */ text) => {
     draft.typed(text);
-    saving.quiet();
+    saving.say("");
   };
   const help = (/** @type {string} */ page) => void (location.hash = `#/help${page && `/${page}`}`);
   return html`<${Editor} text=${file.text} problems=${draft.checked.problems} checked=${draft.checked.text} writable=${reason === ""} label=${`Text of ${file.path}`}
-    known=${known} chosen=${chosen} typed=${typed} atLine=${atLine} help=${help} hand=${hand} />`;
+    known=${known} chosen=${node?.lines ?? null} typed=${typed} atLine=${atLine} help=${help} hand=${hand} />`;
 }
 
 /** The index of Help and the names that exist. @param {WorkflowFile} file @returns {Known | null} */
@@ -88,19 +87,4 @@ function Problems({ draft, go }) {
     return html`<li><button type="button" class=${`problem ${problem.level}`} onClick=${() => go(problem)}>
       <span class="at">${at}</span> <span class="unseen">${problem.level}: </span>${where && html`<span class="dim">${where}: </span>`}${message}</button></li>`;
   })}</ul>`;
-}
-
-/** F8 and Ctrl+S work wherever the focus is. @param {{current: import("./text.js").Hand | null}} hand @param {() => void} save @param {boolean} maySave */
-function useKeys(hand, save, maySave) {
-  useEffect(() => {
-    const pressed = (/** @type {KeyboardEvent} */ event) => {
-      const saves = event.key === "s" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
-      if (event.defaultPrevented || (!saves && event.key !== "F8")) return;
-      event.preventDefault();
-      if (!saves) hand.current?.next();
-      else if (maySave) save();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  });
 }

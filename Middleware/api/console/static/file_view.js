@@ -6,7 +6,7 @@ import { checker } from "./checker.js";
 import { EditorPane } from "./editor_pane.js";
 import { Missing } from "./parts.js";
 import { Picture } from "./picture.js";
-import { guardLeaving, routeOf, saved, whyNot } from "./saving.js";
+import { guardLeaving, routeOf, whyNot } from "./saving.js";
 import { ask, state } from "./server.js";
 import { nodeAtLine } from "./text_places.js";
 import { addressOf, isWorkflow } from "./workflow_place.js";
@@ -32,6 +32,11 @@ export function FileView({ place, changed }) {
   return html`<section class="graph"><${Missing} error=${error} again=${again} /></section>`;
 }
 
+/**
+ * @typedef {{file: WorkflowFile, place: Place, draft: Draft, node: import("./workflow_types.js").GraphNode | null, pane: string, open: (pane: string) => void}} View
+ *   what both sides show; `node`: the one that is chosen
+ */
+
 /** @param {{file: WorkflowFile, place: Place, changed: () => void}} props */
 function OpenFile({ file, place, changed }) {
   const hand = useRef(/** @type {import("./text.js").Hand | null} */ (null));
@@ -39,8 +44,8 @@ function OpenFile({ file, place, changed }) {
   const saving = useSaving(file, draft, hand, changed);
   const [chosen, setChosen] = useState(place.node);
   const [pane, setPane] = useState(place.pane);
-  const [ran, setRan] = useState(/** @type {any} */ (null));
-  const { checked, good } = draft;
+  const [ran, setRan] = useState(/** @type {import("./types.js").Run | null} */ (null));
+  const { good } = draft;
   useEffect(() => setPane(place.pane), [place.pane, place.run]);
   useEffect(() => void (place.node !== null && setChosen(place.node)), [place.node]);
   useEffect(() => guardLeaving(file.path, draft.isUnsaved), []);
@@ -52,19 +57,17 @@ function OpenFile({ file, place, changed }) {
     const n = good ? nodeAtLine(good.graph.nodes, line) : null;
     if (n !== chosen) choose(n);
   };
-  const times = useMemo(() => timesOf(ran, file), [ran, file]);
   const reason = whyNot(file, state.value?.rights ?? [], state.value?.mode ?? "view");
-  const lines = good?.graph.nodes.find(({ n }) => n === chosen)?.lines ?? null;
-  return html`${isWorkflow(file.path) && html`<${Picture} file=${file} checked=${checked} good=${good} times=${times} chosen=${chosen} choose=${choose} place=${place} pane=${pane} open=${setPane} />`}
-    <${EditorPane} file=${file} draft=${draft} saving=${saving} hand=${hand} atLine=${atLine} chosen=${lines} pane=${pane} open=${setPane} reason=${reason} place=${place} ran=${setRan} />`;
+  const view = { file, place, draft, node: good?.graph.nodes.find(({ n }) => n === chosen) ?? null, pane, open: setPane };
+  return html`${isWorkflow(file.path) && html`<${Picture} ...${view} times=${ran ? timesIn(ran, file.path) : file.last} choose=${choose} />`}
+    <${EditorPane} ...${view} saving=${saving} hand=${hand} atLine=${atLine} reason=${reason} ran=${setRan} />`;
 }
 
-/** Seconds and states of the nodes of this file: of the run that is tried, else of the last one. @param {any} run @param {WorkflowFile} file */
-function timesOf(run, file) {
-  if (!run) return file.last;
-  const nodes = run.nodes.filter((/** @type {any} */ node) => node.workflow === file.path);
-  const took = (/** @type {any} */ node) => (node.begun_s === null || node.ended_s === null ? null : node.ended_s - node.begun_s);
-  return { id: run.id, at: run.at, nodes: Object.fromEntries(nodes.map((/** @type {any} */ node) => [node.number, { s: took(node), state: node.state }])) };
+/** Seconds and states of a file's nodes, of the run that is tried. @param {import("./types.js").Run} run @param {string} path */
+function timesIn({ id, at, nodes }, path) {
+  const own = nodes.filter(({ workflow }) => workflow === path);
+  const times = own.map(({ number, state, begun_s: begun, ended_s: ended }) => [number, { s: begun === null || ended === null ? null : ended - begun, state }]);
+  return { id, at, nodes: Object.fromEntries(times) };
 }
 
 /** The text that is typed, and what the server says of it. @param {WorkflowFile} file */
@@ -97,36 +100,38 @@ function useDraft(file) {
   return { checked, good, unsaved, isUnsaved, text, base, typed, told, rebase };
 }
 
-/**
- * @typedef {ReturnType<typeof useDraft>} Draft
- * @typedef {{sentence: string, bad: boolean}} Word
- */
-
-/** @type {Word} */
-const QUIET = { sentence: "", bad: false };
+/** @typedef {ReturnType<typeof useDraft>} Draft */
 
 /** @param {WorkflowFile} file @param {Draft} draft @param {{current: import("./text.js").Hand | null}} hand @param {() => void} changed */
 function useSaving(file, draft, hand, changed) {
-  const [word, setWord] = useState(QUIET);
+  const [word, tell] = useState({ said: "", failed: "" });
   const [conflict, setConflict] = useState(/** @type {{version: string, text: string, mine: string} | null} */ (null));
+  const say = (/** @type {string} */ said) => tell({ said, failed: "" });
+  const fail = (/** @type {string} */ failed) => tell({ said: "", failed });
   const save = async (version = draft.base.current.version, text = draft.text.current) => {
-    const outcome = await saved(file.path, text, version);
-    if (outcome.kind === "conflict") return setConflict({ ...outcome, mine: text });
-    setConflict(null);
-    if (outcome.problems) draft.told({ text, problems: outcome.problems });
-    if (outcome.kind === "refused") return setWord({ sentence: outcome.sentence, bad: true });
-    draft.rebase(text, outcome.version);
-    setWord({ sentence: "Saved.", bad: false });
-    changed();
+    try {
+      const told = await ask(routeOf(file.path), { method: "PUT", body: { text, version } });
+      setConflict(null);
+      draft.rebase(text, told.version);
+      draft.told({ text, problems: told.problems });
+      say("Saved.");
+      changed();
+    } catch (reason) {
+      const { status, message, data = {} } = /** @type {Error & {status?: number, data?: any}} */ (reason);
+      if (status === 409 && typeof data.text === "string") return setConflict({ version: data.version, text: data.text, mine: text });
+      setConflict(null);
+      if (data.problems) draft.told({ text, problems: data.problems });
+      fail(message);
+    }
   };
   const take = () => {
     if (!conflict) return;
     draft.rebase(conflict.text, conflict.version);
     hand.current?.set(conflict.text);
     setConflict(null);
-    setWord({ sentence: "The text of the file was taken.", bad: false });
+    say("The text of the file was taken.");
   };
-  return { word, conflict, save, take, keep: () => conflict && save(conflict.version, conflict.mine), close: () => setConflict(null), quiet: () => setWord(QUIET) };
+  return { word, say, fail, conflict, save, take, keep: () => conflict && save(conflict.version, conflict.mine), close: () => setConflict(null) };
 }
 
 /** @typedef {ReturnType<typeof useSaving>} Saving */

@@ -94,7 +94,7 @@ const rowsOf = (canvas) => /** @type {HTMLElement[]} */ ([...canvas.querySelecto
 /** In the picture's own pixels, whatever its zoom. @param {HTMLElement} canvas @param {import("./lanes.js").Arc[]} arcs @returns {Drawn[]} */
 function measured(canvas, arcs) {
   const origin = canvas.getBoundingClientRect();
-  const zoom = origin.width / canvas.offsetWidth;
+  const zoom = origin.width / canvas.offsetWidth || 1; // while it is not shown it has no width
   const rows = rowsOf(canvas);
   const box = (/** @type {Element | null} */ element) => {
     const { top, bottom, right } = /** @type {Element} */ (element).getBoundingClientRect();

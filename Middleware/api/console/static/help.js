@@ -2,7 +2,7 @@
 // Help: one search over names, descriptions and pages, and the page beside it.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { pathInAddress } from "./address.js";
-import { useAsked } from "./asked.js";
+import { useAsked, useTold } from "./asked.js";
 import { listKeys } from "./keys.js";
 import { blocks } from "./markdown.js";
 import { Missing } from "./parts.js";
@@ -11,6 +11,8 @@ import { helpAddress, Prose } from "./prose.js";
 import { entries, found, target } from "./search.js";
 import { ask } from "./server.js";
 
+/** @type {Map<string, string>} */
+const NO_TEXTS = new Map();
 const FIRST = "workflows";
 const GUIDES = ["Guides"];
 const GROUPS = [
@@ -30,7 +32,9 @@ export function Page({ place: { parts, query } }) {
 /** @param {{ index: any, name: string, at: string, find: string }} props */
 function Pages({ index, name, at, find }) {
   const [words, say] = useState(find);
-  const texts = useTexts(index, Boolean(words.trim()));
+  const searched = useRef(false);
+  searched.current ||= words.trim() !== "";
+  const texts = useTold(searched.current ? "texts" : "", (signal) => textsOf(index.pages, signal)).data ?? NO_TEXTS;
   const all = useMemo(() => entries(index), [index]);
   const hits = useMemo(() => found(all, words, texts), [all, words, texts]);
   const names = useMemo(() => new Set(index.pages.map((/** @type {any} */ page) => page.name)), [index]);
@@ -48,26 +52,14 @@ function Pages({ index, name, at, find }) {
   </div>`;
 }
 
-/** The texts of all pages, asked for one after the other once somebody searches. @param {any} index @param {boolean} searching */
-function useTexts(index, searching) {
-  const [texts, tell] = useState(/** @type {Map<string, string>} */ (new Map()));
-  const wanted = useRef(false);
-  wanted.current ||= searching;
-  useEffect(() => {
-    if (!wanted.current) return;
-    const stop = new AbortController();
-    const read = async () => {
-      const made = new Map();
-      for (const { name } of index.pages) {
-        const told = await ask(`help/${pathInAddress(name)}`, { signal: stop.signal }).catch(() => null);
-        if (stop.signal.aborted) return;
-        if (told) made.set(name, told.markdown);
-      }
-      tell(made);
-    };
-    read();
-    return () => stop.abort();
-  }, [index, wanted.current]);
+/** The texts of pages, asked for one after the other. @param {{ name: string }[]} pages @param {AbortSignal} signal */
+async function textsOf(pages, signal) {
+  const texts = new Map();
+  for (const { name } of pages) {
+    const told = await ask(`help/${pathInAddress(name)}`, { signal }).catch(() => null);
+    signal.throwIfAborted();
+    texts.set(name, told?.markdown ?? "");
+  }
   return texts;
 }
 

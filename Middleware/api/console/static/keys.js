@@ -4,7 +4,7 @@ import { html, signal, useEffect, useRef } from "./vendor/preact.js";
 import { Dialog } from "./parts.js";
 import { go } from "./place.js";
 
-/** @typedef {Record<string, (event: KeyboardEvent) => unknown>} Keys a deed that gives `false` leaves the key to others */
+/** @typedef {Record<string, (event: KeyboardEvent) => unknown>} Keys by key, `Ctrl+s` with Ctrl or Cmd; a deed that gives `false` leaves the key to others */
 
 const TABLE = [
   ["j k or arrows", "move in a list"],
@@ -48,16 +48,17 @@ export function useKeys(keys) {
 
 /** @param {KeyboardEvent} event */
 function pressed(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.defaultPrevented || event.altKey) return;
+  const key = event.ctrlKey || event.metaKey ? `Ctrl+${event.key}` : event.key;
   const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
   const writes = target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName ?? "");
-  if (writes && !/^(F\d+|Escape)$/.test(event.key)) return;
+  if (writes && !/^(F\d+|Escape|Ctrl\+.)$/.test(key)) return;
   if (document.querySelector("dialog[open]")) return;
-  const second = performance.now() - wentAt < SECOND_MS && PAGES[event.key];
+  const second = performance.now() - wentAt < SECOND_MS && PAGES[key];
   wentAt = 0;
-  const deeds = second ? [() => go(`#/${second}`)] : layers.flatMap(({ current }) => current[event.key] ?? []);
+  const deeds = second ? [() => go(`#/${second}`)] : layers.flatMap(({ current }) => current[key] ?? []);
   if (deeds.some((deed) => deed(event) !== false)) event.preventDefault();
-  else if (event.key === "Escape" && writes) target.blur();
+  else if (key === "Escape" && writes) target.blur();
 }
 
 /** The list of keys, over the page. */

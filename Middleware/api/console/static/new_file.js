@@ -18,43 +18,35 @@ const TEMPLATES = [
 /** @param {{tree: WorkflowTree, path: string | null, user: string | null, made: () => void, close: () => void}} props `path`: the open file, which may be copied */
 export function NewFile({ tree, path, user, made, close }) {
   const folders = foldersOf(tree);
-  const [folder, setFolder] = useState(folders.find(({ whose }) => whose === user)?.folder ?? folders[0]?.folder ?? "");
-  const [name, setName] = useState("");
-  const [template, setTemplate] = useState("chat");
-  const [endpoint, setEndpoint] = useState("");
   const [error, setError] = useState("");
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => field.current?.focus(), []);
-  const make = async (/** @type {Event} */ event) => {
+  const make = async (/** @type {any} */ event) => {
     event.preventDefault();
+    const { folder, name, template, endpoint } = /** @type {Record<string, string>} */ (Object.fromEntries(new FormData(event.currentTarget)));
     const wanted = `Workflows/${folder}/${name.trim().replace(/\.json$/, "")}.json`;
     try {
-      const file = await ask("workflows", { method: "POST", body: { path: wanted, template, ...(endpoint.trim() ? { endpoint: endpoint.trim() } : {}) } });
+      const file = await ask("workflows", { method: "POST", body: { path: wanted, template, endpoint: endpoint.trim() } });
       made();
-      location.hash = addressOf({ path: file.path, user: folders.find((one) => one.folder === folder)?.whose ?? null }).slice(1);
+      location.hash = addressOf({ path: file.path, user: folders.find((one) => one.folder === folder)?.whose });
     } catch (reason) {
       setError(/** @type {Error} */ (reason).message);
     }
   };
-  const write = (/** @type {(value: string) => void} */ set) => (/** @type {any} */ event) => set(event.target.value);
+  const begins = [...TEMPLATES.map(([name, line]) => [name, name, line]), ...(path ? [[`copy:${path}`, "copy", `a copy of ${nameOf(path)}`]] : [])];
   return html`<form class="newfile" aria-label="New workflow" onSubmit=${make} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && close()}>
     <h1>New workflow</h1>
-    <label>Folder <input list="folders" value=${folder} onInput=${write(setFolder)} required /></label>
-    <datalist id="folders">${folders.map((one) => html`<option value=${one.folder} />`)}</datalist>
-    <label>Name <input ref=${field} value=${name} onInput=${write(setName)} required pattern="[^\\/]+" /></label>
+    <label>Folder <input name="folder" list="folders" defaultValue=${(folders.find(({ whose }) => whose === user) ?? folders[0]).folder} required /></label>
+    <datalist id="folders">${folders.map(({ folder }) => html`<option value=${folder} />`)}</datalist>
+    <label>Name <input name="name" ref=${field} required pattern="[^\\/]+" /></label>
     <fieldset><legend>Begin with</legend>
-      ${[...TEMPLATES, ...(path ? [[`copy:${path}`, `a copy of ${nameOf(path)}`]] : [])].map(([value, line]) => html`<label class="choice">
-        <input type="radio" name="template" value=${value} checked=${template === value} onChange=${() => setTemplate(value)} />
-        <span><b>${value.startsWith("copy:") ? "copy" : value}</b> <span class="dim">${line}</span></span></label>`)}</fieldset>
-    <label>Endpoint <input value=${endpoint} onInput=${write(setEndpoint)} placeholder="the user's first one" /></label>
+      ${begins.map(([value, name, line], at) => html`<label class="choice"><input type="radio" name="template" value=${value} defaultChecked=${at === 0} />
+        <span><b>${name}</b> <span class="dim">${line}</span></span></label>`)}</fieldset>
+    <label>Endpoint <input name="endpoint" placeholder="the user's first one" /></label>
     ${error && html`<p class="notes bad" role="alert">${error}</p>`}
     <p class="acts"><button class="main">Make it</button><button type="button" data-back onClick=${close}>Leave it</button></p>
   </form>`;
 }
 
-/** Where a new file may stand. @param {WorkflowTree} tree @returns {{folder: string, whose: string | null}[]} */
-export function foldersOf({ users, shared }) {
-  const own = users.map(({ name, folder }) => ({ folder, whose: /** @type {string | null} */ (name) }));
-  const others = [...shared.map(({ folder }) => folder), "_common"].map((folder) => ({ folder, whose: null }));
-  return [...own, ...others];
-}
+/** Where a new file may stand. @param {WorkflowTree} tree @returns {{folder: string, whose?: string}[]} */
+const foldersOf = ({ users, shared }) => [...users.map(({ name, folder }) => ({ folder, whose: name })), ...shared.map(({ folder }) => ({ folder })), { folder: "_common" }];

@@ -9,7 +9,6 @@ import { clock, counted } from "./words.js";
 /**
  * @typedef {import("./workflow_types.js").WorkflowFile} WorkflowFile
  * @typedef {import("./workflow_types.js").GraphShape} GraphShape
- * @typedef {import("./file_view.js").Checked} Checked
  * @typedef {import("./workflow_place.js").Place} Place
  * @typedef {{id: string, at: number, nodes: import("./workflow_types.js").Times} | null} Run
  */
@@ -18,11 +17,9 @@ const ZOOMS = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15, 1.3, 1.5, 1.75, 2];
 const NATURAL = ZOOMS.indexOf(1);
 const SHOWS_TIMES = "console.times";
 
-/**
- * @param {{file: WorkflowFile, checked: Checked, good: import("./file_view.js").Good | null, times: Run, chosen: number | null, choose: (n: number | null) => void,
- *   place: Place, pane: string, open: (pane: string) => void}} props
- */
-export function Picture({ file, checked, good, times, chosen, choose, place, pane, open }) {
+/** @param {import("./file_view.js").View & {times: Run, choose: (n: number | null) => void}} props */
+export function Picture({ file, place, draft, node, pane, open, times, choose }) {
+  const { checked, good } = draft;
   const [timed, setTimed] = useState(localStorage.getItem(SHOWS_TIMES) !== "off");
   const turn = () => {
     localStorage.setItem(SHOWS_TIMES, timed ? "off" : "on");
@@ -36,10 +33,10 @@ export function Picture({ file, checked, good, times, chosen, choose, place, pan
       <h1>${nameOf(file.path)}</h1><span class="dim">${summaryOf(file, good?.graph)}</span>
       <span class="gacts"><button type="button" ...${opener("dry")}>Dry run</button><button type="button" class="main" data-try ...${opener("try")}>Try it</button></span>
     </header>
-    <div class="chosennode dim"><${About} node=${good?.graph.nodes.find(({ n }) => n === chosen) ?? null} />
+    <div class="chosennode dim"><${About} node=${node} />
       ${times && html`<span class="times"><label><input type="checkbox" checked=${timed} onChange=${turn} /> times of the last run</label>, <a href=${`#/runs/${encodeURIComponent(times.id)}`}>${clock(times.at)}</a></span>`}</div>
     ${(pale || !good) && html`<${NoPicture} problems=${checked.problems} pale=${pale} />`}
-    ${good && html`<${Zoomed} pale=${pale}><${Graph} graph=${good.graph} problems=${good.problems} times=${timed && times ? times.nodes : null} chosen=${chosen} choose=${choose}
+    ${good && html`<${Zoomed} pale=${pale}><${Graph} graph=${good.graph} problems=${good.problems} times=${timed && times ? times.nodes : null} chosen=${node?.n ?? null} choose=${choose}
       place=${place} label=${`nodes of ${nameOf(file.path)}`} /><//>`}
   </section>`;
 }

@@ -1,7 +1,8 @@
 // @ts-check
 // Where the page is now.
 import { signal } from "./vendor/preact.js";
-import "./key.js"; // takes a key out of the address before the address is read
+// Takes a key out of the address before the address is read.
+import "./key.js";
 import { addressOf, placeIn } from "./address.js";
 
 export const place = signal(placeIn(location.hash));

@@ -34,7 +34,8 @@ export function RunView({ id, place, back }) {
   if (!run) return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Missing} error=${error} again=${again} rows=${9} /></article>`;
   const wanted = place.query.get("node");
   const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
-  const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1)); // the last try is what the node went on with
+  // The last try is what the node went on with.
+  const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1));
   return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
     <${Head} run=${run} heading=${heading} node=${node} k=${k} />
     <${Summary} run=${run} />
@@ -121,7 +122,7 @@ function Summary({ run }) {
   const facts = [
     ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`],
     ["first token", run.first_s !== null && seconds(run.first_s)],
-    ["tokens", listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
+    ["tokens", tokens && listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
     ["all nodes", calls > 0 && listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call"))],
     ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
     ["status", (run.status ?? 0) >= 400 && run.status],

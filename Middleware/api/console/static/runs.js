@@ -27,7 +27,8 @@ export function Page({ place }) {
   const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
   const filtered = FILTERS.some((name) => filter[name]);
   const asked = useRuns(filter);
-  const one = useCode(id || asked.runs ? "run" : "", () => import("./run.js")); // loaded behind the list, which is seen first
+  // Loaded behind the list, which is seen first.
+  const one = useCode(id || asked.runs ? "run" : "", () => import("./run.js"));
   const list = addressOf("runs", [], filter);
   useKeys({
     ...listKeys(".rows"),

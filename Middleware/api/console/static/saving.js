@@ -1,29 +1,11 @@
 // @ts-check
-// Saving a text, and what may come of it.
+// Where a text is saved, why it cannot be, and who leaves it unsaved.
 import { pathInAddress } from "./address.js";
 import { guards } from "./place.js";
-import { ask } from "./server.js";
 import { isWorkflow, placeOf } from "./workflow_place.js";
-
-/**
- * @typedef {import("./workflow_types.js").Problem} Problem
- * @typedef {{kind: "saved", version: string, problems: Problem[]} | {kind: "conflict", version: string, text: string}
- *   | {kind: "refused", sentence: string, problems: Problem[] | null}} Outcome
- */
 
 /** The route of a file. @param {string} path */
 export const routeOf = (path) => `${isWorkflow(path) ? "workflows" : "files"}/${pathInAddress(path)}`;
-
-/** @param {string} path @param {string} text @param {string} version of the text that was read @returns {Promise<Outcome>} */
-export async function saved(path, text, version) {
-  try {
-    return { kind: "saved", ...(await ask(routeOf(path), { method: "PUT", body: { text, version } })) };
-  } catch (reason) {
-    const { status, message, data } = /** @type {Error & {status?: number, data?: any}} */ (reason);
-    if (status === 409 && typeof data?.text === "string") return { kind: "conflict", version: data.version, text: data.text };
-    return { kind: "refused", sentence: message, problems: data?.problems ?? null };
-  }
-}
 
 const FOLDERS_BY_HAND = /^(Users|ApiTypes|MCPServers)\//;
 

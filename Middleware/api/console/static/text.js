@@ -158,8 +158,8 @@ function completed(now) {
     if (!context.explicit && !/[\w"{.-]/.test(before)) return null;
     const found = completionsAt(text, context.pos, known);
     if (!found) return null;
-    const typed = text.slice(found.from, context.pos).replace(/^"/, "").toLowerCase();
-    const fits = found.choices.filter(({ label }) => !typed || label.toLowerCase().includes(typed));
+    const typed = found.typed.toLowerCase();
+    const fits = found.choices.filter(({ label }) => label.toLowerCase().includes(typed));
     const shown = fits.length || !context.explicit ? fits : found.choices;
     return shown.length ? { from: found.from, to: found.to, filter: false, options: shown.map(optionOf) } : null;
   };

@@ -7,19 +7,12 @@ import { listed } from "./words.js";
 export function offsetOf(text, line, column) {
   let start = 0;
   for (let at = 1; at < line; at++) {
-    const end = text.indexOf("\n", start);
-    if (end < 0) return text.length;
-    start = end + 1;
+    start = text.indexOf("\n", start) + 1;
+    if (!start) return text.length;
   }
-  const end = text.indexOf("\n", start);
-  const stop = end < 0 ? text.length : end;
-  let at = start;
-  for (let left = column - 1; left > 0 && at < stop; left--) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
-  return Math.min(at, stop);
+  const [words] = text.slice(start).split("\n", 1);
+  return start + [...words].slice(0, column - 1).join("").length;
 }
-
-/** @param {string} text @param {number} offset */
-export const lineAt = (text, offset) => text.slice(0, offset).split("\n").length;
 
 /**
  * From where to where a problem is underlined; at least one character where there is one.

@@ -49,8 +49,6 @@ function File({ file, whose, open }) {
   </a></li>`;
 }
 
-/** How many problems: a sign and a number, in words for those who do not see them. @param {{n: number, word: string, sign: string, look: string}} props */
-function Count({ n, word, sign, look }) {
-  const words = counted(n, word);
-  return n > 0 && html`<span class=${look} title=${words}><span aria-hidden="true">${sign} ${n}</span><span class="unseen">${words}</span></span>`;
-}
+/** How many problems: a sign for the eye, the word for the ear. @param {{n: number, word: string, sign: string, look: string}} props */
+const Count = ({ n, word, sign, look }) =>
+  n > 0 && html`<span class=${look} title=${counted(n, word)}><span aria-hidden="true">${sign} </span>${n}<span class="unseen"> ${n === 1 ? word : `${word}s`}</span></span>`;

@@ -13,6 +13,7 @@ from typing import Any
 from flask import Response, g, request
 from werkzeug.exceptions import NotFound as NoRoute
 
+from Middleware.api.console.text_masks import unquoted
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
@@ -74,7 +75,7 @@ class ConsoleTryAPI(GenerationView):
             cause = error if isinstance(error, ConfigError) else error.__cause__
             if not isinstance(cause, ConfigError):
                 raise
-            raise Unprocessable(masked(str(error), *secrets_in_use())) from cause
+            raise Unprocessable(masked(unquoted(str(error)), *secrets_in_use())) from cause
 
     def get(self, request_id: str | None = None) -> Any:
         """Nothing else is here."""

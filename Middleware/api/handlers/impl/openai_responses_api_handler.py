@@ -144,9 +144,11 @@ class ResponseAPI(MethodView):
         return json_response(_found(response_id).response)
 
     def delete(self, response_id: str) -> Any:
-        """Forget a response. One that still runs is cancelled, and not kept when it ends."""
+        """Forget a response. One that still runs is cancelled, and not kept when it ends, unless that is in
+        another process.
+        """
         store, owner, name = _store(), extract_api_key(), _named(response_id)
-        if store.end(owner, name):
+        if store.end(owner, name) or store.is_running(owner, name):
             cancellation_service.request_cancellation(bare_id(name), ASKED_TO)
         elif not store.delete(owner, name):
             raise _unknown(response_id)
