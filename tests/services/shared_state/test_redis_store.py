@@ -112,24 +112,26 @@ class HeldBack:
             thread.join(60)
 
 
-def test_what_a_network_held_back_takes_no_slot(redis_server, monkeypatch):
+@pytest.fixture
+def wire(redis_server):
+    made = HeldBack(redis_server.port)
+    yield made
+    made.close()
+
+
+def test_what_a_network_held_back_takes_no_slot(redis_server, wire):
     """It comes when the process has joined again, which knows nothing of it and would never give it back."""
-    monkeypatch.setattr("Middleware.services.shared_state.redis_store.ANSWER_S", 0.2)
-    wire = HeldBack(redis_server.port)
-    store, other = RedisStore(wire.url, "one"), RedisStore(redis_server.url, "two")
-    store.join()
-    other.join()
-    other.turns("late", 1, Places())  # so that the server knows the script
-    wire.cut = True
-    with pytest.raises(StoreLost):
-        store.turns("late", 1, Places(wait=["a"]))
-    wire.cut = False
-    store.join()
-    wire.deliver()
-    turns = other.turns("late", 1, Places(wait=["b"]))
-    for one in (store, other, wire):
-        one.close()
-    assert turns == ["b"]
+    with closing(RedisStore(wire.url, "one")) as store, closing(RedisStore(redis_server.url, "two")) as other:
+        store.join()
+        other.join()
+        other.turns("late", 1, Places())  # so that the server knows the script
+        wire.cut = True
+        with pytest.raises(StoreLost):
+            store.turns("late", 1, Places(wait=["a"]))
+        wire.cut = False
+        store.join()
+        wire.deliver()
+        assert other.turns("late", 1, Places(wait=["b"])) == ["b"]
 
 
 @pytest.mark.parametrize(
