@@ -42,9 +42,8 @@ def parse(raw: bytes, file: str) -> Any:
         except json.JSONDecodeError:
             value = _loads(without_comments(text))
     except json.JSONDecodeError as error:
-        said = error.msg.removesuffix(" at").removesuffix(
-            " starting"
-        )  # Python goes on with the place, which stands before ours
+        # Python's sentence goes on with the place, which stands before ours.
+        said = error.msg.removesuffix(" at").removesuffix(" starting")
         raise broken(f"not JSON: {said}{_hint(text, error)}", file, text, error.pos) from error
     except _NoNumber as error:
         raise broken(str(error), file, text, _number_at(text, error.word)) from error
