@@ -202,9 +202,13 @@ def seconds(text: str) -> float:
 
 
 def violations(page: Any) -> list[str]:
-    """What axe-core finds on the page as it is. (Run in a window with `bypass_csp`: it is not of the page.)"""
+    """What axe-core finds on the page once nothing of it is being loaded.
+
+    Run in a window with `bypass_csp`: axe-core is not of the page.
+    """
     if not AXE.is_file():
         pytest.skip("axe-core is not installed (.ci/run does it)")
+    until(page, lambda: page.locator(".loading").count() == 0)
     page.evaluate(AXE.read_text("utf-8"))
     found = page.evaluate("axe.run(document).then(({ violations }) => violations)")
     return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]}" for one in found]
