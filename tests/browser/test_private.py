@@ -66,8 +66,10 @@ def everywhere(page, server, name):
     """Each place of the page that can show a run, and whether it holds the mark there."""
     found = {}
     for row in range(page.locator(".row").count()):
-        page.locator(".row").nth(row).click()
-        page.locator(".fall").wait_for()
+        run = page.locator(".row").nth(row)
+        run.click()
+        # The one that was open before stays until this one has come.
+        page.locator(f'article[aria-label="Run {run.get_attribute("data-id")}"] .fall').wait_for()
         for node in range(page.locator("button.fallrow").count()):
             page.locator("button.fallrow").nth(node).click()
             title = page.locator("button.fallrow").nth(node).locator(".t").inner_text()
