@@ -22,7 +22,7 @@ _WORD = rf"{_NO_VARIABLE}[^\s\"'`&]+"
 _SCHEME = r"(?:[A-Za-z][\w-]{0,20}[ \t]+)?"
 _KNOWN_SCHEME = r"(?:(?:bearer|basic|digest|token)[ \t]+)?"
 _END = r"(?=[ \t]*(?:[\"'`\r\n,;)\]}]|\Z))"
-_PART = r"[^\s=&#'\"]{0,60}"
+_PART = r"[^\s=&#?'\"]{0,60}"
 _COMPOUND = (
     r"(?:x-(?:[a-z0-9]{1,30}-){0,5}(?:key|token|secret|auth|password)"
     r"|(?:[a-z]{1,20}-){0,3}(?:api|access|auth|client|private|refresh|bearer|session)[-_]?"
@@ -30,7 +30,7 @@ _COMPOUND = (
 )
 """Names that are no words of prose: `X-Api-Key`, `client_secret`."""
 _PLAIN = r"(?:proxy-)?authorization|(?:set-)?cookie|auth|token|password|passwd|pwd|secret"
-"""Names that are, too."""
+"""Names that prose uses, too: they count where the form leaves no doubt."""
 _SIGNS = re.compile(
     r"auth|key|secret|token|passw|pwd|cookie|bearer|@|[?&]|[sprx]k[-_]|xai|hf[-_]|ghp|aiza", re.IGNORECASE
 )

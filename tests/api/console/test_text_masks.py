@@ -76,7 +76,7 @@ def test_to_hide_twice_is_to_hide_once(text, is_prose):
 
 
 @pytest.mark.parametrize(
-    "piece", ["x-key-", "--key", "A_KEY", "a=", "?key", "sk-a", "authorization ", "bearer ", '"token":', "http://", "a", "-", "cookie:a", "x-a-"]
+    "piece", ["x-key-", "--key", "A_KEY", "a=", "?key", "sk-a", "authorization ", "bearer ", "?", '"token":', "http://", "a", "-", "cookie:a", "x-a-"]
 )  # fmt: skip
 def test_a_long_text_is_looked_at_once(piece):
     """A hundred thousand characters that nearly hold a secret, over and over: no form goes back over them."""
