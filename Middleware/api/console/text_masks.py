@@ -43,7 +43,8 @@ _IN_JSON = (
     rf"{_NO_VARIABLE}(?=[^\"'\r\n]*[\w*])[^\"'\r\n]+"
 )
 _AUTHORIZATION = (
-    rf"((?<![\w-])(?:proxy-)?authorization(?:[:=](?=\S)|[ \t]*[:=][ \t]*{_SCHEME}(?=\S+?{_END}))){_WORD}"
+    rf"((?<![\w-])(?:proxy-)?authorization"
+    rf"(?:[:=](?=\S)|[ \t]*[:=][ \t]*{_SCHEME}(?=\*\*\*|\S+?{_END}))){_WORD}"
 )
 _COOKIE = rf"((?<![\w-])(?:set-)?cookie:[ \t]*){_NO_VARIABLE}(?:[^\s=\"']{{1,60}}=[^\"'\r\n]+|\*\*\*)"
 _BEARER = r"(\bbearer[ \t]+)(?:\*\*\*|(?=\S{0,200}\d)[\w.~+/=-]{16,})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from Middleware.api.console.text_masks import hidden, unquoted
@@ -68,6 +68,7 @@ PIECES = st.sampled_from(
 
 
 @settings(max_examples=1500, deadline=None)
+@example("Authorization: Authorization; Authorization", True)
 @given(st.lists(PIECES, max_size=10).map("".join), st.booleans())
 def test_to_hide_twice_is_to_hide_once(text, is_prose):
     """For any text."""
