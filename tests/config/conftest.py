@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import Middleware.utilities.cleaning_fields  # noqa: F401  (hands in the keys of cleaning rules, as a start does)
-from Middleware.config import users  # noqa: F401  (hands in the settings of users)
+from Middleware.config import endpoints, users  # noqa: F401  (hand in their fields)
 from Middleware.config.loader import ConfigSnapshot, ConfigTree
 
 
