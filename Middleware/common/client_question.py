@@ -45,6 +45,7 @@ def _no_wishes() -> Mapping[str, Wish]:
 @dataclass(frozen=True, slots=True)
 class ClientQuestion:
     """One question. `messages`: oldest first, shared by all runs of the request, never changed in place.
+    `has_conversation`: the client sent messages; blank ones are left out and may be all that it sent.
     `stream`: the client wants the answer piece by piece. `tools`, `tool_choice`: in OpenAI's form, None =
     not given. `discussion_id`: of the conversation; None = a tag in the messages may name it. `inputs`: item
     i is `agent<i>Input` of the workflow that answers. `wishes`: what the client asks of the model, by name;
@@ -58,6 +59,7 @@ class ClientQuestion:
     discussion_id: str | None = None
     wishes: Mapping[str, Wish] = field(default_factory=_no_wishes, repr=False)
     inputs: tuple[str, ...] = field(default=(), repr=False)
+    has_conversation: bool = False
 
     def without_tools(self) -> ClientQuestion:
         """The same for a run that may call none."""

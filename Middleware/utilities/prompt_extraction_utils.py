@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from Middleware.common.types import Message, Messages
 from Middleware.config.paths import is_discussion_id
-from Middleware.utilities.text_utils import estimate_message_tokens
+from Middleware.utilities.text_utils import estimate_message_tokens, stored_message_tokens
 
 DISCUSSION_TAG = "[DiscussionId]"
 """What a tag begins with: where it is missing, nothing needs to be searched."""
@@ -51,8 +51,43 @@ def newest_first(messages: Messages, *, drop_all_system: bool) -> Iterator[Messa
     return (messages[index] for index in range(len(messages) - 1, front - 1, -1))
 
 
+def exchange_length(newest: Iterable[Message]) -> int:
+    """How many messages at the end are an open tool exchange: the last user message and all behind it, where
+    calls or results are. 0: there are none. `newest` walks backwards.
+
+    A window that cut them apart would have the model ask the same again. Without a user message they are all
+    but the system messages at the front. Source: backends.md 13.4.
+    """
+    has_turns, length = False, 0
+    for number, message in enumerate(newest, 1):
+        role = message["role"]
+        if role == "user":
+            return number if has_turns else 0
+        has_turns = has_turns or role == "tool" or bool(message.get("tool_calls"))
+        if role != "system":
+            length = number
+    return length if has_turns else 0
+
+
+def answered_length(messages: Messages) -> int:
+    """How many messages at the end a token budget never drops: an open tool exchange; else a user message
+    with the beginning of the answer that stands behind it; else the newest message.
+    """
+    if length := exchange_length(reversed(messages)):
+        return length
+    roles = [message["role"] for message in messages[-2:]]
+    return 2 if roles == ["user", "assistant"] else len(roles[-1:])
+
+
 def message_cost(message: Message) -> int:
-    """Estimated tokens of a message's content."""
+    """Tokens of a message's content by the measure that is the same for every script: limits of a node
+    without the clamp.
+    """
+    return stored_message_tokens(message["content"])
+
+
+def clamped_cost(message: Message) -> int:
+    """Tokens of a message's content as the clamp counts them. Source: memory.md 18.2.19."""
     return estimate_message_tokens(message["content"])
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from Middleware.utilities.prompt_extraction_utils import (
+    answered_length,
+    clamped_cost,
     discussion_id,
+    exchange_length,
     leading_system_messages,
     message_cost,
     newest_first,
@@ -89,6 +92,37 @@ class TestNewestWithin:
         assert message_cost({"role": "user", "content": "{}"}) == 11
         messages = [{"role": "user", "content": "{}"}, {"role": "user", "content": "{}"}]
         assert len(newest_within(reversed(messages), budget=21)) == 1
+
+    def test_the_clamp_counts_writing_without_blanks_as_it_is(self):
+        """Other limits keep the measure of what lies on disk."""
+        message = {"role": "user", "content": "\u8702" * 70}
+        assert (clamped_cost(message), message_cost(message)) == (70, 22)
+
+
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}
+ENDS = [
+    pytest.param("", 0, 0, id="nothing"),
+    pytest.param("u", 0, 1, id="a-question"),
+    pytest.param("sua", 0, 2, id="the-beginning-of-an-answer"),
+    pytest.param("uaa", 0, 1, id="lines-of-a-group"),
+    pytest.param("ucr", 3, 3, id="a-call-and-its-result"),
+    pytest.param("uauc", 2, 2, id="a-call-without-a-result"),
+    pytest.param("ucrcrr", 6, 6, id="several-calls"),
+    pytest.param("uucra", 4, 4, id="a-beginning-behind-them"),
+    pytest.param("ucrau", 0, 1, id="they-are-answered"),
+    pytest.param("ucrsr", 5, 5, id="a-system-message-between"),
+    pytest.param("sscr", 2, 2, id="no-user-message"),
+    pytest.param("scrs", 3, 3, id="no-user-message-and-a-system-message-behind"),
+    pytest.param("sr", 1, 1, id="a-result-alone"),
+]
+
+
+@pytest.mark.parametrize(("roles", "exchange", "answered"), ENDS)
+def test_what_is_being_answered(roles, exchange, answered):
+    """An open tool exchange reaches from the last user message to the end."""
+    letters = {"u": "user", "a": "assistant", "s": "system", "r": "tool"}
+    messages = [CALL if role == "c" else {"role": letters[role], "content": role} for role in roles]
+    assert (exchange_length(reversed(messages)), answered_length(messages)) == (exchange, answered)
 
 
 class TestDiscussionTags:

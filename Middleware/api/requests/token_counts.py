@@ -10,7 +10,7 @@ from typing import Any
 
 from Middleware.common.types import JsonObject, Messages
 from Middleware.services.answers import compact_json
-from Middleware.utilities.text_utils import estimate_message_tokens, estimate_tokens
+from Middleware.utilities.text_utils import estimate_json_tokens, estimate_message_tokens
 
 PER_MESSAGE = 8
 PER_IMAGE = 1600
@@ -20,7 +20,7 @@ def count_tokens(messages: Messages, tools: Iterable[JsonObject] | None = None) 
     """The estimate of internal messages (a brace in their texts counts more) and of the tools beside them."""
     total = sum(_of_message(message) for message in messages)
     listed = list(tools or ())
-    return total + (estimate_tokens(compact_json(listed)) if listed else 0)
+    return total + (estimate_json_tokens(compact_json(listed)) if listed else 0)
 
 
 def _of_message(message: Any) -> int:
@@ -30,5 +30,5 @@ def _of_message(message: Any) -> int:
         + PER_IMAGE * len(message.get("images") or ())
     )
     if calls := message.get("tool_calls"):
-        total += int(estimate_tokens(compact_json(calls)))
+        total += estimate_json_tokens(compact_json(calls))
     return int(total)

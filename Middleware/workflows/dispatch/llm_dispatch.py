@@ -23,6 +23,7 @@ from Middleware.llmapis.call_count import count_call
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.hourly_warnings import hourly_warnings
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.client_wishes import Taken
 from Middleware.workflows.dispatch.demanded_call import Demand, call_of, demand_of
@@ -70,14 +71,14 @@ class LLMDispatchService:
         taken = Taken.by(context.config, context.question.wishes)
         demand, schema = _constraints(context, model, bool(parts.tools), taken.schema)
         if demand is not None:
-            parts = _with_instruction(parts, demand)
+            parts = replace(parts, demand=demand.instruction)
         prompt = assemble(parts, target_of(model))
         _report(context, prompt)
         stream = context.stream if call.stream is None else call.stream
         asked = CallArguments(
-            tools=list(parts.tools) or None,
-            tool_choice=context.tool_choice if parts.tools else None,
-            parallel_tool_calls=taken.parallel_tool_calls if parts.tools else None,
+            tools=list(parts.sent_tools) or None,
+            tool_choice=context.tool_choice if parts.sent_tools else None,
+            parallel_tool_calls=taken.parallel_tool_calls if parts.sent_tools else None,
             schema=schema,
             request_id=context.request_id,
             trace=context.trace,
@@ -246,14 +247,11 @@ def _constraints(
     return None, load_structured_schema(context.snapshot, context.user, name)
 
 
-def _with_instruction(parts: Parts, demand: Demand) -> Parts:
-    system = f"{parts.system}\n\n{demand.instruction}" if parts.system else demand.instruction
-    return replace(parts, system=system, tools=())
-
-
 def _report(context: ExecutionContext, prompt: Prompt) -> None:
     for warning in prompt.warnings:
         context.warn(warning)
+    if prompt.costly_tools and hourly_warnings.is_due(context.user.name, "costly tools"):
+        context.warn(prompt.costly_tools)
     if prompt.dropped and context.trace is not None:
         context.trace.node.dropped += prompt.dropped
     if prompt.dropped:

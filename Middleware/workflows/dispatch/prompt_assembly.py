@@ -8,7 +8,7 @@ handed on, never changed or copied; what the log should say is collected in `Pro
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,12 +18,20 @@ from Middleware.config.users import means_true
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
+    answered_length,
+    clamped_cost,
+    exchange_length,
     leading_system_count,
     message_cost,
     newest_within,
     without_system,
 )
-from Middleware.utilities.text_utils import ESTIMATION_FACTORS, estimate_tokens, estimation_factor
+from Middleware.utilities.text_utils import (
+    ESTIMATION_FACTORS,
+    estimate_json_tokens,
+    estimate_tokens,
+    estimation_factor,
+)
 
 DEFAULT_WINDOW = 5
 MESSAGE_OVERHEAD = 8
@@ -36,8 +44,8 @@ class Parts:
     """What a node wants to send, before a shape is chosen: texts are filled, nothing is formatted.
 
     `authored`: the user turn, or None: the conversation is sent. `exchange`: tool turns that follow an
-    authored turn. `wants_generation_prompt`: the endpoint decides whether it gets one. `user_clamp`: the
-    user's setting.
+    authored turn. `demand`: the text that asks for a call in place of the `tools`, which are then not sent.
+    `wants_generation_prompt`: the endpoint decides whether it gets one. `user_clamp`: the user's setting.
     """
 
     node: NodeConfig
@@ -48,9 +56,19 @@ class Parts:
     takes_images: bool = False
     max_images: int = 0
     tools: Sequence[Any] = ()
+    demand: str = ""
     max_tokens: int = 0
     wants_generation_prompt: bool = False
     user_clamp: Any = None
+
+    @property
+    def sent_tools(self) -> Sequence[Any]:
+        return () if self.demand else self.tools
+
+    @property
+    def system_text(self) -> str:
+        """The node's system text, and the demand behind it."""
+        return "\n\n".join(filter(None, (self.system, self.demand)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +82,17 @@ class Target:
 
 @dataclass(slots=True)
 class Prompt:
-    """What is sent. Chat: `conversation`. Flat: the two texts, and a conversation only if images go along."""
+    """What is sent. Chat: `conversation`. Flat: the two texts, and a conversation only if images go along.
+
+    `costly_tools`: a sentence for the log when the tools fill the window; true of each message of such a
+    client, so whoever logs it does so now and then.
+    """
 
     conversation: Messages | None = None
     system_prompt: str | None = None
     prompt: str | None = None
     warnings: list[str] = field(default_factory=list)
+    costly_tools: str = ""
     dropped: int = 0
 
     def put_into(self, call: CallArguments) -> CallArguments:
@@ -99,9 +122,11 @@ class Clamp:
     `budget` None: nothing is dropped. `factor`: 1.0 while it is off.
     """
 
+    on: bool = False
     budget: int | None = None
     factor: float = 1.0
     warnings: tuple[str, ...] = ()
+    costly_tools: str = ""
 
     @classmethod
     def of(cls, parts: Parts, endpoint: EndpointConfig) -> Clamp:
@@ -115,11 +140,35 @@ class Clamp:
         factor, warnings = level_factor(endpoint.wilmer_context_estimation_level)
         window = endpoint.max_context_token_size
         if window is None:
-            return cls(None, factor, warnings)
-        budget = int((window - max(0, parts.max_tokens)) * factor) - RESERVE - estimate_tokens(parts.system)
-        if parts.tools:
-            budget -= estimate_tokens(json.dumps(parts.tools, ensure_ascii=False))
-        return cls(budget, factor, warnings)
+            return cls(True, None, factor, warnings)
+        room = (window - max(0, parts.max_tokens)) * factor
+        budget = int(room) - RESERVE - estimate_tokens(parts.system)
+        tools = _tool_tokens(parts)
+        if tools * 2 > room:
+            return cls(True, budget, factor, warnings, _costly_tools(len(parts.tools), tools, window))
+        return cls(True, budget - tools, factor, warnings)
+
+    @property
+    def cost(self) -> Callable[[Message], int]:
+        """What a message's content counts in a limit of the node."""
+        return clamped_cost if self.on else message_cost
+
+    def prompt(self) -> Prompt:
+        """An empty prompt that knows what the log should say of this clamp."""
+        return Prompt(warnings=list(self.warnings), costly_tools=self.costly_tools)
+
+
+def _tool_tokens(parts: Parts) -> int:
+    if parts.demand:
+        return estimate_json_tokens(parts.demand)
+    return estimate_json_tokens(json.dumps(parts.tools, ensure_ascii=False)) if parts.tools else 0
+
+
+def _costly_tools(count: int, tokens: int, window: int) -> str:
+    return (
+        f"the client's {count} tools take about {max(100, round(tokens, -2)):,} of {window:,} tokens: raise "
+        "maxContextTokenSize, switch tools off in the client, or turn allowTools off"
+    )
 
 
 def level_factor(level: Any) -> tuple[float, tuple[str, ...]]:
@@ -146,36 +195,45 @@ def _last(messages: Messages, count: int) -> Messages:
     return messages[-count:] if count > 0 else []
 
 
-def _capped_window(parts: Parts, factor: float) -> Messages | None:
-    """The last N messages within the node's token ceiling; None when it has no ceiling."""
+def _conversation_window(parts: Parts, clamp: Clamp) -> Messages:
+    """The last N messages, within the node's token ceiling if it has one."""
+    return _window(parts) if _ceiling(parts) is None else _capped_window(parts, clamp)
+
+
+def _ceiling(parts: Parts) -> int | None:
     cap = parts.node.get("lastMessagesToSendInsteadOfPromptMaxTokenSize")
-    if isinstance(cap, bool) or not isinstance(cap, int) or cap <= 0:
-        return None
-    return newest_within(reversed(_window(parts)), budget=int(cap * factor))
+    return None if isinstance(cap, bool) or not isinstance(cap, int) or cap <= 0 else cap
+
+
+def _capped_window(parts: Parts, clamp: Clamp) -> Messages:
+    window = _window(parts)
+    budget = int((_ceiling(parts) or 0) * clamp.factor)
+    return newest_within(reversed(window), budget=budget, minimum=answered_length(window), cost=clamp.cost)
 
 
 def _window(parts: Parts) -> Messages:
     front = leading_system_count(parts.messages)
-    count = min(window_size(parts.node), len(parts.messages) - front)
-    return _last(parts.messages, count)
+    wanted = max(window_size(parts.node), exchange_length(reversed(parts.messages)))
+    return _last(parts.messages, min(wanted, len(parts.messages) - front))
 
 
 def _sent_cost(message: Message) -> int:
-    return message_cost(message) + MESSAGE_OVERHEAD
+    return clamped_cost(message) + MESSAGE_OVERHEAD
 
 
-def _clamped(messages: Messages, clamp: Clamp, prompt: Prompt) -> Messages:
-    """`messages` without the oldest ones that do not fit. The newest stays, whatever it costs."""
+def _clamped(messages: Messages, clamp: Clamp, prompt: Prompt, keep: int) -> Messages:
+    """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
     if clamp.budget is None or not messages:
         return messages
-    kept = newest_within(reversed(messages), budget=clamp.budget, cost=_sent_cost)
+    keep = max(1, keep)
+    kept = newest_within(reversed(messages), budget=clamp.budget, minimum=keep, cost=_sent_cost)
     prompt.dropped += len(messages) - len(kept)
-    newest = _sent_cost(kept[-1])
     if clamp.budget <= 0:
         prompt.warnings.append(f"the context window leaves a budget of {clamp.budget} tokens for messages")
-    elif newest > clamp.budget:
+    elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > clamp.budget:
+        what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
         prompt.warnings.append(
-            f"the newest message ({newest} tokens) is over the budget of {clamp.budget}; it is sent whole"
+            f"{what} takes {tokens} tokens, over the budget of {clamp.budget}; it is sent whole"
         )
     return kept
 
@@ -193,8 +251,8 @@ def _without_orphaned_results(messages: Messages) -> Messages:
 
 
 def _chat(parts: Parts, clamp: Clamp) -> Prompt:
-    prompt = Prompt(warnings=list(clamp.warnings))
-    system = [{"role": "system", "content": parts.system}] if parts.system else []
+    prompt = clamp.prompt()
+    system = [{"role": "system", "content": text}] if (text := parts.system_text) else []
     if parts.authored is not None:
         _warn_of_length(parts.authored, clamp, prompt)
         turn: Message = {"role": "user", "content": parts.authored}
@@ -202,17 +260,26 @@ def _chat(parts: Parts, clamp: Clamp) -> Prompt:
             turn["images"] = images
         prompt.conversation = [*system, turn, *parts.exchange]
         return prompt
-    window = _capped_window(parts, clamp.factor)
-    window = _window(parts) if window is None else window
-    window = _without_orphaned_results(window)
+    window = _conversation_window(parts, clamp)
     if parts.takes_images and parts.max_images > 0:
         window = _with_newest_images(window, parts.max_images)
-    messages = shaped_turns([*system, *window], parts.node)
-    if clamp.budget is not None:
-        front = leading_system_count(messages)
-        messages = _without_orphaned_results(messages[:front] + _clamped(messages[front:], clamp, prompt))
+    messages = _cut_turns(system, window, parts, clamp, prompt)
     prompt.conversation = _with_a_user_turn(messages, parts.messages)
     return prompt
+
+
+def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, prompt: Prompt) -> Messages:
+    """The window in the shape that the node wants, cut to the clamp; an open tool exchange stays whole."""
+    start = len(window) - exchange_length(reversed(window))
+    exchange = shaped_turns(window[start:], parts.node)
+    older = shaped_turns([*system, *_without_orphaned_results(window[:start])], parts.node)
+    if clamp.budget is None:
+        return [*older, *exchange]
+    front = leading_system_count(older)
+    turns = [*older[front:], *exchange]
+    kept = _clamped(turns, clamp, prompt, len(exchange) or answered_length(turns))
+    start = len(kept) - len(exchange)
+    return [*older[:front], *_without_orphaned_results(kept[:start]), *kept[start:]]
 
 
 def _warn_of_length(text: str, clamp: Clamp, prompt: Prompt) -> None:
@@ -226,7 +293,10 @@ def gathered_images(parts: Parts) -> list[str]:
     """Images for an authored or a flat prompt: of the last N messages, the newest, oldest first."""
     if not parts.takes_images:
         return []
-    images = [i for m in _last(parts.messages, window_size(parts.node)) for i in m.get("images") or ()]
+    count = window_size(parts.node)
+    if count:
+        count = max(count, exchange_length(reversed(parts.messages)))
+    images = [i for m in _last(parts.messages, count) for i in m.get("images") or ()]
     return images[-parts.max_images :] if parts.max_images > 0 else images
 
 
@@ -302,14 +372,14 @@ def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
 
 
 def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
-    prompt = Prompt(warnings=list(clamp.warnings))
+    prompt = clamp.prompt()
     strict = target.endpoint.strict_prompt_template
     injected = target.endpoint.injected_texts if strict else InjectedTexts()
     template = target.template
     if parts.authored is None:
-        window = _capped_window(parts, clamp.factor)
-        turns = _clamped(parts.messages if window is None else window, clamp, prompt)
-        turns = without_system(turns)[-window_size(parts.node) - 1 :]
+        turns = parts.messages if _ceiling(parts) is None else _capped_window(parts, clamp)
+        turns = without_system(_clamped(turns, clamp, prompt, answered_length(turns)))
+        turns = turns[-max(window_size(parts.node) + 1, exchange_length(reversed(turns))) :]
         text = _rendered(turns, template, injected.prompt if strict else None)
     else:
         _warn_of_length(parts.authored, clamp, prompt)
@@ -320,7 +390,7 @@ def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
         text = templates.affixes(template, "assistant")[0] + text
     if parts.wants_generation_prompt and target.endpoint.add_generation_prompt:
         text += templates.open_assistant_turn(template)
-    system = templates.system_turn(injected.system + parts.system, template, strict=strict)
+    system = templates.system_turn(injected.system + parts.system_text, template, strict=strict)
     prompt.system_prompt, prompt.prompt = templates.strip_marks(system), templates.strip_marks(text)
     if images := gathered_images(parts):
         prompt.conversation = [{"role": "user", "content": "", "images": images}]

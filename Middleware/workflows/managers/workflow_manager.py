@@ -203,7 +203,12 @@ def prepared(question: ClientQuestion) -> ClientQuestion:
         said = text and not text.isspace()
         if said or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
             kept.append(message)
-    return replace(question, messages=kept, discussion_id=question.discussion_id or found)
+    return replace(
+        question,
+        messages=kept,
+        discussion_id=question.discussion_id or found,
+        has_conversation=question.has_conversation or bool(question.messages),
+    )
 
 
 def _make_room_for(depth: int) -> None:

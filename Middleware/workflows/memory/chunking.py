@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 
 from Middleware.common.types import Message, Messages
 from Middleware.utilities.hashing_utils import message_hash, shown_hash
-from Middleware.utilities.text_utils import estimate_message_tokens
+from Middleware.utilities.text_utils import stored_message_tokens
 
 FILL = 0.8
 """A chunk takes messages up to this part of its size."""
@@ -61,11 +61,11 @@ def after_logged(
 
 def tokens_of(messages: Messages) -> int:
     """Estimated tokens of the contents, as one text."""
-    return estimate_message_tokens(chunk_text(messages))
+    return stored_message_tokens(chunk_text(messages))
 
 
 def chunked(
-    messages: Messages, size: int, estimate: Callable[[str], int] = estimate_message_tokens
+    messages: Messages, size: int, estimate: Callable[[str], int] = stored_message_tokens
 ) -> list[Messages]:
     """The messages in chunks of about `size` tokens, filled from the newest backwards, in their own order.
 

@@ -14,7 +14,7 @@ from Middleware.common.types import Messages
 from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import message_hash, text_hash
-from Middleware.utilities.text_utils import estimate_message_tokens
+from Middleware.utilities.text_utils import stored_message_tokens
 from Middleware.workflows.memory import prompts
 from Middleware.workflows.memory.calls import Templates, ask
 from Middleware.workflows.memory.chunking import content
@@ -67,7 +67,7 @@ def _start(messages: Messages, end: int, budget: int) -> int:
     """Where the longest run of messages before `end` begins that fits the budget."""
     start, total = end, 0
     while start:
-        total += estimate_message_tokens(content(messages[start - 1]))
+        total += stored_message_tokens(content(messages[start - 1]))
         if total > budget:
             break
         start -= 1

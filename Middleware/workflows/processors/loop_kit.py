@@ -139,6 +139,7 @@ class LoopKit:
             agent_outputs=self._known.outputs,
             thoughts=self._known.thoughts,
             messages=messages,
+            has_conversation=run.question.has_conversation,
             discussion_id=run.question.discussion_id,
             time_context=self._time_context,
             llm_handler=llm_handler,

@@ -17,6 +17,9 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import means_true
 from Middleware.utilities.prompt_extraction_utils import (
+    clamped_cost,
+    exchange_length,
+    message_cost,
     newest_first,
     newest_within,
     system_text,
@@ -79,11 +82,16 @@ class Conversation:
     def _slice(
         self, templated: bool, *, count: int | None = None, budget: float | None = None, minimum: int = 1
     ) -> str:
+        """`count` is exact; a token `budget` never cuts an open tool exchange apart (backends.md 13.4)."""
         drop_all = templated or not self._chat or self._source.drop_all_system
         newest: Iterable[Message] = newest_first(self._source.messages, drop_all_system=drop_all)
+        if budget is not None:
+            again = newest_first(self._source.messages, drop_all_system=drop_all)
+            minimum = max(minimum, exchange_length(again))
         if self._calls is not None:
             newest = (with_tool_text(message, self._calls) for message in newest)
-        messages = newest_within(newest, count=count, budget=budget, minimum=minimum)
+        cost = clamped_cost if self._clamped else message_cost
+        messages = newest_within(newest, count=count, budget=budget, minimum=minimum, cost=cost)
         return self._templated_text(messages) if templated else self._chat_text(messages)
 
     def _chat_text(self, messages: Messages) -> str:

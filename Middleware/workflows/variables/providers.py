@@ -51,7 +51,7 @@ class View:
     def has(self, layer: Layer) -> bool:
         """Whether the names of a layer exist: no conversation without messages, no categories elsewhere."""
         if layer is Layer.CONVERSATION:
-            return bool(self.source.messages)
+            return self.source.has_conversation or bool(self.source.messages)
         return layer is not Layer.CATEGORY or bool(self.source.categories)
 
 

@@ -33,6 +33,7 @@ class VariableSource:
     it. `llm_handler`: the node's model; None = no endpoint, or not loaded yet (counts as a chat model).
     `node`: the node object, numbers coerced (`jinja2`, window numbers and flags are read here).
     `categories`: category name -> description in file order; only in the categorisation run, else empty.
+    `has_conversation`: the client sent messages, though none with a text may be left in `messages`.
     `drop_all_system`: memory nodes: `chat_*` slices drop every system message.
     `file`, `pointer`: the workflow file below the config root, the node's JSON pointer (`/nodes/2`); for
     warnings. `now`: the clock, local time; read at most once a substitution.
@@ -46,6 +47,7 @@ class VariableSource:
     agent_outputs: Mapping[str, Any] = field(default_factory=dict)
     thoughts: Mapping[str, str] = field(default_factory=dict)
     messages: Messages = field(default_factory=list)
+    has_conversation: bool = False
     discussion_id: str | None = None
     time_context: Callable[[], str] = _no_time_context
     llm_handler: LlmHandler | None = None

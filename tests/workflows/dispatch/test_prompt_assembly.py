@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -299,7 +300,179 @@ class TestClamp:
         less = Clamp.of(
             parts(user_clamp=True, system="x" * 35, tools=({"a": 1},)), of(maxContextTokenSize=9000)
         )
-        assert less.budget == full - 11 - 3
+        assert less.budget == full - 11 - 2
+
+    @pytest.mark.parametrize("target", [{}, {"flat": True}], ids=["chat", "flat"])
+    def test_writing_without_blanks_is_counted_as_it_is(self, target):
+        """Each character is a token: 300 of them and eight, twice, do not fit 600. (memory.md 18.2.19)"""
+        endpoint = {"maxContextTokenSize": 512 + 600}
+        talk = [{"role": "user", "content": "\u8702" * 300} for _ in range(3)]
+        sent = assemble(
+            parts(talk, user_clamp=True), flat(**endpoint) if target else Target(of(**endpoint), True)
+        )
+        assert sent.dropped == 2
+
+    def test_a_ceiling_counts_like_the_clamp_where_that_is_on(self):
+        """And keeps the measure of the peer where it is off."""
+        talk = [{"role": "user", "content": "\u8702" * 300} for _ in range(3)]
+        given = {"lastMessagesToSendInsteadOfPromptMaxTokenSize": 600}
+        on, off = parts(talk, user_clamp=True, **given), parts(talk, **given)
+        assert [len(assemble(each, CHAT).conversation) for each in (on, off)] == [2, 3]
+
+
+USER = {"role": "user", "content": "question"}
+CALL2 = {**CALL, "tool_calls": [{"id": "c2", "function": {"name": "f", "arguments": "{}"}}]}
+RESULT2 = {**RESULT, "content": "r2", "tool_call_id": "c2"}
+EXCHANGE = [USER, CALL, RESULT, CALL2, RESULT2]
+LONG = {**RESULT, "content": "x" * 20_000}
+SMALL = {"maxContextTokenSize": 1000}
+
+WHOLE = [
+    pytest.param({"lastMessagesToSendInsteadOfPrompt": 1}, {}, id="a-window-of-one"),
+    pytest.param({"lastMessagesToSendInsteadOfPrompt": 0}, {}, id="a-window-of-none"),
+    pytest.param({"lastMessagesToSendInsteadOfPromptMaxTokenSize": 1}, {}, id="a-ceiling"),
+    pytest.param({"clampPromptToContextWindow": True}, {"maxContextTokenSize": 530}, id="the-clamp"),
+    pytest.param({"clampPromptToContextWindow": True}, {"maxContextTokenSize": 100}, id="no-budget-at-all"),
+    pytest.param(
+        {"clampPromptToContextWindow": True, "lastMessagesToSendInsteadOfPromptMaxTokenSize": 3},
+        {"maxContextTokenSize": 530},
+        id="ceiling-and-clamp",
+    ),
+]
+
+
+class TestToolExchanges:
+    """backends.md 13.4: what is being answered is never cut apart."""
+
+    @pytest.mark.parametrize(("node", "endpoint"), WHOLE)
+    def test_it_is_sent_whole(self, node, endpoint):
+        """The question, its calls and their results, and nothing older."""
+        sent = assemble(parts([U1, A1, *EXCHANGE], **node), Target(of(**endpoint), True))
+        assert sent.conversation == EXCHANGE
+
+    @pytest.mark.parametrize(("node", "endpoint"), WHOLE)
+    def test_a_flat_prompt_holds_it_whole(self, node, endpoint):
+        """Behind it there may be room for more."""
+        template = {}
+        sent = assemble(parts([U1, A1, *EXCHANGE], **node), Target(of(**endpoint), False, template))
+        assert sent.prompt == "questionrr2"
+
+    def test_older_exchanges_are_cut_as_ever(self):
+        """Their results go with their call."""
+        talk = [USER, CALL, RESULT, A1, U2, CALL2, RESULT2]
+        sent = assemble(parts(talk, lastMessagesToSendInsteadOfPrompt=5), CHAT)
+        assert sent.conversation == [A1, U2, CALL2, RESULT2]
+
+    def test_a_window_that_holds_more_is_as_it_was(self):
+        """N counts the exchange."""
+        sent = assemble(parts([U1, A1, *EXCHANGE], lastMessagesToSendInsteadOfPrompt=6), CHAT)
+        assert sent.conversation == [A1, *EXCHANGE]
+
+    def test_a_long_result_is_sent_with_its_question_and_one_warning(self):
+        """It says what is sent whole, and it is."""
+        given = parts([U1, USER, CALL, LONG], user_clamp=True)
+        sent = assemble(given, Target(of(**SMALL), True))
+        assert sent.conversation == [USER, CALL, LONG] and sent.dropped == 1
+        assert sent.warnings == [
+            "what is being answered (3 messages) takes 6311 tokens, over the budget of 488; it is sent whole"
+        ]
+
+    def test_without_a_user_message_all_of_it_is_one(self):
+        """Nothing of it is dropped as a result without a call."""
+        sent = assemble(parts([S0, CALL, RESULT], lastMessagesToSendInsteadOfPrompt=1), CHAT)
+        assert sent.conversation == [CALL, RESULT]
+
+    def test_inserted_turns_do_not_part_it(self):
+        """They are no question."""
+        talk = [U1, USER, A1, CALL, LONG]
+        given = parts(talk, user_clamp=True, insertUserTurnBetweenAssistantMessages=True)
+        sent = assemble(given, Target(of(**SMALL), True))
+        assert texts(sent.conversation[:4]) == "u:question a:a1 u:Continue. a:"
+        assert sent.conversation[3:] == [CALL, LONG]
+
+    def test_merging_leaves_its_calls(self):
+        """The merged turn has them."""
+        talk = [U1, USER, A1, CALL, LONG]
+        given = parts(talk, user_clamp=True, mergeConsecutiveAssistantMessages=True)
+        sent = assemble(given, Target(of(**SMALL), True))
+        assert [m["role"] for m in sent.conversation] == ["user", "assistant", "tool"]
+        assert sent.conversation[1]["tool_calls"] == CALL["tool_calls"]
+
+    @pytest.mark.parametrize("target", [CHAT, flat()], ids=["chat", "flat"])
+    @pytest.mark.parametrize("authored", [None, "look"], ids=["conversation", "authored"])
+    def test_pictures_of_the_question_stay(self, target, authored):
+        """A window of one message looks at those of what is being answered."""
+        talk = [{**USER, "images": ["old"]}, A1, {**USER, "images": ["new"]}, CALL, RESULT]
+        given = parts(talk, authored=authored, takes_images=True, lastMessagesToSendInsteadOfPrompt=1)
+        sent = assemble(given, target)
+        assert [image for m in sent.conversation for image in m.get("images", ())] == ["new"]
+
+    def test_lines_of_a_group_are_no_exchange(self):
+        """The window counts them, however long nobody spoke."""
+        sent = assemble(parts([U1, *[A1, A2] * 9], lastMessagesToSendInsteadOfPrompt=2), CHAT)
+        assert texts(sent.conversation) == "u:u1 {x} a:a1 a:a2"
+
+    def test_a_question_stays_with_the_answer_that_is_begun(self):
+        """A flat prompt, too, keeps both."""
+        question = {"role": "user", "content": "q" * 9000}
+        begun = {"role": "assistant", "content": "Assistant:"}
+        sent = assemble(parts([U1, question, begun], user_clamp=True), flat(**SMALL))
+        assert sent.prompt == f"<u>{'q' * 9000}</u><a>Assistant:" and len(sent.warnings) == 1
+
+
+def tools(characters: int) -> tuple[dict[str, str], ...]:
+    """36 tools whose JSON has that many characters."""
+    bare = len(json.dumps([{"name": ""}] * 36))
+    each, rest = divmod(characters - bare, 36)
+    listed = [{"name": "x" * each}] * 35 + [{"name": "x" * (each + rest)}]
+    assert len(json.dumps(listed)) == characters
+    return tuple(listed)
+
+
+class TestCostOfTools:
+    """backends.md 13.4: tools never cost the conversation."""
+
+    @pytest.mark.parametrize(
+        ("characters", "budget"),
+        [
+            pytest.param(4000, 7192 - 512 - 1000, id="four-characters-a-token"),
+            pytest.param(4 * 3596, 7192 - 512 - 3596, id="half-of-the-room"),
+            pytest.param(4 * 3597, 7192 - 512, id="more-than-half"),
+        ],
+    )
+    def test_they_are_left_out_above_half_of_the_room(self, characters, budget):
+        """The room is the window less the answer."""
+        given = parts(tools=tools(characters), max_tokens=1000, user_clamp=True)
+        assert Clamp.of(given, of(maxContextTokenSize=8192)).budget == budget
+
+    def test_the_level_stretches_the_room(self):
+        """Half of (W - R) * f."""
+        given = parts(tools=tools(4 * 5000), max_tokens=1000, user_clamp=True)
+        clamp = Clamp.of(given, of(maxContextTokenSize=8192, wilmerContextEstimationLevel="aggressive"))
+        assert clamp.budget == int(7192 * 1.5) - 512 - 5000 and clamp.costly_tools == ""
+
+    def test_the_log_says_what_to_do(self):
+        """In numbers that read well."""
+        sent = assemble(
+            parts([USER], tools=tools(4 * 7013), user_clamp=True), Target(of(maxContextTokenSize=8192), True)
+        )
+        assert sent.costly_tools == (
+            "the client's 36 tools take about 7,000 of 8,192 tokens: raise maxContextTokenSize, switch tools "
+            "off in the client, or turn allowTools off"
+        )
+
+    def test_the_text_that_demands_a_call_is_no_system_prompt(self):
+        """It lists the tools, and costs what they cost."""
+        given = parts(system="S", tools=tools(4000), demand="d" * 4 * 5000, user_clamp=True)
+        clamp = Clamp.of(given, of(maxContextTokenSize=8192))
+        assert clamp.budget == 8192 - 512 - 1 and "36 tools take about 5,000" in clamp.costly_tools
+
+    def test_a_conversation_beside_many_tools_stays(self):
+        """36 tools of 7,000 tokens in a window of 8,192."""
+        talk = [*[U1, A1] * 20, *EXCHANGE]
+        given = parts(talk, tools=tools(28_000), user_clamp=True, lastMessagesToSendInsteadOfPrompt=200)
+        sent = assemble(given, Target(of(maxContextTokenSize=8192), True))
+        assert sent.conversation == talk and sent.dropped == 0
 
 
 @pytest.mark.parametrize("target", [CHAT, flat()], ids=["chat", "flat"])
