@@ -10,6 +10,8 @@ import pytest
 from Middleware.common.errors import RequestCancelled, WorkflowError
 from Middleware.llmapis.handlers.registry import backend
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.hourly_warnings import HourlyWarnings
+from Middleware.workflows.dispatch import llm_dispatch
 
 TOOL = {
     "type": "function",
@@ -100,6 +102,35 @@ class TestPrompts:
         house.ask(ask(title="T"), say=talk)
         assert "1 messages left out" in caplog.text
         assert 'node 1 "T" (Standard): the newest message' in caplog.text
+
+    @pytest.mark.parametrize("endpoint", ["chat", "flat"])
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_what_is_answered_reaches_the_model_whole(self, house, endpoint, stream):
+        """Through a window of one and a clamp that leaves no room. (backends.md 13.4)"""
+        house.endpoint(endpoint, maxContextTokenSize=600, clampPromptToContextWindow=True)
+        old = {"role": "user", "content": "old"}
+        house.ask(ask(endpoint, lastMessagesToSendInsteadOfPrompt=1), say=[old, *TALK], stream=stream)
+        asked = house.model.calls[0]
+        sent = (
+            asked.prompt if asked.conversation is None else "".join(m["content"] for m in asked.conversation)
+        )
+        assert "hi" in sent and "r" in sent and "old" not in sent
+
+    def test_costly_tools_are_told_once_an_hour(self, house, caplog, monkeypatch):
+        """Not with each message, which they fill alike; then again."""
+        now = [0.0]
+        monkeypatch.setattr(llm_dispatch, "hourly_warnings", HourlyWarnings(lambda: now[0]))
+        house.endpoint("chat", maxContextTokenSize=1000, clampPromptToContextWindow=True)
+        many = [{**TOOL, "description": "x" * 3000}]
+
+        def warnings() -> int:
+            caplog.clear()
+            house.ask(ask(allowTools=True, title="T"), tools=many)
+            return caplog.text.count('node 1 "T" (Standard): the client\'s 1 tools take about 800 of 1,000')
+
+        told = [warnings(), warnings()]
+        now[0] = 3600.0
+        assert [*told, warnings()] == [1, 0, 1]
 
     def test_a_node_without_an_endpoint_says_so(self, house):
         """With its place."""

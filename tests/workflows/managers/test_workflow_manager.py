@@ -183,6 +183,22 @@ class TestPreparation:
         assert [m["content"] for m in ready.messages] == ["ab", "", " ", ""]
         assert messages == sent
 
+    @pytest.mark.parametrize(
+        "blank", ["", " \n", "[DiscussionId]d1[/DiscussionId]"], ids=["empty", "blank", "tag"]
+    )
+    @pytest.mark.parametrize("jinja", [False, True], ids=["format", "jinja"])
+    @BOTH
+    def test_a_blank_question_leaves_no_name_of_a_variable(self, house, blank, jinja, stream):
+        """The node's own, and a child's."""
+        text = "<{{ chat_user_prompt_last_one }}>" if jinja else "<{chat_user_prompt_last_one}>"
+        node = say(text, jinja2=jinja)
+        house.workflow("Child", node)
+        nodes = [
+            child(),
+            {**node, "content": "{{ agent1Output }}" + text if jinja else "{agent1Output}" + text},
+        ]
+        assert house.ask(*nodes, say=blank, stream=stream).text == "<><>"
+
     def test_the_discussion_is_a_variable(self, house):
         """Found in the messages, or given by the gateway."""
         tagged = "hi [DiscussionId]d1[/DiscussionId]"

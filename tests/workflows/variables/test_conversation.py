@@ -8,6 +8,7 @@ import pytest
 
 from Middleware.utilities.text_utils import estimate_message_tokens
 from Middleware.workflows.variables.conversation import tool_call_labels, with_tool_text
+from Middleware.workflows.variables.providers import VARIABLES, Layer
 from Middleware.workflows.variables.workflow_variable_manager import fill
 
 TEMPLATE = {
@@ -131,6 +132,18 @@ class TestForms:
         text = "{chat_user_prompt_last_one} {chat_system_prompt} {messages}"
         assert fill(text, make_source(messages=[])) == "{chat_user_prompt_last_one} {chat_system_prompt} []"
 
+    @pytest.mark.parametrize("jinja", [False, True], ids=["format", "jinja"])
+    @pytest.mark.parametrize("chat_model", [True, False], ids=["chat", "flat"])
+    @pytest.mark.parametrize(
+        "name", [name for name, known in VARIABLES.items() if known.layer is Layer.CONVERSATION]
+    )
+    def test_of_a_blank_question_they_are_empty(self, name, chat_model, jinja, make_source, make_model):
+        """It is left out of the messages, but it was asked."""
+        node, text = {"jinja2": jinja}, f"<{{{{ {name} }}}}>" if jinja else f"<{{{name}}}>"
+        model = make_model(chat=chat_model)
+        source = make_source(messages=[], has_conversation=True, node=node, llm_handler=model)
+        assert fill(text, source) == "<>"
+
 
 TEN = "x " * 10  # 14 tokens
 
@@ -184,6 +197,39 @@ class TestWindows:
         source = make_source(messages=Counting(chat(*("x" * 400 for _ in range(2000)))))
         fill("{chat_user_prompt_estimated_token_limit}", source)
         assert Counting.reads < 30
+
+
+CALL = {"role": "assistant", "content": "c", "tool_calls": [{"id": "1", "function": {"name": "f"}}]}
+EXCHANGE = [*chat("old", "q"), CALL, {"role": "tool", "content": f"{TEN}r", "tool_call_id": "1"}]
+TINY = {
+    "estimatedTokensToIncludeInVariable": 1,
+    "maxEstimatedTokensInVariable": 1,
+    "minMessagesInVariable": 1,
+}
+
+
+class TestToolExchanges:
+    """backends.md 13.4: no token budget cuts the question from what its tools said."""
+
+    @pytest.mark.parametrize("clamp", [False, True], ids=["no-clamp", "clamp"])
+    @pytest.mark.parametrize("kind", ["chat", "templated"])
+    @pytest.mark.parametrize("name", ["estimated_token_limit", "min_n_max_tokens"])
+    def test_limits_of_tokens(self, name, kind, clamp, make_source):
+        """Whatever it costs, and nothing older."""
+        node = {**TINY, "clampPromptToContextWindow": clamp}
+        shown = fill(f"{{{kind}_user_prompt_{name}}}", make_source(node=node, messages=EXCHANGE))
+        assert shown.replace("\n", "") == f"qc{TEN}r"
+
+    def test_the_clamp(self, make_source, make_model):
+        """The window of the model cuts older messages only."""
+        node = {"clampPromptToContextWindow": True}
+        model = make_model(chat=True, maxContextTokenSize=920)
+        source = make_source(node=node, messages=EXCHANGE, llm_handler=model)
+        assert fill("{chat_user_prompt_last_ten}", source) == f"q\nc\n{TEN}r"
+
+    def test_a_number_of_messages_is_exact(self, make_source):
+        """It asks for messages, not for room."""
+        assert fill("{chat_user_prompt_last_one}", make_source(messages=EXCHANGE)) == f"{TEN}r"
 
 
 # with 400 tokens of response: int((1242 - 400) * 1.0) - 512 = 330, three messages
