@@ -15,6 +15,7 @@ from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.utilities.hashing_utils import vision_key
+from Middleware.utilities.prompt_extraction_utils import exchange_length
 from Middleware.utilities.sensitive_logging_utils import shown, told
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
@@ -103,7 +104,9 @@ def _fresh(context: ExecutionContext) -> str:
         return NO_IMAGES
     text = _joined(d.text for ds in _described(context, places).values() for d in ds)
     if context.config.get("addAsUserMessage"):
-        messages.insert(max(len(messages) - 1, 1), _notice(context, text))
+        start = _exchange_start(messages)
+        place = max(len(messages) - 1, 1) if start == len(messages) else start
+        messages.insert(place, _notice(context, text))
     return text
 
 
@@ -117,9 +120,17 @@ def _remembered(context: ExecutionContext, store: DiscussionStore) -> str:
     texts = _known_and_new(context, store, places)
     if not context.config.get("addAsUserMessage"):
         return _joined(t for i, t in texts.items() if i >= len(messages) - _SHOWN_WITHOUT_INSERTION)
+    start = _exchange_start(messages)
     for place in reversed(places):
-        messages.insert(place + 1, _notice(context, texts[place]))
+        messages.insert(min(place + 1, start), _notice(context, texts[place]))
     return _joined(texts.values())
+
+
+def _exchange_start(messages: Messages) -> int:
+    """Where an open tool exchange begins; its end if there is none. No notice may part a question from its
+    calls, or a call from its results. Source: backends.md 13.4.
+    """
+    return len(messages) - exchange_length(reversed(messages))
 
 
 def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: list[int]) -> dict[int, str]:
@@ -228,7 +239,7 @@ def _attach(conversation: Messages, place: int, image: str, window: int) -> None
     """Put the image on its own message; on the newest user message if only the last `window` ones are
     sent.
     """
-    if place < len(conversation) - window:
+    if place < min(len(conversation) - window, _exchange_start(conversation)):
         users = [i for i, message in enumerate(conversation) if message.get("role") == "user"]
         place = users[-1] if users else len(conversation) - 1
     conversation[place]["images"] = [image]

@@ -23,6 +23,10 @@ NO_IMAGES = "There were no images attached to the message"
 LINE = "\n-------------\n"
 
 
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
+RESULT = {"role": "tool", "content": "r", "tool_call_id": "c"}
+
+
 def user(text, *images):
     return {"role": "user", "content": text, **({"images": list(images)} if images else {})}
 
@@ -94,11 +98,38 @@ class TestCalls:
 
     def test_without_a_user_message_it_goes_with_the_last_one(self, look):
         look.messages = [
-            {"role": "tool", "content": "x", "images": ["cat"]},
+            {"role": "assistant", "content": "x", "images": ["cat"]},
             {"role": "assistant", "content": "z"},
         ]
         look("ImageProcessor", endpointName="e", lastMessagesToSendInsteadOfPrompt=1)
         assert seen(look.engine.calls[0]) == {1: ["cat"]}
+
+    def test_the_image_of_a_question_stays_with_it_while_its_tools_are_called(self, look):
+        """What is being answered is sent whole, whatever the window. (backends.md 13.4)"""
+        look.messages = [user("x", "cat"), CALL, RESULT, RESULT]
+        look("ImageProcessor", endpointName="e", lastMessagesToSendInsteadOfPrompt=1)
+        assert seen(look.engine.calls[0]) == {0: ["cat"]}
+
+    @pytest.mark.parametrize("cached", [False, True], ids=["fresh", "remembered"])
+    @pytest.mark.parametrize(
+        ("messages", "order"),
+        [
+            pytest.param([user("x", "cat"), CALL, RESULT], "n u a t", id="of-the-question"),
+            pytest.param(
+                [user("o"), user("x", "cat"), CALL, RESULT, CALL, RESULT], "u n u a t a t", id="later"
+            ),
+            pytest.param(
+                [user("x"), CALL, {**RESULT, "images": ["cat"]}, RESULT], "n u a t t", id="of-a-result"
+            ),
+        ],
+    )
+    def test_no_notice_parts_a_tool_exchange(self, look, messages, order, cached):
+        """It stands before the question: behind it, the notice would be what is being answered."""
+        look.messages, look.discussion_id = list(messages), "talk"
+        fields = {"addAsUserMessage": True, "message": "n", "saveVisionResponsesToDiscussionId": cached}
+        look("ImageProcessor", endpointName="e", **fields)
+        assert [m for m in look.messages if m["content"] != "n"] == messages
+        assert " ".join("n" if m["content"] == "n" else m["role"][0] for m in look.messages) == order
 
     def test_a_failed_image_leaves_a_notice(self, look):
         def reply(call):
