@@ -55,17 +55,21 @@ def exchange_length(newest: Iterable[Message]) -> int:
     """How many messages at the end are an open tool exchange: the last user message and all behind it, where
     calls or results are. 0: there are none. `newest` walks backwards.
 
-    A window that cut them apart would have the model ask the same again. Without a user message they are all
-    but the system messages at the front. Source: backends.md 13.4.
+    A window that cut them apart would have the model ask the same again. A user message that holds no text
+    directly behind results belongs to them: the pictures of a result of Anthropic's clients stand so. Without
+    a user message they are all but the system messages at the front. Source: backends.md 13.4.
     """
-    has_turns, length = False, 0
+    has_turns, pictures, length = False, False, 0
     for number, message in enumerate(newest, 1):
         role = message["role"]
-        if role == "user":
-            return number if has_turns else 0
+        if role == "system":
+            continue
+        if pictures and role != "tool":
+            break
+        length, pictures = number, role == "user" and not message["content"].strip()
+        if role == "user" and not pictures:
+            break
         has_turns = has_turns or role == "tool" or bool(message.get("tool_calls"))
-        if role != "system":
-            length = number
     return length if has_turns else 0
 
 

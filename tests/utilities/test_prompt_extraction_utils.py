@@ -111,6 +111,13 @@ ENDS = [
     pytest.param("uucra", 4, 4, id="a-beginning-behind-them"),
     pytest.param("ucrau", 0, 1, id="they-are-answered"),
     pytest.param("ucrsr", 5, 5, id="a-system-message-between"),
+    pytest.param("ucru", 0, 1, id="a-question-behind-them"),
+    pytest.param("uucrp", 4, 4, id="pictures-of-a-result"),
+    pytest.param("auucrpcrp", 7, 7, id="pictures-of-several-results"),
+    pytest.param("uap", 0, 1, id="pictures-of-the-user"),
+    pytest.param("ucrap", 0, 1, id="pictures-of-the-user-behind-an-answer"),
+    pytest.param("ucrapcr", 3, 3, id="pictures-that-are-the-question"),
+    pytest.param("pcr", 3, 3, id="pictures-that-are-all-of-it"),
     pytest.param("sscr", 2, 2, id="no-user-message"),
     pytest.param("scrs", 3, 3, id="no-user-message-and-a-system-message-behind"),
     pytest.param("sr", 1, 1, id="a-result-alone"),
@@ -121,7 +128,8 @@ ENDS = [
 def test_what_is_being_answered(roles, exchange, answered):
     """An open tool exchange reaches from the last user message to the end."""
     letters = {"u": "user", "a": "assistant", "s": "system", "r": "tool"}
-    messages = [CALL if role == "c" else {"role": letters[role], "content": role} for role in roles]
+    special = {"c": CALL, "p": {"role": "user", "content": "", "images": ["x"]}}
+    messages = [special.get(role) or {"role": letters[role], "content": role} for role in roles]
     assert (exchange_length(reversed(messages)), answered_length(messages)) == (exchange, answered)
 
 
