@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -484,3 +485,29 @@ def test_a_long_history_is_quick(target):
         parts(talk, lastMessagesToSendInsteadOfPrompt=2000, mergeConsecutiveAssistantMessages=True), target
     )
     assert time.process_time() - begun < 0.02
+
+
+def _nodes(document: Any) -> list[dict[str, Any]]:
+    return document if isinstance(document, list) else document.get("nodes", [])
+
+
+CONFIGS = Path(__file__).parents[3] / "Public" / "Configs"
+WITH_TOOLS = [
+    (workflow.parent.name, node)
+    for workflow in sorted(CONFIGS.glob("Workflows/*/*.json"))
+    for node in _nodes(json.loads(workflow.read_text("utf-8")))
+    if node.get("allowTools")
+]
+
+
+@pytest.mark.parametrize(("user", "node"), WITH_TOOLS, ids=[user for user, _ in WITH_TOOLS])
+def test_an_example_with_tools_remembers_its_chat(user, node):
+    """Open WebUI sends 36 of them, 7,000 tokens, with each message."""
+    settings = json.loads((CONFIGS / "Users" / f"{user}.json").read_text("utf-8"))
+    (file,) = CONFIGS.glob(f"Endpoints/*/{node['endpointName']}.json")
+    endpoint = of(**json.loads(file.read_text("utf-8")))
+    clamp = settings.get("clampPromptToContextWindow")
+    limit = node["maxResponseSizeInTokens"]
+    talk = [*[U1, A1] * 10, *EXCHANGE]
+    asked = Parts(node, "", None, talk, tools=tools(28_000), max_tokens=limit, user_clamp=clamp)
+    assert assemble(asked, Target(endpoint, True)).conversation == talk
