@@ -22,6 +22,9 @@ _UNSPACED = re.compile(
     "]+"
 )
 """Writing that puts no blanks between words: most tokenizers give each character a token of its own."""
+_BEFORE_U0800 = bytes(range(0xE0))
+"""Bytes of UTF-8 that begin, or belong to, characters below U+0800; what is left begins a later one."""
+_ASCII = bytes(range(0x80))
 
 ESTIMATION_FACTORS = {"conservative": 1.0, "balanced": 1.25, "aggressive": 1.5, "xaggressive": 1.85}
 """`wilmerContextEstimationLevel` -> what token thresholds are multiplied by. Source: workflows.md 7.8."""
@@ -51,7 +54,7 @@ def estimate_message_tokens(content: str) -> int:
 
 def estimate_json_tokens(text: str) -> int:
     """Estimated tokens of JSON: its marks and names are short tokens. Source: backends.md 13.4."""
-    if text.isascii():
+    if not _has_unspaced(text):
         return len(text) // 4
     spaced = _UNSPACED.sub("", text)
     return len(text) - len(spaced) + len(spaced) // 4
@@ -70,10 +73,20 @@ def _brace_extra(content: str) -> int:
 
 def _estimate_by_script(text: str, extra: int) -> int:
     """`extra`: characters that count beside those of the text."""
-    if text.isascii() or not _UNSPACED.search(text):
+    if not _has_unspaced(text):
         return _estimate(text, len(text) + extra)
     spaced = _UNSPACED.sub("", text)
     return len(text) - len(spaced) + _estimate(spaced, len(spaced) + extra)
+
+
+def _has_unspaced(text: str) -> bool:
+    """Whether it holds a character of `_UNSPACED`. Bytes are asked first: the search takes ten times as long."""
+    if text.isascii():
+        return False
+    encoded = text.encode("utf-8", "surrogatepass")
+    if not encoded.translate(None, _BEFORE_U0800):
+        return False
+    return _UNSPACED.search(encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")) is not None
 
 
 def _estimate(text: str, characters: int) -> int:

@@ -73,12 +73,20 @@ SPACED = {
     "arabic": "\u0646\u062d\u0644 \u0627\u0644\u0646\u0647\u0631",
 }
 
+OTHERS = ["", " ", "a", "{", "\u00e4", "\u05d0", "\u201c", "\u3002", "\ud800", "\U0001f41d"]
+
 
 class TestWritingWithoutBlanks:
     @pytest.mark.parametrize("text", UNSPACED.values(), ids=UNSPACED)
     def test_each_character_is_a_token(self, text):
         """memory.md 18.2.19."""
         assert estimate_tokens(text * 50) == estimate_message_tokens(text * 50) == len(text) * 50
+
+    @given(st.lists(st.tuples(st.sampled_from([*UNSPACED.values()]), st.sampled_from(OTHERS))))
+    def test_it_is_found_among_all_else(self, pairs):
+        """Quotes, faces, letters of other writing and halves of characters."""
+        texts, others = ["".join(part) for part in zip(*pairs, strict=True)] or ["", ""]
+        assert estimate_tokens("".join(map("".join, pairs))) == len(texts) + estimate_tokens(others)
 
     @pytest.mark.parametrize("text", SPACED.values(), ids=SPACED)
     def test_other_writing_keeps_the_formula(self, text):
