@@ -59,7 +59,7 @@ class ClientQuestion:
     discussion_id: str | None = None
     wishes: Mapping[str, Wish] = field(default_factory=_no_wishes, repr=False)
     inputs: tuple[str, ...] = field(default=(), repr=False)
-    has_conversation: bool = False
+    has_conversation: bool = field(default=False, repr=False)
 
     def without_tools(self) -> ClientQuestion:
         """The same for a run that may call none."""

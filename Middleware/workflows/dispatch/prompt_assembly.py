@@ -145,7 +145,7 @@ class Clamp:
         budget = int(room) - RESERVE - estimate_tokens(parts.system)
         tools = _tool_tokens(parts)
         if tools * 2 > room:
-            return cls(True, budget, factor, warnings, _costly_tools(len(parts.tools), tools, window))
+            return cls(True, budget, factor, warnings, _costly_tools(len(parts.tools), tools, int(window)))
         return cls(True, budget - tools, factor, warnings)
 
     @property
