@@ -116,6 +116,26 @@ class TestPrompts:
         )
         assert "hi" in sent and "r" in sent and "old" not in sent
 
+    @BOTH
+    @pytest.mark.parametrize("window", [0, 1, 5])
+    def test_a_model_that_is_shown_its_result_calls_no_more(self, house, window, stream):
+        """A client that sends many tools and a long result gets its answer with the second call."""
+        house.endpoint("chat", maxContextTokenSize=8192, clampPromptToContextWindow=True)
+        many = [{**TOOL, "description": "x" * 700}] * 36
+        house.model.replies = [
+            lambda asked: (
+                "done"
+                if asked.conversation[-1]["role"] == "tool"
+                else {**CALL, "finish_reason": "tool_calls"}
+            )
+        ]
+        talk, answer = [{"role": "user", "content": "hi"}], None
+        for _ in range(2):
+            node = ask(allowTools=True, lastMessagesToSendInsteadOfPrompt=window)
+            answer = house.ask(node, say=list(talk), tools=many, stream=stream)
+            talk += [CALL, {**RESULT, "content": "r" * 20_000}]
+        assert answer.text == "done"
+
     def test_costly_tools_are_told_once_an_hour(self, house, caplog, monkeypatch):
         """Not with each message, which they fill alike; then again."""
         now = [0.0]
