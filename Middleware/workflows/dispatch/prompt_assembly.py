@@ -165,8 +165,9 @@ def _tool_tokens(parts: Parts) -> int:
 
 
 def _costly_tools(count: int, tokens: int, window: int) -> str:
+    tools = "tool takes" if count == 1 else "tools take"
     return (
-        f"the client's {count} tools take about {max(100, round(tokens, -2)):,} of {window:,} tokens: raise "
+        f"the client's {count} {tools} about {max(100, round(tokens, -2)):,} of {window:,} tokens: raise "
         "maxContextTokenSize, switch tools off in the client, or turn allowTools off"
     )
 

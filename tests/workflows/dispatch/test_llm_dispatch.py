@@ -146,7 +146,7 @@ class TestPrompts:
         def warnings() -> int:
             caplog.clear()
             house.ask(ask(allowTools=True, title="T"), tools=many)
-            return caplog.text.count('node 1 "T" (Standard): the client\'s 1 tools take about 800 of 1,000')
+            return caplog.text.count('node 1 "T" (Standard): the client\'s 1 tool takes about 800 of 1,000')
 
         told = [warnings(), warnings()]
         now[0] = 3600.0

@@ -40,8 +40,8 @@ MODEL_NODES: Mapping[str, str] = {
     "maxContextTokenSize": "Accepted; the endpoint's own value counts.",
     "systemPrompt": "System message. Takes variables.",
     "prompt": "The user turn. Takes variables. Empty: the conversation is sent instead.",
-    "lastMessagesToSendInsteadOfPrompt": "How many messages are sent when `prompt` is empty. Default: 5. While "
-    "tools are being called, the question, the calls and their results are all sent.",
+    "lastMessagesToSendInsteadOfPrompt": "How many messages are sent when `prompt` is empty. Default: 5. "
+    "While tools are being called, the question, the calls and their results are all sent.",
     "lastMessagesToSendInsteadOfPromptMaxTokenSize": "Ceiling in tokens on those messages.",
     "clampPromptToContextWindow": "Leave out whole oldest messages that do not fit the endpoint's window.",
     "acceptImages": "Send the images of the messages. Default: false.",
