@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from Middleware.utilities.sensitive_logging_utils import shown
-from Middleware.utilities.strict_json import strict_loads
+from Middleware.utilities.strict_json import object_of
 
 logger = logging.getLogger(__name__)
 
@@ -77,18 +77,25 @@ def arguments_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
+def whole_arguments(arguments: Any) -> str:
+    """The arguments of a whole call as JSON text: a tool without arguments is called with `{}`."""
+    text = arguments_text(arguments)
+    return text if text.strip() else "{}"
+
+
 def arguments_object(arguments: Any) -> JsonObject:
-    """Tool-call arguments as an object: text is parsed; blank, invalid or no object: `{}`, warned of."""
-    value = arguments
-    if isinstance(value, str):
-        try:
-            value = strict_loads(value)
-        except (ValueError, RecursionError):
-            value = None
-    if isinstance(value, Mapping):
-        return dict(value)
-    logger.warning("tool call arguments are not a JSON object, {} is sent: %s", shown(repr(arguments)[:100]))
-    return {}
+    """The arguments of a call in a history as an object, for an API that takes no text: blank ones are `{}`;
+    what is no object stands in `value`, warned of."""
+    text = whole_arguments(arguments)
+    value = object_of(text)
+    if value is not None:
+        return value
+    logger.warning(
+        "the arguments of a tool call in the conversation are not a JSON object; "
+        'they are sent as {"value": ...}: %s',
+        shown(text[:100]),
+    )
+    return {"value": text}
 
 
 def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | None:

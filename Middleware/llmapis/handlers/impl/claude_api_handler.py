@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -19,6 +19,7 @@ from Middleware.llmapis.dialects.claude_events import (
     claude_usage,
 )
 from Middleware.llmapis.dialects.claude_messages import (
+    CLAUDE_TURNS,
     claude_messages,
     claude_tool_choice,
     claude_tools,
@@ -31,6 +32,7 @@ from Middleware.llmapis.dialects.event_mapping import arguments_text, text_of
 from Middleware.llmapis.dialects.image_injection import claude_image
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.dialects.thinking_replay import thinking_replay
+from Middleware.llmapis.dialects.tool_turns import TurnRules
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -48,6 +50,8 @@ ALLOWED_KEYS = frozenset(
 @BACKENDS.register("claudeMessages")
 class ClaudeApiHandler(BaseChatCompletionsHandler):
     """`POST {base}/v1/messages`, Server-Sent Events whose names repeat `data.type`."""
+
+    turn_rules: ClassVar[TurnRules] = CLAUDE_TURNS
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/messages")
