@@ -142,6 +142,14 @@ def unrecognised(endpoint: EndpointConfig, body: Any, *, secrets: Sequence[str] 
     return BackendError(endpoint.name, "protocol_error", message, status=200, native=native)
 
 
+def bad_call(endpoint: str, names: Sequence[str]) -> BackendError:
+    """The error that a model's slip is: a whole tool call whose arguments are no JSON object. The model may
+    do better when it is asked again."""
+    calls = ", ".join(sorted(set(names)))
+    message = f"the model called a tool with arguments that are not a JSON object: {calls}"
+    return BackendError(endpoint, "protocol_error", message, status=200, retryable=True)
+
+
 def told_failure(
     endpoint: EndpointConfig, body: Mapping[str, Any], name: str = "", *, secrets: Sequence[str] = ()
 ) -> BackendError | None:

@@ -148,6 +148,10 @@ class _OpenCall:
         self._name = ""
         self._arguments: list[str] = []
 
+    @property
+    def has_arguments(self) -> bool:
+        return bool(self._arguments)
+
     def begun(self, name: str) -> str:
         self._name = name
         item = call_item(self._id, "in_progress", self._call_id, {"name": name, "arguments": ""})
@@ -239,13 +243,15 @@ class ResponsesFramer(Framer):
         self._output[speech.index], events = speech.done(status)
         return events
 
-    def _closed(self, status: str) -> str:
-        """The events that end all open items."""
+    def _closed(self, status: str, *, at_end: bool = False) -> str:
+        """The events that end the open items; in the middle of an answer not calls that have no arguments
+        yet."""
         events = [self._closed_speech(status)]
-        for call in self._calls.values():
-            self._output[call.index], ended = call.done(status)
-            events.append(ended)
-        self._calls.clear()
+        for mark, call in list(self._calls.items()):
+            if call.has_arguments or at_end:
+                self._output[call.index], ended = call.done(status)
+                events.append(ended)
+                del self._calls[mark]
         return "".join(events)
 
     def finish_units(self, finish_reason: str) -> list[str]:
@@ -253,7 +259,7 @@ class ResponsesFramer(Framer):
         events = [self._opened()]
         if not (self._texts or self._called):  # clients read the first message of an answer
             events += [self._closed("completed"), self._begun(_TEXT)[1]]
-        events.append(self._closed(status))
+        events.append(self._closed(status, at_end=True))
         usage = usage_object(self.answer(finish_reason))
         response = response_object(self.facts, status, self._done_items(), {**ending, "usage": usage})
         if self.facts.done is not None:

@@ -217,9 +217,32 @@ class TestCalls:
 
     def test_a_fragment_that_comes_too_late(self, caplog):
         """Text ended its call: it is dropped, and the log says so."""
-        said = told([chunk(tool_calls=[CALL]), chunk("b"), chunk(tool_calls=[REST]), chunk("", "stop")])
-        assert final(said)["output"][0]["arguments"] == ""
+        parts = [chunk(tool_calls=[CALL]), chunk(tool_calls=[REST]), chunk("b"), chunk(tool_calls=[REST])]
+        said = told([*parts, chunk("", "stop")])
+        assert final(said)["output"][0]["arguments"] == '{"port": "Brest"}'
         assert "came after the call was done" in caplog.text
+
+    @pytest.mark.parametrize("rest", [REST, {"index": 0, "function": {"arguments": "{}"}}])
+    def test_a_call_without_arguments_waits_for_them(self, rest, caplog):
+        """Text does not end it: it is never told as one that takes nothing."""
+        said = told([chunk(tool_calls=[CALL]), chunk("b"), chunk(tool_calls=[rest]), chunk("", "stop")])
+        assert [item["type"] for item in final(said)["output"]] == ["function_call", "message"]
+        assert final(said)["output"][0]["arguments"] == rest["function"]["arguments"]
+        assert caplog.text == ""
+
+    def test_a_call_that_the_limit_cut(self):
+        """Its fragments have been sent: item and response are incomplete. A whole answer leaves it out."""
+        batch = [
+            chunk(tool_calls=[CALL]),
+            chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"po'}}]),
+        ]
+        response = final(told(batch, [chunk("", "length")]))
+        [item] = response["output"]
+        assert (response["status"], item["status"], item["arguments"]) == ("incomplete", "incomplete", '{"po')
+        collector = AnswerCollector()
+        collector.add([*batch, chunk("", "length")])
+        answer = WIRE.whole(collector.answer(), AnswerFacts("R", "mira"))
+        assert (answer["status"], [item["type"] for item in answer["output"]]) == ("incomplete", ["message"])
 
 
 class TestSilence:
@@ -291,7 +314,8 @@ class TestFailure:
 
 @st.composite
 def answers(draw):
-    """Chunks of an answer, cut into batches: runs of text, of thoughts, of calls whose fragments are mixed."""
+    """Chunks of an answer, cut into batches: runs of text, of thoughts, of whole calls whose fragments are
+    mixed."""
     chunks, index = [], 0
     for kind in draw(st.lists(st.sampled_from(["token", "thinking", "calls"]), max_size=6)):
         if kind != "calls":
@@ -313,7 +337,10 @@ def answers(draw):
             )
             for n in numbers
         ]
-        fragments = draw(st.lists(st.tuples(st.sampled_from(numbers), st.text(max_size=5)), max_size=6))
+        wholes = [json.dumps({"t": draw(st.text(max_size=5))}) for _ in numbers]
+        cut = draw(st.integers(0, 8))
+        fragments = [(n, text[:cut]) for n, text in zip(numbers, wholes, strict=True)]
+        fragments += [(n, text[cut:]) for n, text in zip(numbers, wholes, strict=True)]
         chunks += [chunk(tool_calls=[{"index": n, "function": {"arguments": text}}]) for n, text in fragments]
         index += count
     usage = draw(st.sampled_from([None, USAGE, {**USAGE, "reasoning_tokens": 2}]))

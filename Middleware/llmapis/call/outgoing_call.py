@@ -73,6 +73,20 @@ class OutgoingCall:
         self.log.failed(error)
         self.end(getattr(error, "kind", type(error).__name__))
 
+    @property
+    def endpoint(self) -> str:
+        return self._handler.settings.endpoint.name
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether an answer that is no good is asked for a second time; where there is a backup, that one is
+        asked."""
+        return not self._handler.settings.suppress_retries
+
+    def reader(self, answer: Answer) -> StreamReader:
+        """What reads the stream that the answer is."""
+        return StreamReader(self._handler, answer.content_type)
+
     def post(self, payload: JsonObject | None = None) -> Answer:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
         self.handle.check()
@@ -106,7 +120,7 @@ class OutgoingCall:
         return self._at_most_twice(payload, self._object)
 
     def _at_most_twice(self, payload: JsonObject | None, read: Callable[[Answer], _Result]) -> _Result:
-        again = not self._handler.settings.suppress_retries
+        again = self.asks_again
         while True:
             answer = self.post(payload)
             try:

@@ -35,8 +35,9 @@ COMMON_RULES = TurnRules()
 def repaired(messages: Messages, rules: TurnRules = COMMON_RULES) -> Messages:
     """The history with whole tool turns; calls are in OpenAI's form, their arguments are never blank.
 
-    A late result moves up to its call; of several of one call the first counts; a call without one gets
-    `rules.missing`; a result without its call becomes a text of the user. The messages stay as they are."""
+    Results that follow their turn stay in their order; late ones move up behind them, in the order of the
+    calls. Of several of one call the first counts; a call without one gets `rules.missing`; a result without
+    its call becomes a text of the user. The messages stay as they are."""
     links = _Links(rules)
     turns: list[tuple[Message, list[_Call]]] = []
     for at, message in enumerate(messages):
@@ -47,7 +48,7 @@ def repaired(messages: Messages, rules: TurnRules = COMMON_RULES) -> Messages:
     whole: Messages = []
     for message, calls in turns:
         whole.append(message)
-        for call in calls:
+        for call in sorted(calls, key=_place_of):
             result = {"role": "tool", **rules.missing} if call.result is None else call.result
             whole.append({**result, "tool_call_id": call.id})
     return whole
@@ -63,6 +64,12 @@ class _Call:
     name: str
     turn: int
     result: Message | None = None
+    place: int | None = None
+    """Of the result, among those that follow the turn directly; None: it comes late, or never."""
+
+
+def _place_of(call: _Call) -> tuple[bool, int]:
+    return call.place is None, call.place or 0
 
 
 class _Links:
@@ -76,9 +83,12 @@ class _Links:
         """Id that a client knows -> its calls without a result, oldest first."""
         self._newest: list[_Call] = []
         self._turns = 0
+        self._followed: int | None = None
+        """How many results follow the newest turn so far; None: something else came behind it."""
 
     def turn(self, message: Message, at: int) -> tuple[Message, list[_Call]]:
         """A message that is no result, and the calls that it makes."""
+        self._followed = None
         if "tool_calls" not in message:
             return message, []
         called = message["tool_calls"] if message.get("role") == "assistant" else None
@@ -87,6 +97,7 @@ class _Links:
         if not calls:
             return {key: value for key, value in message.items() if key != "tool_calls"}, []
         self._turns += 1
+        self._followed = 0
         self._newest = [self._call(call, place) for call, place in calls]
         sent = [_openai_form(call, link) for (call, _), link in zip(calls, self._newest, strict=True)]
         return {**message, "tool_calls": sent}, self._newest
@@ -97,6 +108,8 @@ class _Links:
         call = self._newest_open(own) if own in self._open else self._by_name_or_place(result, own)
         if call is not None:
             call.result = result
+            if self._followed is not None and call.turn == self._turns:
+                call.place = self._followed = self._followed + 1
             if call.given:
                 self._open[call.given].remove(call)
             return None

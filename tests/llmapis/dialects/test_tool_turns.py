@@ -38,12 +38,13 @@ def results_of(messages):
 
 BY_ID = [call("a", "1"), call("b", "2")]
 LINKS = {
-    "by-id-in-the-order-of-the-calls": (
-        BY_ID,
-        [result("B", "2"), result("A", "1")],
-        [("1", "A"), ("2", "B")],
+    "by-id-in-the-clients-order": (BY_ID, [result("B", "2"), result("A", "1")], [("2", "B"), ("1", "A")]),
+    "late-ones-in-the-order-of-the-calls": (
+        [*BY_ID, call("c", "3")],
+        [result("C", "3"), user("wait"), result("B", "2"), result("A", "1")],
+        [("3", "C"), ("1", "A"), ("2", "B")],
     ),
-    "by-name": (BY_ID, [result("B", name="b"), result("A", name="a")], [("1", "A"), ("2", "B")]),
+    "by-name": (BY_ID, [result("B", name="b"), result("A", name="a")], [("2", "B"), ("1", "A")]),
     "by-place": (
         [call("a"), call("b")],
         [result("A"), result("B")],
@@ -59,7 +60,7 @@ LINKS = {
     "made-ids": (
         [call("a"), call("b")],
         [result("B", name="b"), result("A")],
-        [("toolcall_1_0", "A"), ("toolcall_1_1", "B")],
+        [("toolcall_1_1", "B"), ("toolcall_1_0", "A")],
     ),
     "an-id-for-a-call-without-one": ([call("a")], [result("A", "9")], [("toolcall_1_0", "A")]),
     "an-id-and-a-name": (
@@ -69,7 +70,7 @@ LINKS = {
     ),
     "twice": ([call("a", "1")], [result("A", "1"), result("B", "1")], [("1", "A")]),
     "behind-other-turns": ([call("a", "1")], [user("wait"), result("A", "1")], [("1", "A")]),
-    "missing": (BY_ID, [result("B", "2")], [("1", NO_RESULT), ("2", "B")]),
+    "missing": (BY_ID, [result("B", "2")], [("2", "B"), ("1", NO_RESULT)]),
     "one-id-for-two-calls": (
         [call("a", "1"), call("b", "1")],
         [result("A", "1"), result("B", "1")],
@@ -81,13 +82,13 @@ LINKS = {
 
 @pytest.mark.parametrize(("calls", "answers", "linked"), LINKS.values(), ids=LINKS)
 def test_each_call_has_one_result_right_behind_its_turn(calls, answers, linked):
-    """In the order of the calls; the caller's messages stay as they are."""
+    """And what is sent says so; the caller's messages stay as they are."""
     messages = [user("q"), caller(*calls), *answers]
     before = copy.deepcopy(messages)
     whole = repaired(messages)
     assert results_of(whole[2:]) == linked
     assert [message["role"] for message in whole[2 : 2 + len(linked)]] == ["tool"] * len(linked)
-    assert [one["id"] for one in whole[1]["tool_calls"]] == [call_id for call_id, _ in linked]
+    assert {one["id"] for one in whole[1]["tool_calls"]} == {call_id for call_id, _ in linked}
     assert messages == before
 
 

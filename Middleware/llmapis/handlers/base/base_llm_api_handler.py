@@ -31,7 +31,7 @@ from Middleware.common.closing import close_batches
 from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
-from Middleware.llmapis.backend_errors import error_chunk, told_failure, unrecognised
+from Middleware.llmapis.backend_errors import bad_call, error_chunk, told_failure, unrecognised
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.call.open_stream import OpenStream
@@ -42,6 +42,7 @@ from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import apply_structural_fields, normalize_gen_input
+from Middleware.utilities.strict_json import object_of
 
 __all__ = ["HandlerSettings", "LlmApiHandler"]
 
@@ -186,7 +187,7 @@ class LlmApiHandler(ABC):
 
     def read_whole(self, body: JsonObject) -> LlmText | JsonObject:
         """A whole body with reasoning split out of its text. Raises BackendError `protocol_error` for a body
-        that holds no answer."""
+        that holds no answer, and for a tool call whose arguments are no JSON object."""
         settings = self.settings
         try:
             if not self._is_answer(body):
@@ -194,6 +195,8 @@ class LlmApiHandler(ABC):
             answer = self._parse_non_stream_response(body)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise unrecognised(settings.endpoint, body, secrets=settings.secrets) from error
+        if isinstance(answer, dict) and (names := _bad_calls(answer["tool_calls"])):
+            raise bad_call(settings.endpoint.name, names)
         splitter = self._reasoning_splitter()
         return answer if splitter is None else _split(answer, splitter)
 
@@ -215,9 +218,7 @@ class LlmApiHandler(ABC):
         except BaseException:
             outgoing.end("closed")
             raise
-        return OpenStream(
-            answer, self.new_stream(answer.content_type), outgoing.handle, outgoing.log, outgoing.unregister
-        )
+        return OpenStream(outgoing, answer)
 
     def handle_streaming(self, call: CallArguments) -> Iterator[Chunk]:
         """`stream_batches`, one dict at a time; the backend is opened by the first `next`."""
@@ -262,6 +263,12 @@ class LlmApiHandler(ABC):
                 del headers[taken]
             headers[name] = value
         return headers
+
+
+def _bad_calls(calls: list[JsonObject]) -> list[str]:
+    """Names of the calls whose arguments are no JSON object."""
+    functions = [call["function"] for call in calls]
+    return [function["name"] for function in functions if object_of(function["arguments"]) is None]
 
 
 def _split(answer: LlmText | JsonObject, splitter: ReasoningSplitter) -> LlmText | JsonObject:

@@ -108,7 +108,7 @@ def split_options(fields: JsonObject, stream_key: str | None) -> tuple[JsonObjec
 def add_ending(chunk: Chunk, data: JsonObject, *, called: bool) -> None:
     """What the `done` object says: how it ended (`length`, `tool_calls`, else `stop`) and the counts."""
     native = data.get("done_reason")
-    reason = "tool_calls" if called else "length" if native == "length" else "stop"
+    reason = "length" if native == "length" else "tool_calls" if called else "stop"
     chunk["finish_reason"] = reason
     if isinstance(native, str) and native and native != reason:
         chunk["native_finish_reason"] = native
