@@ -264,6 +264,16 @@ class TestWhole:
         assert caught.value.kind in ("connection_lost", "protocol_error")
         assert len(bad.requests) == 2
 
+    def test_a_body_above_the_limit(self, serve, rig, configs, service, monkeypatch):
+        """Is the backend's fault, not the client's; it is told with the number, and not asked for again."""
+        monkeypatch.setattr(outgoing_call, "MAX_WHOLE_BYTES", 50)
+        server = serve(saying(rig.json_answer({"choices": [{"message": {"content": "x" * 60}}]}), keep=False))
+        configs.endpoint("E", server.url)
+        with pytest.raises(BackendError, match="longer than 50 bytes") as caught:
+            service(stream=False).get_response_from_llm(HELLO)
+        assert (caught.value.kind, caught.value.status_hint) == ("backend_error", 502)
+        assert len(server.requests) == 1
+
     def test_a_body_of_another_shape(self, serve, rig, configs, service):
         """Is asked for once more, and then an error."""
         server = serve(saying(rig.json_answer({"x": 1})))

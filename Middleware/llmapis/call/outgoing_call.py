@@ -34,6 +34,7 @@ from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorte
 logger = logging.getLogger(__name__)
 
 ABORT_TIMEOUT_S = 2.0
+MAX_WHOLE_BYTES = 4 * MAX_LINE_BYTES
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _STRING = re.compile(r'(?<=")(?:[^"\\]++|\\.)++(?=")')
@@ -176,9 +177,11 @@ class OutgoingCall:
         try:
             for piece in answer.reads():
                 data += piece
-                if len(data) > 4 * MAX_LINE_BYTES:
-                    name = self._handler.settings.endpoint.name
-                    raise BackendError(name, "bad_request", "the answer is longer than a whole answer may be")
+                if len(data) > MAX_WHOLE_BYTES:
+                    message = (
+                        f"the answer is longer than {MAX_WHOLE_BYTES} bytes, the limit for a whole answer"
+                    )
+                    raise BackendError(self.endpoint, "backend_error", message)
                 if enough(piece):
                     break
         finally:

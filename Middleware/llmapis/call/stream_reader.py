@@ -16,6 +16,7 @@ from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import (
     bad_call,
     error_chunk,
+    failed_by_word,
     redacted,
     says_something,
     told_error,
@@ -368,6 +369,8 @@ class StreamReader:
         if self._splitter is not None:
             thinking, text = self._splitter.finish()
             set_split(final, thinking, final["token"] + text)
+        if failure := self._failure_word(final, is_empty=not (self.output or batch or is_visible(final))):
+            return self._failed(batch, failure)
         if usage := self.state.usage:
             usage.setdefault(
                 "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
@@ -392,6 +395,11 @@ class StreamReader:
             empty = [{"index": index, "function": {"arguments": "{}"}} for index in blank]
             final["tool_calls"] = [*final.get("tool_calls", ()), *empty]
         return None
+
+    def _failure_word(self, final: Chunk, *, is_empty: bool) -> BackendError | None:
+        """The error that the finish reason is: in the standard's words, or of an answer of nothing."""
+        word = final.get("native_finish_reason") if is_empty else None
+        return failed_by_word(self._endpoint, "error" if final["finish_reason"] == "error" else word)
 
     def _check_plain_end(self, final: Chunk) -> None:
         """The body ended without an end mark. Raises when nothing useful came."""

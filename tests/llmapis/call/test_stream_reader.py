@@ -236,6 +236,37 @@ class TestCalls:
         assert out[-1]["finish_reason"] == "length"
 
 
+COMPLETIONS = "openAIV1Completion"
+
+
+class TestFinishWords:
+    """Some backends tell of a failure in the finish reason alone."""
+
+    @pytest.mark.parametrize("native", ["network_error", "error", "NETWORK_ERROR"])
+    def test_a_failure_without_output(self, rig, native):
+        """OpenRouter beside `stop`; it is raised, so that a backup can take over."""
+        with pytest.raises(BackendError) as caught:
+            dicts(new_reader(), rig.token("", finish_reason="stop", native_finish_reason=native), rig.DONE)
+        assert (caught.value.kind, caught.value.status) == ("stream_error", 200)
+        assert f"finish reason '{native}'" in str(caught.value)
+
+    def test_as_the_only_word(self, rig):
+        """Servers that have no other field for it."""
+        with pytest.raises(BackendError, match="network_error"):
+            dicts(new_reader(), rig.token("", finish_reason="network_error"), rig.DONE)
+
+    def test_after_output_the_answer_stands(self, rig):
+        """The text is what the user wants."""
+        out = dicts(new_reader(), rig.token("a"), rig.token("", finish_reason="network_error"), rig.DONE)
+        assert out[-1] == {"token": "", "finish_reason": "stop", "native_finish_reason": "network_error"}
+
+    def test_the_word_error_is_always_one(self):
+        """Of every dialect, after output too."""
+        event = 'data: {"choices":[{"text":"%s","finish_reason":%s}]}\n\n'
+        out = dicts(new_reader(COMPLETIONS), event % ("a", "null"), event % ("", '"error"'))
+        assert (out[0]["token"], out[-1]["error"]["kind"]) == ("a", "stream_error")
+
+
 class TestBodiesThatAreNoStream:
     WHOLE: ClassVar = {"choices": [{"message": {"content": "hi"}, "finish_reason": "length"}], "model": "m"}
 

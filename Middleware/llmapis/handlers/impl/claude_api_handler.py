@@ -52,6 +52,8 @@ ALLOWED_KEYS = frozenset(
 class ClaudeApiHandler(BaseChatCompletionsHandler):
     """`POST {base}/v1/messages`, Server-Sent Events whose names repeat `data.type`."""
 
+    stop_field: ClassVar[str] = "stop_sequences"
+    takes_blank_stops: ClassVar[bool] = False
     turn_rules: ClassVar[TurnRules] = CLAUDE_TURNS
 
     def _get_api_endpoint_url(self) -> str:

@@ -32,6 +32,7 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
     """`POST {base}/api/chat`, one JSON object a line."""
 
     _iterate_by_lines: ClassVar[bool] = True
+    stop_field: ClassVar[str] = "stop"
     answer_fields: ClassVar[Mapping[str, type]] = {"message": dict, "done": bool}
 
     def _get_api_endpoint_url(self) -> str:
