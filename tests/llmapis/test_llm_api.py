@@ -243,6 +243,26 @@ class TestWhole:
             service(stream=False).get_response_from_llm(HELLO)
         assert caught.value.kind == "stream_error"
 
+    @pytest.mark.parametrize("arguments", ['{"a": 1,}', "[1]"])
+    def test_a_bad_call_in_such_a_stream_is_asked_for_twice(self, serve, rig, configs, service, arguments):
+        """Nothing of it has reached the client, however it came."""
+
+        def reply(text):
+            call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": text}}
+            delta = json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]})
+            return rig.SSE_HEAD + rig.chunked(rig.token("a"), f"data: {delta}\n\n", rig.DONE)
+
+        replies = iter([reply(arguments), reply("{}")])
+        server = serve(lambda peer: [peer.send(next(replies)) for _ in iter(peer.request, None)])
+        configs.endpoint("E", server.url, backendStream="always")
+        answer = service(stream=False).get_response_from_llm(HELLO)
+        assert (answer["tool_calls"][0]["function"]["arguments"], len(server.requests)) == ("{}", 2)
+        bad = serve(saying(reply(arguments)))
+        configs.endpoint("F", bad.url, backendStream="always")
+        with pytest.raises(BackendError, match="not a JSON object"):
+            service("F", stream=False).get_response_from_llm(HELLO)
+        assert len(bad.requests) == 2
+
     BAD: ClassVar = {
         "cut": lambda rig: rig.head(content_length="99") + b"{",
         "no-json": lambda rig: rig.head(content_length="4") + b"nope",

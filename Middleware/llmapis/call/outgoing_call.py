@@ -34,6 +34,8 @@ from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorte
 logger = logging.getLogger(__name__)
 
 ABORT_TIMEOUT_S = 2.0
+BAD_ANSWERS = frozenset(("connection_lost", "protocol_error"))
+"""Kinds of failure of which a whole answer is asked for once more."""
 MAX_WHOLE_BYTES = 4 * MAX_LINE_BYTES
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -82,7 +84,7 @@ class OutgoingCall:
     def asks_again(self) -> bool:
         """Whether an answer that is no good is asked for a second time; where there is a backup, that one is
         asked."""
-        return not self._handler.settings.suppress_retries
+        return self._call.asks_again and not self._handler.settings.suppress_retries
 
     def reader(self, answer: Answer) -> StreamReader:
         """What reads the stream that the answer is."""
@@ -127,7 +129,7 @@ class OutgoingCall:
             try:
                 return read(answer)
             except BackendError as error:
-                if not again or error.kind not in ("connection_lost", "protocol_error"):
+                if not again or error.kind not in BAD_ANSWERS:
                     raise
                 logger.warning("%s; once more", error)
                 again = False

@@ -23,8 +23,10 @@ text."""
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from Middleware.common.closing import close_batches
@@ -41,10 +43,11 @@ from Middleware.llmapis.backend_errors import (
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.call.open_stream import OpenStream
-from Middleware.llmapis.call.outgoing_call import OutgoingCall
+from Middleware.llmapis.call.outgoing_call import BAD_ANSWERS, OutgoingCall
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
 from Middleware.llmapis.dialects.model_lists import ModelList
+from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import (
@@ -55,6 +58,8 @@ from Middleware.llmapis.sampler_translation import (
 from Middleware.utilities.strict_json import object_of
 
 __all__ = ["HandlerSettings", "LlmApiHandler"]
+
+logger = logging.getLogger(__name__)
 
 
 class LlmApiHandler(ABC):
@@ -260,6 +265,24 @@ class LlmApiHandler(ABC):
             raise
         outgoing.end(_finish_of(answer))
         return answer
+
+    def handle_joined(self, call: CallArguments) -> LlmText | JsonObject:
+        """As `handle_non_streaming`, of a backend that streams: a bad answer is asked for twice."""
+        if not self.settings.suppress_retries:
+            try:
+                return self._joined_stream(replace(call, asks_again=False))
+            except BackendError as error:
+                if error.kind not in BAD_ANSWERS:
+                    raise
+                logger.warning("%s; once more", error)
+        return self._joined_stream(replace(call, asks_again=False))
+
+    def _joined_stream(self, call: CallArguments) -> LlmText | JsonObject:
+        batches = self.stream_batches(call)
+        try:
+            return joined(self.settings.endpoint.name, batches)
+        finally:
+            close_batches(batches)
 
     def request_headers(self) -> dict[str, str]:
         """All headers of a call; `extraHeaders` replace others without regard to case."""
