@@ -366,6 +366,8 @@ class StreamReader:
         if self.state.saw_tool_calls and (failure := self._finish_calls(final)):
             self.bad_call = True
             return self._failed(batch, failure)
+        if self.truncated:
+            logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
         if self._splitter is not None:
             thinking, text = self._splitter.finish()
             set_split(final, thinking, final["token"] + text)
@@ -411,7 +413,6 @@ class StreamReader:
         if not self.output:
             raise self._fault("the stream ended without any output")
         final["truncated"] = self.truncated = True
-        logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
 
     def _failed(self, out: Batch, error: BackendError) -> Batch:
         """Raise the error, or end the batch with it when something visible has come out."""

@@ -178,6 +178,11 @@ class TestCalls:
         assert (last["finish_reason"], last["error"]["kind"]) == ("error", kind)
         assert reader.bad_call
 
+    def test_the_error_of_a_cut_call_says_all(self, caplog):
+        """No warning of a missing end mark beside it."""
+        dicts(new_reader(), self.BEGUN)
+        assert caplog.text == ""
+
     @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
     def test_whatever_reason_the_backend_gives(self, rig, reason):
         """`tool_calls` would have an agent run it."""
