@@ -5,7 +5,6 @@ Source: spec more-fronts.md 2.5 to 2.9.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from json.encoder import encode_basestring
@@ -23,6 +22,7 @@ from Middleware.protocols.base import (
     WholeAnswer,
     WireFormat,
     is_under,
+    lost_part,
     sse,
 )
 from Middleware.protocols.patterns import MARK, halves
@@ -34,9 +34,6 @@ from Middleware.services.answers import (
     usage_numbers,
     whole_openai_calls,
 )
-
-logger = logging.getLogger(__name__)
-
 
 _VERSION_HEADER = "HTTP_ANTHROPIC_VERSION"
 _SHARED_PATHS = ("/v1/models", "/models", "/v1/files", "/v1/organizations")
@@ -216,11 +213,8 @@ class AnthropicFramer(Framer):
         if self._open == "tool_use" and key == self._streamed:
             return self._arguments(call)
         if key in self._seen and key not in self._waiting:
-            if not self._lost and _arguments_of(call) != "{}":  # what a block without a delta says, too
-                logger.warning(
-                    "parts of a tool call came after text that follows the call; they were dropped"
-                )
-            self._lost = True
+            late = _arguments_of(call).strip()
+            self._lost = self._lost or late not in ("", "{}")  # a block without a delta says `{}`, too
             return ""
         self._seen.add(key)
         if self._open == "tool_use":
@@ -240,6 +234,8 @@ class AnthropicFramer(Framer):
         return self._delta("input_json_delta", partial_json=text) if text else ""
 
     def finish_units(self, finish_reason: str) -> list[str]:
+        if self._lost and not self.is_cut_off:
+            return self.error(lost_part(self.facts.request_id))
         events = self._close(finish_reason)
         if not self._answers:
             events += self._begin(_TEXT_BLOCK) + self._stop()
@@ -256,7 +252,7 @@ class AnthropicFramer(Framer):
         )
 
     def end(self) -> list[str]:
-        return [_event("message_stop")]
+        return [] if self._lost and not self.is_cut_off else [_event("message_stop")]
 
     def error(self, reply: ErrorReply) -> list[str]:
         return [f"event: error\n{sse(compact_json(error_object(reply)))}"]

@@ -6,7 +6,6 @@ number. Source: spec more-fronts.md 3.6 and 3.9.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from Middleware.protocols.base import (
     ErrorReply,
     Framer,
     WireFormat,
+    lost_part,
     sse,
 )
 from Middleware.protocols.openai import error_object
@@ -39,8 +39,6 @@ from Middleware.protocols.response_object import (
     whole_response,
 )
 from Middleware.services.answers import client_finish_reason, compact_json
-
-logger = logging.getLogger(__name__)
 
 IN_PROGRESS_S = 15.0
 """So long no event need come before the first item: Codex counts events, not comments."""
@@ -193,6 +191,8 @@ class ResponsesFramer(Framer):
         self._calls: dict[Any, _OpenCall] = {}
         self._called: set[Any] = set()
         """Marks of all calls, those that are done among them."""
+        self._lost = False
+        """Whether a piece of a call came when the call was done."""
 
     def text_unit(self, text: str) -> str:
         return self._spoken(_TEXT, text)
@@ -232,7 +232,7 @@ class ResponsesFramer(Framer):
             self._output.append(None)
             begun = call.begun(name)
         if mark not in self._calls:
-            logger.warning("a piece of a tool call came after the call was done; it was dropped")
+            self._lost = self._lost or bool(str(function.get("arguments") or "").strip())
             return ""
         return begun + self._calls[mark].delta(name, function.get("arguments"))
 
@@ -249,12 +249,14 @@ class ResponsesFramer(Framer):
         events = [self._closed_speech(status)]
         for mark, call in list(self._calls.items()):
             if call.has_arguments or at_end:
-                self._output[call.index], ended = call.done(status)
+                self._output[call.index], ended = call.done("incomplete" if self.is_cut_off else status)
                 events.append(ended)
                 del self._calls[mark]
         return "".join(events)
 
     def finish_units(self, finish_reason: str) -> list[str]:
+        if self._lost and not self.is_cut_off:
+            return self.error(lost_part(self.facts.request_id))
         status, ending = ending_of(client_finish_reason(finish_reason, bool(self._called)))
         events = [self._opened()]
         if not (self._texts or self._called):  # clients read the first message of an answer

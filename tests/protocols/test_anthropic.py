@@ -231,18 +231,20 @@ class TestStream:
             ("c", {}),
         ]
 
-    def test_a_fragment_that_comes_too_late(self, caplog):
-        """Its block has stopped: it is dropped, and the log says so once."""
-        late = [chunk(tool_calls=[part(0, "}")])]
-        with caplog.at_level(logging.WARNING):
-            text = stream([chunk(tool_calls=[call(0, "a", "{}")])], [chunk("x")], late, late)
-        assert caplog.text.count("were dropped") == 1 and kinds(text).count("start") == 2
+    @pytest.mark.parametrize("reason", ["tool_calls", "length"])
+    def test_a_fragment_that_comes_too_late_is_an_error(self, reason):
+        """Its block has stopped: the client has half a call, and is never told that it is finished."""
+        late = [chunk(tool_calls=[part(0, ": 1}")]), chunk("", reason)]
+        text = stream([chunk(tool_calls=[call(0, "a", '{"x"')])], [chunk("y")], late)
+        assert text.rstrip().splitlines()[-2] == "event: error"
+        assert "a part of a tool call after text" in text and "message_stop" not in text
 
-    def test_a_late_empty_object_is_what_its_block_says(self, caplog):
+    @pytest.mark.parametrize("late", ["{}", " "])
+    def test_a_late_empty_object_is_what_its_block_says(self, late):
         """A call without arguments, and text behind it: nothing is lost."""
-        empty = [chunk(tool_calls=[part(0, "{}")]), chunk("", "tool_calls")]
+        empty = [chunk(tool_calls=[part(0, late)]), chunk("", "tool_calls")]
         text = stream([chunk(tool_calls=[call(0, "a", "")])], [chunk("x")], empty)
-        assert message_of(text)["content"][0]["input"] == {} and caplog.text == ""
+        assert message_of(text)["content"][0]["input"] == {} and "message_stop" in text
 
     def test_of_calls_that_the_limit_cut_the_first_alone_stands(self):
         """Its fragments have been sent; those of the others wait, and are left out."""
