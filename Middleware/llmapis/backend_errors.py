@@ -43,12 +43,34 @@ _KINDS = {
 }
 _NAMES_ADDRESS = frozenset((404, 405))
 _MAY_OVERFLOW = frozenset((400, 413, 422, 500))
+_FAILURE_WORDS = frozenset(("error", "network_error"))
 _IN_BAND_KINDS = {"overloaded_error": "overloaded", "rate_limit_error": "rate_limited"}
 
 
 def error_message(body: Any) -> str:
     """The text to show: `error.message`, `error`, `detail.msg`, `detail`, `message`,
-    `base_resp.status_msg`, else the body's beginning."""
+    `base_resp.status_msg`, else the body's beginning. What a provider behind OpenRouter said follows it."""
+    said = _own_words(body)
+    provider, raw = _provider_words(body)
+    if raw and raw not in said:
+        said = f"{said}: {raw}"
+    return f"{said} ({provider})" if provider else said
+
+
+def _provider_words(body: Any) -> tuple[str, str]:
+    """`(provider's name, what it said)` of an error that OpenRouter passes on; empty: it says nothing."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    metadata = error.get("metadata") if isinstance(error, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return "", ""
+    name, raw = metadata.get("provider_name"), metadata.get("raw")
+    if isinstance(raw, str):
+        raw = _parsed(raw)
+    said = _own_words(raw)[:MAX_MESSAGE] if raw else ""
+    return name if isinstance(name, str) else "", said
+
+
+def _own_words(body: Any) -> str:
     if isinstance(body, Mapping):
         error, detail, base = body.get("error"), body.get("detail"), body.get("base_resp")
         if isinstance(detail, list) and detail:
@@ -140,6 +162,22 @@ def unrecognised(endpoint: EndpointConfig, body: Any, *, secrets: Sequence[str] 
     message = f"the answer is not what {endpoint.type} sends: {said}"
     native = native_body(body, secrets)
     return BackendError(endpoint.name, "protocol_error", message, status=200, native=native)
+
+
+def failed_by_word(endpoint: str, word: str | None) -> BackendError | None:
+    """The error that an answer without any output is whose finish reason is a failure; None for others."""
+    if not word or word.lower() not in _FAILURE_WORDS:
+        return None
+    message = f"the backend ended the answer with the finish reason '{word}'"
+    return BackendError(endpoint, "stream_error", message, status=200)
+
+
+def bad_call(endpoint: str, names: Sequence[str]) -> BackendError:
+    """The error that a model's slip is: a whole tool call whose arguments are no JSON object. The model may
+    do better when it is asked again."""
+    calls = ", ".join(sorted(set(names)))
+    message = f"the model called a tool with arguments that are not a JSON object: {calls}"
+    return BackendError(endpoint, "protocol_error", message, status=200, retryable=True)
 
 
 def told_failure(

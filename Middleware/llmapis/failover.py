@@ -15,7 +15,6 @@ from Middleware.common.types import Batch, Batches, JsonObject
 from Middleware.llmapis.call.chunk_forms import is_visible
 from Middleware.llmapis.call.service_call import Service, ServiceCall
 from Middleware.llmapis.egress import place_of
-from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText, came
 from Middleware.llmapis.slots import Slots, take_slots
 from Middleware.services.cancellation_service import cancellation_service
@@ -118,11 +117,7 @@ def _asked(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
     handler = service.create_api_handler()
     if not handler.settings.stream:
         return came(arguments.trace, handler.handle_non_streaming(arguments))
-    batches = handler.stream_batches(arguments)
-    try:
-        return came(arguments.trace, joined(service.endpoint.name, batches))
-    finally:
-        close_batches(batches)
+    return came(arguments.trace, handler.handle_joined(arguments))
 
 
 class ServiceStream(Iterator[Batch]):

@@ -38,7 +38,8 @@ def joined(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
     if finish is None:
         return LlmText("")
     text, thinking = "".join(texts), "".join(thoughts)
-    if not calls:
+    whole_calls = calls.complete(finish)
+    if not whole_calls:
         return LlmText(text, finish_reason=finish, thinking=thinking, **facts)
     extras = {"thinking": thinking} if thinking else {}
-    return {"content": text, "tool_calls": calls.complete(), "finish_reason": finish, **extras, **facts}
+    return {"content": text, "tool_calls": whole_calls, "finish_reason": finish, **extras, **facts}

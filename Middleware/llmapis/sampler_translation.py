@@ -148,6 +148,20 @@ def _switched_off(fields: Mapping[str, Any], name: str) -> bool:
     return name in fields and fields[name] is None
 
 
+def stop_texts_listed(gen: dict[str, Any], name: str, takes_blank: bool) -> dict[str, Any]:
+    """`gen` with its stop texts under `name` as a list, one text too. Without those that are empty or, unless
+    the API takes them, blank; none left: no key. `name` empty: nothing is changed.
+    """
+    value = gen.get(name)
+    if not isinstance(value, (str, list)):
+        return gen
+    texts = [value] if isinstance(value, str) else value
+    kept = [text for text in texts if not isinstance(text, str) or (text if takes_blank else text.strip())]
+    if kept:
+        return {**gen, name: kept}
+    return {key: other for key, other in gen.items() if key != name}
+
+
 def normalize_gen_input(gen: Mapping[str, Any]) -> dict[str, Any]:
     """For the wire: nulls and empty objects left out, `"__wilmer_null__"` a real null. A new dict."""
     kept: dict[str, Any] = {}

@@ -5,7 +5,6 @@ Source: spec more-fronts.md 2.5 to 2.9.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from json.encoder import encode_basestring
@@ -23,6 +22,7 @@ from Middleware.protocols.base import (
     WholeAnswer,
     WireFormat,
     is_under,
+    lost_part,
     sse,
 )
 from Middleware.protocols.patterns import MARK, halves
@@ -34,9 +34,6 @@ from Middleware.services.answers import (
     usage_numbers,
     whole_openai_calls,
 )
-
-logger = logging.getLogger(__name__)
-
 
 _VERSION_HEADER = "HTTP_ANTHROPIC_VERSION"
 _SHARED_PATHS = ("/v1/models", "/models", "/v1/files", "/v1/organizations")
@@ -115,15 +112,22 @@ def whole_message(answer: WholeAnswer, facts: AnswerFacts) -> JsonObject:
     content: list[JsonObject] = []
     if answer.thinking:
         content.append({**_THINKING_BLOCK, "thinking": answer.thinking, "signature": _signature(facts)})
-    if answer.text or not answer.tool_calls:
+    uses = [use for call in answer.tool_calls if (use := _tool_use(call)) is not None]
+    if answer.text or not uses:
         content.append({**_TEXT_BLOCK, "text": answer.text})
-    for call in answer.tool_calls:
-        function = call["function"]
-        made = {"type": "tool_use", "id": call["id"], "name": function["name"]}
-        content.append({**made, "input": arguments_object(function["arguments"])})
+    content += uses
     told = usage_numbers(answer.usage, answer.thinking + answer.text)
     usage = _usage(told["prompt_tokens"], told["completion_tokens"])
-    return _message(facts, content, _STOP_REASONS[answer.finish_reason], usage)
+    reason = client_finish_reason(answer.finish_reason, bool(uses))
+    return _message(facts, content, _STOP_REASONS[reason], usage)
+
+
+def _tool_use(call: JsonObject) -> JsonObject | None:
+    """The block of a whole call; None when its arguments are no object."""
+    function = call["function"]
+    given = arguments_object(function["arguments"])
+    made = {"type": "tool_use", "id": call["id"], "name": function["name"]}
+    return None if given is None else {**made, "input": given}
 
 
 class AnthropicFramer(Framer):
@@ -176,14 +180,15 @@ class AnthropicFramer(Framer):
     def _delta(self, kind: str, **more: str) -> str:
         return _event("content_block_delta", index=self._index, delta={"type": kind, **more})
 
-    def _close(self) -> str:
-        """The events that stop the open block; the calls that waited for it follow."""
+    def _close(self, reason: str | None = None) -> str:
+        """The events that stop the open block; the calls that waited for it follow. `reason`: of the end."""
         events = [self._stop()]
         waiting, self._waiting = self._waiting, {}
         for fragments in () if self.is_cut_off else waiting.values():
             collector = ToolCallCollector()
             collector.add(fragments)
-            events += [self._call(collector.complete()[0]), self._stop()]
+            for call in collector.complete(reason):
+                events += [self._call(call), self._stop()]
         return "".join(events)
 
     def _stop(self) -> str:
@@ -208,32 +213,30 @@ class AnthropicFramer(Framer):
         if self._open == "tool_use" and key == self._streamed:
             return self._arguments(call)
         if key in self._seen and key not in self._waiting:
-            if not self._lost:
-                logger.warning(
-                    "parts of a tool call came after text that follows the call; they were dropped"
-                )
-            self._lost = True
+            late = _arguments_of(call).strip()
+            self._lost = self._lost or late not in ("", "{}")  # a block without a delta says `{}`, too
             return ""
         self._seen.add(key)
         if self._open == "tool_use":
             self._waiting.setdefault(key, []).append(call)
             return ""
         self._streamed = key
-        return self._call(whole_openai_calls([call])[0])
+        return self._call(call)
 
     def _call(self, call: JsonObject) -> str:
         """The block of a call, begun, with the arguments that are known."""
-        block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
+        whole = whole_openai_calls([call])[0]
+        block = {"type": "tool_use", "id": whole["id"], "name": whole["function"]["name"], "input": {}}
         return self._begin(block) + self._arguments(call)
 
     def _arguments(self, call: JsonObject) -> str:
-        function = call.get("function")
-        given = function.get("arguments") if isinstance(function, dict) else None
-        text = given if given is None or isinstance(given, str) else compact_json(given)
+        text = _arguments_of(call)
         return self._delta("input_json_delta", partial_json=text) if text else ""
 
     def finish_units(self, finish_reason: str) -> list[str]:
-        events = self._close()
+        if self._lost and not self.is_cut_off:
+            return self.error(lost_part(self.facts.request_id))
+        events = self._close(finish_reason)
         if not self._answers:
             events += self._begin(_TEXT_BLOCK) + self._stop()
         return [*self._opening(with_text=True), events + self._message_delta(finish_reason)]
@@ -249,10 +252,17 @@ class AnthropicFramer(Framer):
         )
 
     def end(self) -> list[str]:
-        return [_event("message_stop")]
+        return [] if self._lost and not self.is_cut_off else [_event("message_stop")]
 
     def error(self, reply: ErrorReply) -> list[str]:
         return [f"event: error\n{sse(compact_json(error_object(reply)))}"]
+
+
+def _arguments_of(call: JsonObject) -> str:
+    """The argument text of a call or a fragment; empty when it has none."""
+    function = call.get("function")
+    given = function.get("arguments") if isinstance(function, dict) else None
+    return "" if given is None else given if isinstance(given, str) else compact_json(given)
 
 
 def _model(model_id: str) -> JsonObject:

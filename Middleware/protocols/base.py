@@ -8,6 +8,7 @@ frontend-api.md 1, 10 to 13, more-fronts.md 1.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,9 +39,12 @@ __all__ = [
     "WireFormat",
     "encoded",
     "is_under",
+    "lost_part",
     "ndjson",
     "sse",
 ]
+
+logger = logging.getLogger(__name__)
 
 _TYPES = {
     400: "invalid_request_error",
@@ -72,6 +76,13 @@ class ErrorReply:
         if self.code == "model_not_found":  # what OpenAI itself says of it
             return "invalid_request_error"
         return _TYPES.get(self.status, "server_error")
+
+
+def lost_part(request_id: str) -> ErrorReply:
+    """What ends a stream whose client has only a part of a call, because the protocol had closed it."""
+    message = "the model's server sent a part of a tool call after text that follows the call"
+    logger.warning("%s; the answer ends with an error", message)
+    return ErrorReply(502, message, code="backend_error", request_id=request_id)
 
 
 class Framer(ABC):

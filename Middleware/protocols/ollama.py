@@ -64,10 +64,11 @@ class _OllamaFramer(Framer):
     def finish_units(self, finish_reason: str) -> list[str]:
         answer = self.answer(client_finish_reason(finish_reason, False))
         done = ndjson(compact_json(_builder.build_ollama_done_chunk(answer, self.facts, chat=self.chat)))
-        if not (self.chat and self._calls) or self.is_cut_off:
+        calls = ollama_calls(self._calls.complete(finish_reason)) if self.chat and not self.is_cut_off else []
+        if not calls:
             return [done]
-        calls = {"content": "", "tool_calls": ollama_calls(self._calls.complete())}
-        return [ndjson(compact_json(_builder.build_ollama_chat_chunk(calls, self.facts))), done]
+        message = {"content": "", "tool_calls": calls}
+        return [ndjson(compact_json(_builder.build_ollama_chat_chunk(message, self.facts))), done]
 
     def end(self) -> list[str]:
         return []

@@ -6,7 +6,6 @@ number. Source: spec more-fronts.md 3.6 and 3.9.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from Middleware.protocols.base import (
     ErrorReply,
     Framer,
     WireFormat,
+    lost_part,
     sse,
 )
 from Middleware.protocols.openai import error_object
@@ -39,8 +39,6 @@ from Middleware.protocols.response_object import (
     whole_response,
 )
 from Middleware.services.answers import client_finish_reason, compact_json
-
-logger = logging.getLogger(__name__)
 
 IN_PROGRESS_S = 15.0
 """So long no event need come before the first item: Codex counts events, not comments."""
@@ -148,6 +146,10 @@ class _OpenCall:
         self._name = ""
         self._arguments: list[str] = []
 
+    @property
+    def has_arguments(self) -> bool:
+        return bool(self._arguments)
+
     def begun(self, name: str) -> str:
         self._name = name
         item = call_item(self._id, "in_progress", self._call_id, {"name": name, "arguments": ""})
@@ -189,6 +191,8 @@ class ResponsesFramer(Framer):
         self._calls: dict[Any, _OpenCall] = {}
         self._called: set[Any] = set()
         """Marks of all calls, those that are done among them."""
+        self._lost = False
+        """Whether a piece of a call came when the call was done."""
 
     def text_unit(self, text: str) -> str:
         return self._spoken(_TEXT, text)
@@ -228,7 +232,7 @@ class ResponsesFramer(Framer):
             self._output.append(None)
             begun = call.begun(name)
         if mark not in self._calls:
-            logger.warning("a piece of a tool call came after the call was done; it was dropped")
+            self._lost = self._lost or bool(str(function.get("arguments") or "").strip())
             return ""
         return begun + self._calls[mark].delta(name, function.get("arguments"))
 
@@ -239,21 +243,25 @@ class ResponsesFramer(Framer):
         self._output[speech.index], events = speech.done(status)
         return events
 
-    def _closed(self, status: str) -> str:
-        """The events that end all open items."""
+    def _closed(self, status: str, *, at_end: bool = False) -> str:
+        """The events that end the open items; in the middle of an answer not calls that have no arguments
+        yet."""
         events = [self._closed_speech(status)]
-        for call in self._calls.values():
-            self._output[call.index], ended = call.done(status)
-            events.append(ended)
-        self._calls.clear()
+        for mark, call in list(self._calls.items()):
+            if call.has_arguments or at_end:
+                self._output[call.index], ended = call.done("incomplete" if self.is_cut_off else status)
+                events.append(ended)
+                del self._calls[mark]
         return "".join(events)
 
     def finish_units(self, finish_reason: str) -> list[str]:
+        if self._lost and not self.is_cut_off:
+            return self.error(lost_part(self.facts.request_id))
         status, ending = ending_of(client_finish_reason(finish_reason, bool(self._called)))
         events = [self._opened()]
         if not (self._texts or self._called):  # clients read the first message of an answer
             events += [self._closed("completed"), self._begun(_TEXT)[1]]
-        events.append(self._closed(status))
+        events.append(self._closed(status, at_end=True))
         usage = usage_object(self.answer(finish_reason))
         response = response_object(self.facts, status, self._done_items(), {**ending, "usage": usage})
         if self.facts.done is not None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from Middleware.common.request_context import NO_PROGRESS, current_request
 from Middleware.common.types import Batch, JsonObject
-from Middleware.utilities.strict_json import strict_loads
+from Middleware.utilities.strict_json import object_of
 from Middleware.utilities.text_utils import estimate_tokens
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,9 @@ REPORTED_TIMES = ("prompt_duration_ns", "completion_duration_ns")
 """The backend's own times, beside the counts of its usage."""
 
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
+CUTTING_REASONS = frozenset({"length", "content_filter"})
+"""The answer may have ended in the middle, even of a tool call. A client that reads them asks again; one that
+reads `tool_calls` runs what it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ class AnswerCollector:
         return self.finished
 
     def answer(self) -> WholeAnswer:
-        calls = self._calls.complete()
+        calls = self._calls.complete(self._finish)
         reason = client_finish_reason(self._finish, bool(calls))
         text, thinking = "".join(self._texts), "".join(self._thoughts)
         return WholeAnswer(text, thinking, calls, reason, self._usage, self._pace)
@@ -206,12 +209,13 @@ class ToolCallCollector:
             elif arguments is not None:
                 call["arguments"] = arguments
 
-    def complete(self) -> list[JsonObject]:
+    def complete(self, reason: str | None = None) -> list[JsonObject]:
         """OpenAI shape, without `index`: `{"id", "type": "function", "function":
-
         {"name", "arguments": text}}`.
+
+        `reason`: how the answer ended. Calls that it may have cut are left out.
         """
-        return [
+        calls = [
             {
                 "id": call["id"] or f"call_{uuid.uuid4().hex[:24]}",
                 "type": "function",
@@ -219,10 +223,24 @@ class ToolCallCollector:
             }
             for call in self._calls.values()
         ]
+        return finished_calls(calls, reason)
 
 
 def _as_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else compact_json(arguments)
+
+
+def finished_calls(calls: Iterable[JsonObject], reason: str | None) -> list[JsonObject]:
+    """Of calls in OpenAI shape those that came whole, with `{}` for empty arguments.
+
+    An answer that was cut (`CUTTING_REASONS`) keeps only calls whose arguments are a JSON object.
+    """
+    if reason in CUTTING_REASONS:
+        return [call for call in calls if object_of(call["function"]["arguments"]) is not None]
+    for call in calls:
+        if not call["function"]["arguments"].strip():
+            call["function"]["arguments"] = "{}"
+    return list(calls)
 
 
 def compact_json(value: Any) -> str:
@@ -243,8 +261,8 @@ def whole_openai_calls(calls: Iterable[Any]) -> list[JsonObject]:
 def ollama_calls(calls: Iterable[Any]) -> list[JsonObject]:
     """Calls in Ollama shape: `{"id", "function": {"index", "name", "arguments": object}}`. Idempotent.
 
-    Arguments that are empty, unparsable or no object become `{}` with a warning; entries that are no objects
-    are skipped.
+    Empty arguments are `{}`. A call whose arguments are no object is left out with a warning, entries that
+    are no objects without one.
     """
     shaped: list[JsonObject] = []
     for call in calls:
@@ -252,28 +270,35 @@ def ollama_calls(calls: Iterable[Any]) -> list[JsonObject]:
             continue
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
+        arguments = arguments_object(function.get("arguments"))
+        if arguments is None:
+            continue
         place = {"index": function.get("index", len(shaped)), "name": function.get("name") or ""}
-        made: JsonObject = {"function": {**place, "arguments": arguments_object(function.get("arguments"))}}
+        made: JsonObject = {"function": {**place, "arguments": arguments}}
         shaped.append({"id": call["id"], **made} if call.get("id") else made)
     return shaped
 
 
-def arguments_object(arguments: Any) -> JsonObject:
-    """The arguments of a call as an object: `{}`, with a warning, for what is none."""
-    value = arguments
-    if isinstance(arguments, str):
-        try:
-            value = strict_loads(arguments)
-        except (ValueError, RecursionError):
-            value = None
+def arguments_object(arguments: Any) -> JsonObject | None:
+    """The arguments of a call as an object, empty ones as `{}`.
+
+    None, with a warning, for what is none: a tool that is run with `{}` in the place of its arguments does
+    something that nobody asked for.
+    """
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        return {}
+    value = object_of(arguments) if isinstance(arguments, str) else arguments
     if isinstance(value, dict):
         return value
-    logger.warning("the arguments of a tool call are no JSON object; {} was sent in their place")
-    return {}
+    logger.warning("a tool call is left out of the answer, because its arguments are not a JSON object")
+    return None
 
 
 def client_finish_reason(reason: str | None, has_tool_calls: bool) -> str:
-    """One of `FINISH_REASONS`: `tool_calls` when any was sent, what a client does not know is `stop`."""
+    """One of `FINISH_REASONS`: one that cuts the answer stays, else `tool_calls` when any was sent; what a
+    client does not know is `stop`."""
+    if reason in CUTTING_REASONS:
+        return str(reason)
     if has_tool_calls:
         return "tool_calls"
     return reason if reason in FINISH_REASONS and reason != "tool_calls" else "stop"

@@ -194,8 +194,8 @@ class ResponseBuilderService:
         message: JsonObject = {"role": "assistant", "content": answer.text}
         if answer.thinking:
             message["thinking"] = answer.thinking
-        if answer.tool_calls:
-            message["tool_calls"] = ollama_calls(whole_openai_calls(answer.tool_calls))
+        if calls := ollama_calls(whole_openai_calls(answer.tool_calls)):
+            message["tool_calls"] = calls
         return {
             "model": facts.model,
             "created_at": ollama_time(),

@@ -22,6 +22,15 @@ def strict_loads(text: str | bytes) -> Any:
     return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
 
 
+def object_of(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is, all of it; None for any other text."""
+    try:
+        value = strict_loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def _no_constant(word: str) -> Any:
     raise NoNumber(f"{word} is no number")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from Middleware.llmapis.backend_errors import (
@@ -62,6 +64,34 @@ def test_the_kind(status, body, kind, retryable):
     """What the text says comes before what the status says."""
     error = status_error("E", Refusal(status, {}, body))
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
+
+
+SENTENCE = "Provider returned error"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"provider_name": "Acme", "raw": "add your own key"}, f"{SENTENCE}: add your own key (Acme)"),
+        ({"raw": '{"error": {"message": "too many blocks"}}'}, f"{SENTENCE}: too many blocks"),
+        ({"raw": {"error": "gone"}}, f"{SENTENCE}: gone"),
+        ({"provider_name": "Acme"}, f"{SENTENCE} (Acme)"),
+        ({"raw": SENTENCE, "provider_name": 3}, SENTENCE),
+        ({"raw": ""}, SENTENCE),
+        ("odd", SENTENCE),
+    ],
+    ids=["text", "json-text", "object", "name-alone", "the-same", "blank", "odd"],
+)
+def test_what_a_provider_behind_openrouter_said(metadata, message):
+    """Its own sentence says nothing."""
+    assert error_message({"error": {"message": SENTENCE, "metadata": metadata}}) == message
+
+
+def test_the_providers_words_say_the_kind():
+    """A prompt that is too long is known by them."""
+    raw = '{"error": {"message": "This model has a maximum context length of 8192 tokens"}}'
+    body = json.dumps({"error": {"message": SENTENCE, "metadata": {"raw": raw}}}).encode()
+    assert status_error("E", Refusal(400, {}, body)).kind == "context_overflow"
 
 
 @pytest.mark.parametrize("status", [404, 405])

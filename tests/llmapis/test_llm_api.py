@@ -243,6 +243,26 @@ class TestWhole:
             service(stream=False).get_response_from_llm(HELLO)
         assert caught.value.kind == "stream_error"
 
+    @pytest.mark.parametrize("arguments", ['{"a": 1,}', "[1]"])
+    def test_a_bad_call_in_such_a_stream_is_asked_for_twice(self, serve, rig, configs, service, arguments):
+        """Nothing of it has reached the client, however it came."""
+
+        def reply(text):
+            call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": text}}
+            delta = json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]})
+            return rig.SSE_HEAD + rig.chunked(rig.token("a"), f"data: {delta}\n\n", rig.DONE)
+
+        replies = iter([reply(arguments), reply("{}")])
+        server = serve(lambda peer: [peer.send(next(replies)) for _ in iter(peer.request, None)])
+        configs.endpoint("E", server.url, backendStream="always")
+        answer = service(stream=False).get_response_from_llm(HELLO)
+        assert (answer["tool_calls"][0]["function"]["arguments"], len(server.requests)) == ("{}", 2)
+        bad = serve(saying(reply(arguments)))
+        configs.endpoint("F", bad.url, backendStream="always")
+        with pytest.raises(BackendError, match="not a JSON object"):
+            service("F", stream=False).get_response_from_llm(HELLO)
+        assert len(bad.requests) == 2
+
     BAD: ClassVar = {
         "cut": lambda rig: rig.head(content_length="99") + b"{",
         "no-json": lambda rig: rig.head(content_length="4") + b"nope",
@@ -263,6 +283,16 @@ class TestWhole:
             service("F", stream=False).get_response_from_llm(HELLO)
         assert caught.value.kind in ("connection_lost", "protocol_error")
         assert len(bad.requests) == 2
+
+    def test_a_body_above_the_limit(self, serve, rig, configs, service, monkeypatch):
+        """Is the backend's fault, not the client's; it is told with the number, and not asked for again."""
+        monkeypatch.setattr(outgoing_call, "MAX_WHOLE_BYTES", 50)
+        server = serve(saying(rig.json_answer({"choices": [{"message": {"content": "x" * 60}}]}), keep=False))
+        configs.endpoint("E", server.url)
+        with pytest.raises(BackendError, match="longer than 50 bytes") as caught:
+            service(stream=False).get_response_from_llm(HELLO)
+        assert (caught.value.kind, caught.value.status_hint) == ("backend_error", 502)
+        assert len(server.requests) == 1
 
     def test_a_body_of_another_shape(self, serve, rig, configs, service):
         """Is asked for once more, and then an error."""

@@ -11,6 +11,7 @@ from Middleware.llmapis.sampler_translation import (
     deep_merge,
     normalize_gen_input,
     resolve_thinking,
+    stop_texts_listed,
     translate,
 )
 
@@ -195,3 +196,27 @@ class TestNormalize:
     def test_what_goes_on_the_wire(self, gen, sent):
         """Nulls in presets are switches, not values."""
         assert normalize_gen_input(gen) == sent
+
+
+@pytest.mark.parametrize(
+    ("stop", "takes_blank", "sent"),
+    [
+        ("END", True, {"stop": ["END"]}),
+        (["END", "", "\n"], True, {"stop": ["END", "\n"]}),
+        (["END", "\n", " "], False, {"stop": ["END"]}),
+        ("\n", False, {}),
+        ([""], True, {}),
+        ([], True, {}),
+        (None, True, {"stop": None}),
+        ({"odd": 1}, True, {"stop": {"odd": 1}}),
+        ([1], True, {"stop": [1]}),
+    ],
+)
+def test_stop_texts_are_a_list_of_what_the_api_takes(stop, takes_blank, sent):
+    """One text is one; an empty one would stop at once, a blank one is refused by Claude; none left: no key."""
+    assert stop_texts_listed({"a": 1, "stop": stop}, "stop", takes_blank) == {"a": 1, **sent}
+
+
+def test_an_api_that_takes_both_gets_what_was_written():
+    """No field is named."""
+    assert stop_texts_listed({"stop": "END"}, "", True) == {"stop": "END"}

@@ -126,12 +126,25 @@ class TestWhole:
         assert [block["type"] for block in whole(*batches)["content"]] == types
         assert [block["type"] for block in message_of(stream(*batches))["content"]] == types
 
-    @pytest.mark.parametrize("arguments", ["", "[1]", "{", "nul"])
-    def test_an_input_is_an_object(self, arguments, caplog):
-        """Whatever the model wrote."""
+    def test_a_call_without_arguments_has_an_empty_input(self):
+        """A tool that takes nothing."""
+        message = whole([chunk(tool_calls=[call(0, "tide", "")])], [chunk("", "tool_calls")])
+        assert message["content"][0]["input"] == {}
+
+    @pytest.mark.parametrize("arguments", ["[1]", "{", "nul"])
+    def test_an_input_is_never_made_up(self, arguments, caplog):
+        """An agent would run the tool with an empty input: the call is left out."""
         with caplog.at_level(logging.WARNING):
             message = whole([chunk(tool_calls=[call(0, "tide", arguments)])], [chunk("", "tool_calls")])
-        assert message["content"][0]["input"] == {} and "no JSON object" in caplog.text
+        assert message["content"] == [{"type": "text", "text": ""}]
+        assert message["stop_reason"] == "end_turn" and "not a JSON object" in caplog.text
+
+    @pytest.mark.parametrize(("arguments", "uses"), [('{"a":', 0), ("", 0), ('{"a":1}', 1)])
+    def test_a_call_that_the_limit_cut_is_left_out(self, arguments, uses):
+        """`max_tokens` stays the reason: agents ask again when they read it."""
+        message = whole([chunk(tool_calls=[call(0, "tide", arguments)])], [chunk("", "length")])
+        assert message["stop_reason"] == "max_tokens"
+        assert [block["type"] for block in message["content"]].count("tool_use") == uses
 
 
 class TestStream:
@@ -210,17 +223,7 @@ class TestStream:
             [chunk("", "tool_calls")],
         )
         first = ["start", "delta", "delta", "stop"]
-        assert kinds(text)[1:-2] == [
-            *first,
-            "start",
-            "delta",
-            "stop",
-            "start",
-            "stop",
-            "start",
-            "delta",
-            "stop",
-        ]
+        assert kinds(text)[1:-2] == [*first, *["start", "delta", "stop"] * 3]
         blocks = message_of(text)["content"]
         assert [(b.get("name"), b.get("input")) for b in blocks[:3]] == [
             ("a", {}),
@@ -228,12 +231,27 @@ class TestStream:
             ("c", {}),
         ]
 
-    def test_a_fragment_that_comes_too_late(self, caplog):
-        """Its block has stopped: it is dropped, and the log says so once."""
-        late = [chunk(tool_calls=[part(0, "}")])]
-        with caplog.at_level(logging.WARNING):
-            text = stream([chunk(tool_calls=[call(0, "a", "{}")])], [chunk("x")], late, late)
-        assert caplog.text.count("were dropped") == 1 and kinds(text).count("start") == 2
+    @pytest.mark.parametrize("reason", ["tool_calls", "length"])
+    def test_a_fragment_that_comes_too_late_is_an_error(self, reason):
+        """Its block has stopped: the client has half a call, and is never told that it is finished."""
+        late = [chunk(tool_calls=[part(0, ": 1}")]), chunk("", reason)]
+        text = stream([chunk(tool_calls=[call(0, "a", '{"x"')])], [chunk("y")], late)
+        assert text.rstrip().splitlines()[-2] == "event: error"
+        assert "a part of a tool call after text" in text and "message_stop" not in text
+
+    @pytest.mark.parametrize("late", ["{}", " "])
+    def test_a_late_empty_object_is_what_its_block_says(self, late):
+        """A call without arguments, and text behind it: nothing is lost."""
+        empty = [chunk(tool_calls=[part(0, late)]), chunk("", "tool_calls")]
+        text = stream([chunk(tool_calls=[call(0, "a", "")])], [chunk("x")], empty)
+        assert message_of(text)["content"][0]["input"] == {} and "message_stop" in text
+
+    def test_of_calls_that_the_limit_cut_the_first_alone_stands(self):
+        """Its fragments have been sent; those of the others wait, and are left out."""
+        parts = [call(0, "a", '{"x'), call(1, "b", '{"y'), call(2, "c", "{}")]
+        text = stream([chunk(tool_calls=parts)], [chunk("", "length")])
+        assert [use["content_block"]["name"] for use in events(text) if "content_block" in use] == ["a", "c"]
+        assert '"stop_reason":"max_tokens"' in text
 
     def test_calls_without_an_index_are_calls_of_their_own(self):
         """As in a whole answer."""

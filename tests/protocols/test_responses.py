@@ -215,11 +215,42 @@ class TestCalls:
         assert [item["arguments"] for item in output] == ['{"a":1}'] * 2
         assert len({item["call_id"] for item in output}) == 2
 
-    def test_a_fragment_that_comes_too_late(self, caplog):
-        """Text ended its call: it is dropped, and the log says so."""
-        said = told([chunk(tool_calls=[CALL]), chunk("b"), chunk(tool_calls=[REST]), chunk("", "stop")])
-        assert final(said)["output"][0]["arguments"] == ""
-        assert "came after the call was done" in caplog.text
+    def test_a_fragment_that_comes_too_late_is_an_error(self):
+        """Text ended its call: the client has half of it, and is never told that it is finished."""
+        half = {"index": 0, "function": {"arguments": '{"port": '}}
+        rest = {"index": 0, "function": {"arguments": '"Brest"}'}}
+        parts = [chunk(tool_calls=[CALL]), chunk(tool_calls=[half]), chunk("b"), chunk(tool_calls=[rest])]
+        response = final(told([*parts, chunk("", "tool_calls")]))
+        assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
+
+    def test_a_call_of_a_cancelled_answer_is_incomplete(self):
+        """It is none that a client should run."""
+        stream = framer()
+        said = told([chunk(tool_calls=[CALL]), chunk(tool_calls=[REST])], stream=stream)
+        stream.is_cut_off = True
+        said += "".join(stream.finish_units("stop"))
+        assert [item["status"] for item in final(said)["output"]] == ["incomplete"]
+
+    @pytest.mark.parametrize("rest", [REST, {"index": 0, "function": {"arguments": "{}"}}])
+    def test_a_call_without_arguments_waits_for_them(self, rest):
+        """Text does not end it: it is never told as one that takes nothing."""
+        said = told([chunk(tool_calls=[CALL]), chunk("b"), chunk(tool_calls=[rest]), chunk("", "stop")])
+        assert [item["type"] for item in final(said)["output"]] == ["function_call", "message"]
+        assert final(said)["output"][0]["arguments"] == rest["function"]["arguments"]
+
+    def test_a_call_that_the_limit_cut(self):
+        """Its fragments have been sent: item and response are incomplete. A whole answer leaves it out."""
+        batch = [
+            chunk(tool_calls=[CALL]),
+            chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"po'}}]),
+        ]
+        response = final(told(batch, [chunk("", "length")]))
+        [item] = response["output"]
+        assert (response["status"], item["status"], item["arguments"]) == ("incomplete", "incomplete", '{"po')
+        collector = AnswerCollector()
+        collector.add([*batch, chunk("", "length")])
+        answer = WIRE.whole(collector.answer(), AnswerFacts("R", "mira"))
+        assert (answer["status"], [item["type"] for item in answer["output"]]) == ("incomplete", ["message"])
 
 
 class TestSilence:
@@ -291,7 +322,8 @@ class TestFailure:
 
 @st.composite
 def answers(draw):
-    """Chunks of an answer, cut into batches: runs of text, of thoughts, of calls whose fragments are mixed."""
+    """Chunks of an answer, cut into batches: runs of text, of thoughts, of whole calls whose fragments are
+    mixed."""
     chunks, index = [], 0
     for kind in draw(st.lists(st.sampled_from(["token", "thinking", "calls"]), max_size=6)):
         if kind != "calls":
@@ -313,7 +345,10 @@ def answers(draw):
             )
             for n in numbers
         ]
-        fragments = draw(st.lists(st.tuples(st.sampled_from(numbers), st.text(max_size=5)), max_size=6))
+        wholes = [json.dumps({"t": draw(st.text(max_size=5))}) for _ in numbers]
+        cut = draw(st.integers(0, 8))
+        fragments = [(n, text[:cut]) for n, text in zip(numbers, wholes, strict=True)]
+        fragments += [(n, text[cut:]) for n, text in zip(numbers, wholes, strict=True)]
         chunks += [chunk(tool_calls=[{"index": n, "function": {"arguments": text}}]) for n, text in fragments]
         index += count
     usage = draw(st.sampled_from([None, USAGE, {**USAGE, "reasoning_tokens": 2}]))

@@ -59,7 +59,7 @@ class TestToolCalls:
         """`call_` and 24 hex digits."""
         [call] = whole_openai_calls([{"index": 4, "function": {"name": "t"}}])
         assert call["id"].startswith("call_") and len(call["id"]) == 29
-        assert call["function"] == {"name": "t", "arguments": ""}
+        assert call["function"] == {"name": "t", "arguments": "{}"}
         assert "index" not in call
 
     def test_openai_shape_is_idempotent(self):
@@ -72,21 +72,38 @@ class TestToolCalls:
         [
             ('{"a": 1}', {"a": 1}, False),
             ({"a": 1}, {"a": 1}, False),
-            ("", {}, True),
-            ("{oops", {}, True),
-            ("[1]", {}, True),
-            (None, {}, True),
-            ('{"a": NaN}', {}, True),
-            ('{"a": -1e999}', {}, True),
+            ("", {}, False),
+            (None, {}, False),
+            ("{oops", None, True),
+            ("[1]", None, True),
+            ('{"a": NaN}', None, True),
+            ('{"a": -1e999}', None, True),
         ],
-        ids=["text", "object", "empty", "broken", "list", "none", "nan", "large"],
+        ids=["text", "object", "empty", "none", "broken", "list", "nan", "large"],
     )
     def test_ollama_arguments_are_objects(self, arguments, expected, warns, caplog):
-        """What is none becomes an empty one, with a warning."""
+        """A call with others is left out, with a warning: nobody asked for it with `{}`."""
         with caplog.at_level(logging.WARNING):
-            [call] = ollama_calls([{"id": "c", "function": {"name": "t", "arguments": arguments}}, "skipped"])
-        assert call == {"id": "c", "function": {"index": 0, "name": "t", "arguments": expected}}
+            calls = ollama_calls([{"id": "c", "function": {"name": "t", "arguments": arguments}}, "skipped"])
+        assert [call["function"]["arguments"] for call in calls] == ([] if expected is None else [expected])
         assert bool(caplog.records) is warns
+
+    @pytest.mark.parametrize(
+        ("reason", "arguments", "left"),
+        [
+            ("length", '{"a": 1', []),
+            ("length", "", []),
+            ("content_filter", "[1", []),
+            ("length", '{"a": 1}', ['{"a": 1}']),
+            ("tool_calls", "", ["{}"]),
+            (None, '{"a": 1', ['{"a": 1']),
+        ],
+    )
+    def test_a_call_that_was_cut_is_left_out(self, reason, arguments, left):
+        """The reason of the end says so; empty arguments of any other are `{}`."""
+        calls = ToolCallCollector()
+        calls.add([{"index": 0, "id": "c", "function": {"name": "t", "arguments": arguments}}])
+        assert [call["function"]["arguments"] for call in calls.complete(reason)] == left
 
     def test_ollama_shape_is_idempotent(self):
         """Also without an id, and for a call that holds nothing."""
@@ -105,6 +122,8 @@ class TestReasons:
             ("eos_token", False, "stop"),
             (None, False, "stop"),
             ("stop", True, "tool_calls"),
+            ("length", True, "length"),
+            ("content_filter", True, "content_filter"),
         ],
     )
     def test_clients_see_four_reasons(self, given, has_calls, expected):

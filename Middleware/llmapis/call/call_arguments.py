@@ -15,6 +15,7 @@ class CallArguments:
     formatted parts for flat ones (or a conversation's substitute). `request_id`: whose cancellation ends the
     call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes.
     `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed before.
+    `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
     """
 
     conversation: Messages | None = None
@@ -27,3 +28,4 @@ class CallArguments:
     parallel_tool_calls: bool | None = None
     trace: TracedNode | None = field(default=None, repr=False, compare=False)
     backup_of: str = ""
+    asks_again: bool = True

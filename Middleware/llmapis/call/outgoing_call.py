@@ -34,6 +34,9 @@ from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorte
 logger = logging.getLogger(__name__)
 
 ABORT_TIMEOUT_S = 2.0
+BAD_ANSWERS = frozenset(("connection_lost", "protocol_error"))
+"""Kinds of failure of which a whole answer is asked for once more."""
+MAX_WHOLE_BYTES = 4 * MAX_LINE_BYTES
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _STRING = re.compile(r'(?<=")(?:[^"\\]++|\\.)++(?=")')
@@ -73,6 +76,20 @@ class OutgoingCall:
         self.log.failed(error)
         self.end(getattr(error, "kind", type(error).__name__))
 
+    @property
+    def endpoint(self) -> str:
+        return self._handler.settings.endpoint.name
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether an answer that is no good is asked for a second time; where there is a backup, that one is
+        asked."""
+        return self._call.asks_again and not self._handler.settings.suppress_retries
+
+    def reader(self, answer: Answer) -> StreamReader:
+        """What reads the stream that the answer is."""
+        return StreamReader(self._handler, answer.content_type)
+
     def post(self, payload: JsonObject | None = None) -> Answer:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
         self.handle.check()
@@ -106,13 +123,13 @@ class OutgoingCall:
         return self._at_most_twice(payload, self._object)
 
     def _at_most_twice(self, payload: JsonObject | None, read: Callable[[Answer], _Result]) -> _Result:
-        again = not self._handler.settings.suppress_retries
+        again = self.asks_again
         while True:
             answer = self.post(payload)
             try:
                 return read(answer)
             except BackendError as error:
-                if not again or error.kind not in ("connection_lost", "protocol_error"):
+                if not again or error.kind not in BAD_ANSWERS:
                     raise
                 logger.warning("%s; once more", error)
                 again = False
@@ -162,9 +179,11 @@ class OutgoingCall:
         try:
             for piece in answer.reads():
                 data += piece
-                if len(data) > 4 * MAX_LINE_BYTES:
-                    name = self._handler.settings.endpoint.name
-                    raise BackendError(name, "bad_request", "the answer is longer than a whole answer may be")
+                if len(data) > MAX_WHOLE_BYTES:
+                    message = (
+                        f"the answer is longer than {MAX_WHOLE_BYTES} bytes, the limit for a whole answer"
+                    )
+                    raise BackendError(self.endpoint, "backend_error", message)
                 if enough(piece):
                     break
         finally:

@@ -14,7 +14,9 @@ from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import (
+    bad_call,
     error_chunk,
+    failed_by_word,
     redacted,
     says_something,
     told_error,
@@ -29,6 +31,7 @@ from Middleware.llmapis.call.stream_state import StreamState
 from Middleware.llmapis.dialects.backend_json import DECODER, decoded
 from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
+from Middleware.services.answers import CUTTING_REASONS
 from Middleware.utilities.sensitive_logging_utils import shown, told
 
 logger = logging.getLogger(__name__)
@@ -45,7 +48,8 @@ class StreamReader:
 
     `ended`: nothing more is needed (end mark, or an error dict was given). `failure`: what is said of it.
     `finishing`: the finish reason is known, only the usage may still come. `whole`: the server did not
-    stream, its whole answer was read. `truncated`: the stream ended without its end mark."""
+    stream, its whole answer was read. `truncated`: the stream ended without its end mark. `bad_call`: the
+    failure is a tool call whose arguments are not whole."""
 
     def __init__(self, handler: HandlerFace, content_type: str = "") -> None:
         self.ended = False
@@ -55,6 +59,7 @@ class StreamReader:
         self.state = StreamState()
         self.finish_reason: str | None = None
         self.failure: str | None = None
+        self.bad_call = False
         self._handler = handler
         self._endpoint = handler.settings.endpoint.name
         self._decoder = NdjsonDecoder() if handler._iterate_by_lines else SseDecoder()
@@ -159,8 +164,15 @@ class StreamReader:
             return False
         if failure := self._told_failure(answer):
             raise failure
-        self._give_whole(one_chunk(self._handler.read_whole(answer)), batch)
+        self._give_whole(self._whole_chunk(answer), batch)
         return True
+
+    def _whole_chunk(self, answer: JsonObject) -> Chunk:
+        try:
+            return one_chunk(self._handler.read_whole(answer))
+        except BackendError as error:
+            self.bad_call = error.retryable
+            raise
 
     def _is_one_piece(self, batch: Batch) -> bool:
         """A stream whose only event is a whole answer, though no header says so: it is given."""
@@ -170,7 +182,7 @@ class StreamReader:
             self._handler._parse_non_stream_response(self._first)
         except (LookupError, TypeError, ValueError, AttributeError):
             return False
-        chunk = one_chunk(self._handler.read_whole(self._first))
+        chunk = self._whole_chunk(self._first)
         if not is_visible(chunk):
             return False
         self._give_whole(chunk, batch)
@@ -351,9 +363,16 @@ class StreamReader:
             final = {"token": "", "finish_reason": "tool_calls" if self.state.saw_tool_calls else "stop"}
             if not self._marked:
                 self._check_plain_end(final)
+        if self.state.saw_tool_calls and (failure := self._finish_calls(final)):
+            self.bad_call = True
+            return self._failed(batch, failure)
+        if self.truncated:
+            logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
         if self._splitter is not None:
             thinking, text = self._splitter.finish()
             set_split(final, thinking, final["token"] + text)
+        if failure := self._failure_word(final, is_empty=not (self.output or batch or is_visible(final))):
+            return self._failed(batch, failure)
         if usage := self.state.usage:
             usage.setdefault(
                 "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
@@ -363,6 +382,26 @@ class StreamReader:
         self.ended = True
         batch.append(final)
         return self._told(batch)
+
+    def _finish_calls(self, final: Chunk) -> BackendError | None:
+        """A call without arguments gets `{}`. The error that a call is whose arguments are not whole; in an
+        answer that says that it was cut there is none."""
+        if final["finish_reason"] in CUTTING_REASONS:
+            return None
+        blank, cut = self._tools.unfinished()
+        if self.truncated and (blank or cut):
+            return BackendError(self._endpoint, "connection_lost", "the stream ended inside a tool call")
+        if cut:
+            return bad_call(self._endpoint, cut)
+        if blank:
+            empty = [{"index": index, "function": {"arguments": "{}"}} for index in blank]
+            final["tool_calls"] = [*final.get("tool_calls", ()), *empty]
+        return None
+
+    def _failure_word(self, final: Chunk, *, is_empty: bool) -> BackendError | None:
+        """The error that the finish reason is: in the standard's words, or of an answer of nothing."""
+        word = final.get("native_finish_reason") if is_empty else None
+        return failed_by_word(self._endpoint, "error" if final["finish_reason"] == "error" else word)
 
     def _check_plain_end(self, final: Chunk) -> None:
         """The body ended without an end mark. Raises when nothing useful came."""
@@ -374,7 +413,6 @@ class StreamReader:
         if not self.output:
             raise self._fault("the stream ended without any output")
         final["truncated"] = self.truncated = True
-        logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
 
     def _failed(self, out: Batch, error: BackendError) -> Batch:
         """Raise the error, or end the batch with it when something visible has come out."""

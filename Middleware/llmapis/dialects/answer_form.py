@@ -7,6 +7,7 @@ from typing import Any
 from Middleware.common.types import JsonObject
 from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, whole_tool_calls
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.answers import finished_calls
 
 
 def answer_form(
@@ -28,6 +29,7 @@ def answer_form(
     native = told.pop("native_finish_reason", None) or ending.get("native_finish_reason")
     calls = whole_tool_calls(tool_calls) if isinstance(tool_calls, list) else []
     reason = ending["finish_reason"] or ("tool_calls" if calls else "stop")
+    calls = finished_calls(calls, reason)
     if native and native != reason:
         told["native_finish_reason"] = native
     if not calls:

@@ -98,10 +98,10 @@ class ClaudeEvents:
         return {"token": text, "finish_reason": None} if text else None
 
     def _stop(self, block: Any) -> Chunk | None:
-        """Input that did not come in pieces (whole at the start of the call, or none) is said here."""
-        if block not in self._unsaid_input:
-            return None
-        return self._arguments(block, arguments_text(self._unsaid_input.pop(block)))
+        """Input that came whole at the start of the call, not in pieces, is said here. None at all may be a
+        call that was cut, which only the end of the answer says."""
+        given = self._unsaid_input.pop(block, None)
+        return self._arguments(block, arguments_text(given)) if given else None
 
     def _ending(self, data: JsonObject) -> Chunk:
         self._count(data.get("usage"))

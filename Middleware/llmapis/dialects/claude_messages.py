@@ -5,13 +5,14 @@ Source: spec backends.md 9.6.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.llmapis.dialects.event_mapping import arguments_object
 from Middleware.llmapis.dialects.image_injection import claude_image, content_parts, with_images
-from Middleware.llmapis.dialects.tool_turns import linked, with_all_results
+from Middleware.llmapis.dialects.tool_turns import NO_RESULT, TurnRules
 
 FIRST_USER_TEXT = "..."
 """The user turn before a conversation that the assistant begins."""
@@ -21,6 +22,9 @@ CONTINUE_REQUEST = (
     "Do not repeat any of it and write nothing before the continuation:\n\n"
 )
 """Stands before the prefill where a model does not take one."""
+
+CLAUDE_TURNS = TurnRules({"content": NO_RESULT, "is_error": True}, re.compile("[^A-Za-z0-9_-]"))
+"""Source: the API's reference, `tool_use` and `tool_result`."""
 
 Blocks = list[JsonObject]
 ThoughtsOf = Callable[[str], Blocks]
@@ -35,12 +39,10 @@ def split_system(messages: Messages) -> tuple[str, Messages]:
 
 
 def claude_messages(messages: Messages, thoughts_of: ThoughtsOf) -> Messages:
-    """Messages without system turns, as the API takes them; the first is of the user."""
+    """Messages without system turns, tool turns whole, as the API takes them; the first is of the user."""
     turned = [
         _claude_turn(message, thoughts_of)
-        for message in with_images(
-            with_all_results(linked(messages)), content_parts(claude_image, images_first=True)
-        )
+        for message in with_images(messages, content_parts(claude_image, images_first=True))
     ]
     merged: Messages = []
     for message in turned:
@@ -113,28 +115,27 @@ def _claude_turn(message: Message, thoughts_of: ThoughtsOf) -> Message:
     if message.get("role") == "tool":
         result = {
             "type": "tool_result",
-            "tool_use_id": message.get("tool_call_id") or "unknown",
+            "tool_use_id": message["tool_call_id"],
             **({"is_error": True} if message.get("is_error") is True else {}),
             "content": message["content"],
         }
         return {"role": "user", "content": [result]}
     calls = message.get("tool_calls")
     turn = {"role": message.get("role"), "content": message["content"]}
-    if message.get("role") != "assistant" or not isinstance(calls, list) or not calls:
+    if not calls:
         return turn
-    uses = [_tool_use(call) for call in calls if isinstance(call, Mapping)]
+    uses = [_tool_use(call) for call in calls]
     thoughts = next((found for use in uses if (found := thoughts_of(use["id"]))), [])
     return {**turn, "content": [*thoughts, *_blocks(message["content"]), *uses]}
 
 
 def _tool_use(call: Mapping[str, Any]) -> JsonObject:
-    function = call.get("function")
-    function = function if isinstance(function, Mapping) else {}
+    function = call["function"]
     return {
         "type": "tool_use",
         "id": call["id"],
-        "name": function.get("name") or "",
-        "input": arguments_object(function.get("arguments")),
+        "name": function["name"],
+        "input": arguments_object(function["arguments"]),
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from Middleware.utilities.sensitive_logging_utils import shown
-from Middleware.utilities.strict_json import strict_loads
+from Middleware.utilities.strict_json import object_of
 
 logger = logging.getLogger(__name__)
 
@@ -77,18 +77,25 @@ def arguments_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
+def whole_arguments(arguments: Any) -> str:
+    """The arguments of a whole call as JSON text: a tool without arguments is called with `{}`."""
+    text = arguments_text(arguments)
+    return text if text.strip() else "{}"
+
+
 def arguments_object(arguments: Any) -> JsonObject:
-    """Tool-call arguments as an object: text is parsed; blank, invalid or no object: `{}`, warned of."""
-    value = arguments
-    if isinstance(value, str):
-        try:
-            value = strict_loads(value)
-        except (ValueError, RecursionError):
-            value = None
-    if isinstance(value, Mapping):
-        return dict(value)
-    logger.warning("tool call arguments are not a JSON object, {} is sent: %s", shown(repr(arguments)[:100]))
-    return {}
+    """The arguments of a call in a history as an object, for an API that takes no text: blank ones are `{}`;
+    what is no object stands in `value`, warned of."""
+    text = whole_arguments(arguments)
+    value = object_of(text)
+    if value is not None:
+        return value
+    logger.warning(
+        "the arguments of a tool call in the conversation are not a JSON object; "
+        'they are sent as {"value": ...}: %s',
+        shown(text[:100]),
+    )
+    return {"value": text}
 
 
 def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | None:
@@ -156,7 +163,7 @@ class ToolCallDeltas:
         self._names: dict[int, str] = {}
         self._index_of: dict[int, int] = {}
         self._id_made: set[int] = set()
-        self._has_arguments: set[int] = set()
+        self._arguments: dict[int, list[str]] = {}
         self._last = -1
 
     def add(self, calls: Any) -> list[JsonObject]:
@@ -164,6 +171,14 @@ class ToolCallDeltas:
         if not isinstance(calls, list):
             return []
         return [self._delta(call) for call in calls if isinstance(call, Mapping)]
+
+    def unfinished(self) -> tuple[list[int], list[str]]:
+        """`(blank, cut)` of the calls so far: indexes of those without arguments, names of those whose
+        arguments are no whole JSON object."""
+        texts = {index: "".join(self._arguments.get(index, ())) for index in self._ids}
+        blank = [index for index, text in texts.items() if not text.strip()]
+        cut = [index for index, text in texts.items() if text.strip() and object_of(text) is None]
+        return blank, [self._names.get(index, "") for index in cut]
 
     def _delta(self, call: Mapping[str, Any]) -> JsonObject:
         function = call.get("function")
@@ -181,7 +196,7 @@ class ToolCallDeltas:
         if is_new or "arguments" in function:
             told["arguments"] = arguments_text(function.get("arguments"))
             if told["arguments"]:
-                self._has_arguments.add(index)
+                self._arguments.setdefault(index, []).append(told["arguments"])
         delta["function"] = told
         return delta
 
@@ -209,7 +224,7 @@ class ToolCallDeltas:
 
     def _is_another(self, index: int, name: str) -> bool:
         """Claims that a fragment without an id is of another call: another name, behind arguments."""
-        return index in self._has_arguments and self._names.get(index, name) != name
+        return index in self._arguments and self._names.get(index, name) != name
 
     def _new_index(self, wire_index: int | None) -> int:
         if wire_index is not None and 0 <= wire_index <= MAX_INDEX and wire_index not in self._ids:

@@ -88,16 +88,6 @@ def _add_text(message: Message, text: str, *, first: bool) -> None:
         message["content"] = f"{text}{content}" if first else f"{content}{text}"
 
 
-def without_empty_tool_calls(messages: Messages) -> Messages:
-    """Messages in which no turn has an empty or null `tool_calls` (OpenAI refuses them)."""
-    return [
-        {key: value for key, value in message.items() if key != "tool_calls"}
-        if "tool_calls" in message and not message["tool_calls"]
-        else message
-        for message in messages
-    ]
-
-
 def attach_schema(payload: dict[str, Any], schema: Mapping[str, Any], apitype: Mapping[str, Any]) -> None:
     """Write a schema into `payload` as the API type's `structuredOutput` says; without one: a warning."""
     block = structured_output_block(apitype)

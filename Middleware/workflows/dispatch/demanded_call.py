@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from Middleware.common.types import JsonObject
-from Middleware.utilities.strict_json import strict_loads
+from Middleware.llmapis.reasoning_parser import reasoning_splitter
+from Middleware.utilities.json_in_text import json_values, places_of_json
+from Middleware.utilities.strict_json import object_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +90,44 @@ def _instruction(listed: Sequence[JsonObject], wanted: Sequence[JsonObject]) -> 
 
 
 def call_of(text: str, demand: Demand) -> JsonObject | None:
-    """The tool-call answer that `text` stands for; None when it is not what was demanded."""
-    try:
-        reply = strict_loads(text.strip())
-    except (ValueError, RecursionError):
-        return None
-    name = reply.get("name") if isinstance(reply, dict) else None
-    if not isinstance(name, str) or name not in demand.names or not isinstance(reply.get("arguments"), dict):
-        return None
-    call = {
-        "id": f"wilmer-{uuid.uuid4().hex}",
-        "type": "function",
-        "function": {
-            "name": name,
-            "arguments": json.dumps(reply["arguments"], ensure_ascii=False),
-        },
-    }
+    """The tool-call answer that `text` stands for; None when it is not what was demanded.
+
+    The call may be in a code fence, between words or in a list, and behind thoughts; but it must be the only
+    one: nobody knows which of two is meant.
+    """
+    answer = _behind_thoughts(text)
+    for place in places_of_json(answer):
+        if found := set(_calls_in(place, demand)):
+            return _answer(*found.pop()) if len(found) == 1 else None
+    return None
+
+
+def _behind_thoughts(text: str) -> str:
+    splitter = reasoning_splitter("auto")
+    if splitter is None:
+        return text
+    return splitter.feed(text)[1] + splitter.finish()[1]
+
+
+def _calls_in(text: str, demand: Demand) -> Iterator[tuple[str, str]]:
+    """`(name, arguments as JSON text)` of each JSON object that is a call which counts."""
+    for _, value, _ in json_values(text):
+        for reply in value if isinstance(value, list) else (value,):
+            name = reply.get("name") if isinstance(reply, dict) else None
+            if isinstance(name, str) and name in demand.names:
+                arguments = _object_text(reply.get("arguments"))
+                if arguments is not None:
+                    yield name, arguments
+
+
+def _object_text(arguments: Any) -> str | None:
+    """Arguments as the text of a JSON object; None for what is none. Some models write the text."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    value = object_of(text if text.strip() else "{}")
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _answer(name: str, arguments: str) -> JsonObject:
+    function = {"name": name, "arguments": arguments}
+    call = {"id": f"wilmer-{uuid.uuid4().hex}", "type": "function", "function": function}
     return {"content": "", "tool_calls": [call], "finish_reason": "tool_calls"}

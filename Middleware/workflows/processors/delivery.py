@@ -21,7 +21,7 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.backend_errors import told_error
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
-from Middleware.services.answers import compact_json, full_usage
+from Middleware.services.answers import client_finish_reason, compact_json, full_usage
 from Middleware.services.timestamp_service import generation_prompt
 from Middleware.utilities.streaming_utils import log_findings
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -312,7 +312,7 @@ EMPTY = Ending()
 def finish_chunks(request: RequestContext, user: UserSettings, ending: Ending = EMPTY) -> Batch:
     """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one."""
     sent = ending.sent or _Sent(text=ending.text)
-    reason = "tool_calls" if sent.with_calls else sent.reason or "stop"
+    reason = client_finish_reason(sent.reason, sent.with_calls)
     batch: Batch = []
     call = None if sent.with_calls else _liveness_call(request, user, ending.node, ending.text)
     if call is not None:

@@ -126,6 +126,152 @@ class TestWhatIsGiven:
         assert reader.finish() == []
 
 
+def part(arguments="", index=0, **more):
+    """An event with a fragment of a call; the first one of a call has `id` and `name`."""
+    name = {"name": more.pop("name")} if "name" in more else {}
+    call = {"index": index, **more, "function": {**name, "arguments": arguments}}
+    return "data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}) + "\n\n"
+
+
+CLAUDE = "claudeMessages"
+
+
+def claude(stop_reason, *pieces):
+    """Claude's events of one call, to the end."""
+    delta = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    use = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    events = [
+        {"type": "content_block_start", "index": 0, "content_block": use},
+        *({"type": "content_block_delta", "index": 0, "delta": one} for one in delta),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": stop_reason}},
+        {"type": "message_stop"},
+    ]
+    return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+
+
+class TestCalls:
+    """A client is never told that a call is finished whose arguments are not whole."""
+
+    BEGUN = part('{"path": "a.t', id="c", name="f")
+    EMPTY = part(id="c", name="f")
+
+    @pytest.mark.parametrize(
+        ("reads", "kind"),
+        [
+            ([BEGUN], "connection_lost"),
+            ([EMPTY], "connection_lost"),
+            ([BEGUN, "data: [DONE]\n\n"], "protocol_error"),
+            ([part("[1]", id="c", name="f"), "data: [DONE]\n\n"], "protocol_error"),
+            ([part('{"a": 1,}', id="c", name="f"), "data: [DONE]\n\n"], "protocol_error"),
+            (
+                [part("{}", id="a", name="f"), part("{", 1, id="b", name="g"), "data: [DONE]\n\n"],
+                "protocol_error",
+            ),
+        ],
+        ids=["cut", "cut-before-arguments", "end-mark", "no-object", "comma", "the-second-of-two"],
+    )
+    def test_arguments_that_are_not_whole_are_an_error(self, reads, kind):
+        """The end of the body, or the model's slip."""
+        reader = new_reader()
+        last = dicts(reader, *reads)[-1]
+        assert (last["finish_reason"], last["error"]["kind"]) == ("error", kind)
+        assert reader.bad_call
+
+    def test_the_error_of_a_cut_call_says_all(self, caplog):
+        """No warning of a missing end mark beside it."""
+        dicts(new_reader(), self.BEGUN)
+        assert caplog.text == ""
+
+    @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+    def test_whatever_reason_the_backend_gives(self, rig, reason):
+        """`tool_calls` would have an agent run it."""
+        out = dicts(new_reader(), self.BEGUN, rig.token("", finish_reason=reason), rig.DONE)
+        assert out[-1]["error"]["kind"] == "protocol_error"
+        assert "f" in out[-1]["error"]["message"] and "a.t" not in out[-1]["error"]["message"]
+
+    @pytest.mark.parametrize("reason", ["length", "content_filter"])
+    @pytest.mark.parametrize("begun", [BEGUN, EMPTY], ids=["inside", "before"])
+    def test_a_reason_that_cuts_says_all(self, rig, reason, begun):
+        """Agents ask again when they read it; nothing is put in the place of what is missing."""
+        reader = new_reader()
+        out = dicts(reader, begun, rig.token("", finish_reason=reason), rig.DONE)
+        assert out[1:] == [{"token": "", "finish_reason": reason}]
+        assert not reader.bad_call
+
+    def test_a_call_without_arguments_has_an_empty_object(self, rig):
+        """Clients read the text as JSON."""
+        out = dicts(new_reader(), self.EMPTY, rig.token("", finish_reason="tool_calls"), rig.DONE)
+        assert out[-1] == {
+            "token": "",
+            "finish_reason": "tool_calls",
+            "tool_calls": [{"index": 0, "function": {"arguments": "{}"}}],
+        }
+
+    @pytest.mark.parametrize(
+        ("stop_reason", "pieces", "ending"),
+        [
+            ("max_tokens", ['{"path": "a.t'], "length"),
+            ("max_tokens", [], "length"),
+            ("max_tokens", ["{}"], "length"),
+            ("tool_use", ['{"path": "a.t'], "error"),
+            ("refusal", ['{"path'], "content_filter"),
+        ],
+    )
+    def test_claude(self, stop_reason, pieces, ending):
+        """Its block is stopped, whether or not its input is whole: the reason counts."""
+        out = dicts(new_reader(CLAUDE), *claude(stop_reason, *pieces))
+        calls = [call for chunk in out for call in chunk.get("tool_calls", ())]
+        assert out[-1]["finish_reason"] == ending
+        assert "".join(call["function"]["arguments"] for call in calls) == "".join(pieces)
+
+    def test_claude_without_arguments(self):
+        """No piece of input is an empty one."""
+        out = dicts(new_reader(CLAUDE), *claude("tool_use"))
+        assert out[-1]["tool_calls"] == [{"index": 0, "function": {"arguments": "{}"}}]
+
+    def test_ollamas_limit_behind_a_whole_call(self):
+        """The call is whole, the answer is not."""
+        call = {"function": {"name": "f", "arguments": {"x": 1}}}
+        out = dicts(
+            new_reader(OLLAMA),
+            json.dumps({"message": {"role": "assistant", "content": "", "tool_calls": [call]}}) + "\n",
+            json.dumps({"message": {"content": ""}, "done": True, "done_reason": "length"}) + "\n",
+        )
+        assert out[-1]["finish_reason"] == "length"
+
+
+COMPLETIONS = "openAIV1Completion"
+
+
+class TestFinishWords:
+    """Some backends tell of a failure in the finish reason alone."""
+
+    @pytest.mark.parametrize("native", ["network_error", "error", "NETWORK_ERROR"])
+    def test_a_failure_without_output(self, rig, native):
+        """OpenRouter beside `stop`; it is raised, so that a backup can take over."""
+        with pytest.raises(BackendError) as caught:
+            dicts(new_reader(), rig.token("", finish_reason="stop", native_finish_reason=native), rig.DONE)
+        assert (caught.value.kind, caught.value.status) == ("stream_error", 200)
+        assert f"finish reason '{native}'" in str(caught.value)
+
+    def test_as_the_only_word(self, rig):
+        """Servers that have no other field for it."""
+        with pytest.raises(BackendError, match="network_error"):
+            dicts(new_reader(), rig.token("", finish_reason="network_error"), rig.DONE)
+
+    def test_after_output_the_answer_stands(self, rig):
+        """The text is what the user wants."""
+        out = dicts(new_reader(), rig.token("a"), rig.token("", finish_reason="network_error"), rig.DONE)
+        assert out[-1] == {"token": "", "finish_reason": "stop", "native_finish_reason": "network_error"}
+
+    def test_the_word_error_is_always_one(self):
+        """Of every dialect, after output too."""
+        event = 'data: {"choices":[{"text":"%s","finish_reason":%s}]}\n\n'
+        out = dicts(new_reader(COMPLETIONS), event % ("a", "null"), event % ("", '"error"'))
+        assert (out[0]["token"], out[-1]["error"]["kind"]) == ("a", "stream_error")
+
+
 class TestBodiesThatAreNoStream:
     WHOLE: ClassVar = {"choices": [{"message": {"content": "hi"}, "finish_reason": "length"}], "model": "m"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.llmapis.dialects.claude_messages import (
+    CLAUDE_TURNS,
     CONTINUE_REQUEST,
     FIRST_USER_TEXT,
     claude_messages,
@@ -15,6 +16,7 @@ from Middleware.llmapis.dialects.claude_messages import (
     split_system,
     without_prefill,
 )
+from Middleware.llmapis.dialects.tool_turns import repaired
 
 
 def user(content, **more):
@@ -46,7 +48,7 @@ def text(words):
 
 
 def turned(*messages, thoughts_of=lambda _: []):
-    return claude_messages(list(messages), thoughts_of)
+    return claude_messages(repaired(list(messages), CLAUDE_TURNS), thoughts_of)
 
 
 class TestSystem:
@@ -112,7 +114,7 @@ class TestToolTurns:
         called = assistant("", tool_calls=[call("t2")])
         turns = turned(user("Q"), called, user("again"), called, tool("1", "t2"))
         assert turns[2] == user([NO_RESULT, text("again")])
-        assert turns[4] == user([result("1", "t2")])
+        assert turns[4] == user([result("1", "t2-2")])
 
     @pytest.mark.parametrize(
         ("messages", "sent"),
@@ -130,12 +132,19 @@ class TestToolTurns:
             ),
             pytest.param(
                 [assistant("", tool_calls=[call(), "junk", {"function": {"name": "f", "arguments": "[1]"}}])],
-                [assistant([use(), use("toolcall_1_2", "f")])],
+                [assistant([use(), use("toolcall_1_2", "f", {"value": "[1]"})])],
                 id="missing-id-and-bad-arguments",
             ),
             pytest.param([assistant("A", tool_calls=[])], [assistant("A")], id="no-calls"),
             pytest.param(
-                [assistant("A", tool_calls=[{"id": "t1"}])], [assistant([text("A"), use(name="")])], id="bare"
+                [assistant("A", tool_calls=[{"id": "t1"}])],
+                [assistant([text("A"), use(name="unknown")])],
+                id="bare",
+            ),
+            pytest.param(
+                [assistant("", tool_calls=[call("functions.wx:0")])],
+                [assistant([use("functions_wx_0")])],
+                id="an-id-that-the-api-refuses",
             ),
         ],
     )
@@ -161,7 +170,7 @@ class TestToolTurns:
             ),
             pytest.param(
                 [{"role": "tool", "content": ""}],
-                [result("", "unknown"), {**NO_RESULT, "tool_use_id": "t1"}, NO_RESULT],
+                [result(""), NO_RESULT],
                 id="no-id-no-text",
             ),
             pytest.param(

@@ -15,6 +15,7 @@ from Middleware.llmapis.dialects.event_mapping import (
     openai_usage,
     standard_finish,
     usage_of,
+    whole_arguments,
     whole_tool_calls,
 )
 from Middleware.utilities.sensitive_logging_utils import REDACTED
@@ -107,17 +108,26 @@ class TestArguments:
         """For backends that want objects."""
         assert arguments_object(value) == made
 
-    @pytest.mark.parametrize("value", ["", "{", "[1]", None, 3, "[" * 100_000, '{"a": NaN}', '{"a": 1e999}'])
-    def test_what_is_no_object_is_empty_and_told(self, value, caplog):
-        """The call is not lost."""
+    @pytest.mark.parametrize("value", ["", " ", None])
+    def test_blank_ones_are_an_empty_object(self, value, caplog):
+        """A tool that takes nothing; nobody is warned."""
         assert arguments_object(value) == {}
+        assert whole_arguments(value) == "{}"
+        assert caplog.text == ""
+
+    @pytest.mark.parametrize(
+        "value", ["{", "[1]", "3", "[" * 100_000, '{"a": NaN}', '{"a": 1e999}', '{"a": 1,}']
+    )
+    def test_what_is_no_object_is_a_value_of_one(self, value, caplog):
+        """Nothing that the model said is lost; a warning says what is sent."""
+        assert arguments_object(value) == {"value": value}
         assert "not a JSON object" in caplog.text
 
     def test_private_ones_are_not_told(self, caplog):
         """They are the conversation's."""
         with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
-            assert arguments_object("SECRET") == {}
-        assert f"{{}} is sent: {REDACTED}" in caplog.text
+            assert arguments_object("SECRET") == {"value": "SECRET"}
+        assert f'{{"value": ...}}: {REDACTED}' in caplog.text
         assert "SECRET" not in caplog.text
 
 

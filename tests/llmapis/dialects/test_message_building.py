@@ -12,7 +12,6 @@ from Middleware.llmapis.dialects.message_building import (
     attach_schema,
     build_messages,
     structured_output_block,
-    without_empty_tool_calls,
 )
 
 NONE = InjectedTexts()
@@ -182,20 +181,6 @@ class TestInjection:
     def test_a_text_counts_when_its_flag_is_true(self, endpoint, texts):
         """Read from the endpoint file."""
         assert InjectedTexts.of(endpoint) == texts
-
-
-def test_empty_tool_calls_are_no_key():
-    """OpenAI refuses `[]`."""
-    messages = [
-        assistant("A", tool_calls=[]),
-        assistant("B", tool_calls=None),
-        assistant("C", tool_calls=[1]),
-    ]
-    assert without_empty_tool_calls(messages) == [
-        assistant("A"),
-        assistant("B"),
-        assistant("C", tool_calls=[1]),
-    ]
 
 
 SCHEMA = {"type": "object"}

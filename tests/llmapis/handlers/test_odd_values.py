@@ -228,7 +228,7 @@ def test_whole_bodies(backend, make_handler):
                 answer = handler.read_whole(body)
             except BackendError as error:
                 assert error.kind == "protocol_error"
-                assert len(path) < 4, "only the frame of an answer makes it one"
+                assert len(path) < 4 or "arguments" in path, "only the frame of an answer makes it one"
                 continue
             facts = answer if isinstance(answer, dict) else vars(answer)
             chunk = {key: fact for key, fact in facts.items() if key != "content" and fact}

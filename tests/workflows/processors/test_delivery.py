@@ -89,6 +89,14 @@ class TestEveryType:
         assert (answer.text, answer.finish_reason) == ("x", "tool_calls")
         assert answer.tool_calls[0]["function"]["name"] == "go"
 
+    @pytest.mark.parametrize("reason", ["length", "content_filter"])
+    def test_a_reason_that_cuts_stays_beside_calls(self, house, script, stream, reason):
+        """Clients ask again when they read it, and run what they are given when they read `tool_calls`."""
+        call = "{'id': 'c', 'type': 'function', 'function': {'name': 'go', 'arguments': '{}'}}"
+        value = "{'content': 'x', 'tool_calls': [" + call + "], 'finish_reason': '" + reason + "'}"
+        answer = house.ask(script(value), stream=stream)
+        assert (answer.finish_reason, len(answer.tool_calls)) == (reason, 1)
+
     def test_an_internal_call_is_lowered_too(self, house, script, stream):
         """The responder of a child that does not answer."""
         call = "{'id': 'c', 'type': 'function', 'function': {'name': 'Go', 'arguments': '{}'}}"

@@ -174,11 +174,18 @@ def _tool(tool: Any, dropped: set[str]) -> JsonObject | None:
     function: JsonObject = {"name": text_of(tool.get("name"))}
     if isinstance(tool.get("description"), str):
         function["description"] = tool["description"]
-    schema = tool.get("input_schema")
-    function["parameters"] = schema if isinstance(schema, dict) else {"type": "object", "properties": {}}
+    function["parameters"] = _parameters(tool.get("input_schema"))
     if isinstance(tool.get("strict"), bool):
         function["strict"] = tool["strict"]
     return {"type": "function", "function": function}
+
+
+def _parameters(schema: Any) -> JsonObject:
+    """The schema of a tool's input. Anthropic takes an object without `properties`, OpenAI refuses it."""
+    if not isinstance(schema, dict):
+        schema = {"type": "object"}
+    needs_properties = schema.get("type") == "object" and not isinstance(schema.get("properties"), dict)
+    return {**schema, "properties": {}} if needs_properties else schema
 
 
 def _tool_choice(choice: Any) -> Any:

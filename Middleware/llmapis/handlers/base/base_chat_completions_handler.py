@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from Middleware.common.types import JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import attach_schema, build_messages
+from Middleware.llmapis.dialects.tool_turns import COMMON_RULES, TurnRules, repaired
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 
 
@@ -15,11 +16,13 @@ class BaseChatCompletionsHandler(LlmApiHandler):
     """Payload: `model`, `messages`, `gen`, tools, schema; a later key wins."""
 
     takes_messages: ClassVar[bool] = True
+    turn_rules: ClassVar[TurnRules] = COMMON_RULES
+    """What this backend asks of tool turns."""
 
     def _payload(self, call: CallArguments) -> JsonObject:
         texts = self.settings.endpoint.injected_texts
         messages = build_messages(call.conversation, call.system_prompt, call.prompt, texts)
-        payload = self._payload_head(self._convert_messages(messages))
+        payload = self._payload_head(self._convert_messages(repaired(messages, self.turn_rules)))
         self._add_tools(payload, call.tools, call.tool_choice)
         if call.parallel_tool_calls is not None and payload.get("tools"):
             self._allow_parallel_calls(payload, call.parallel_tool_calls)
@@ -37,7 +40,7 @@ class BaseChatCompletionsHandler(LlmApiHandler):
 
     @abstractmethod
     def _convert_messages(self, messages: Messages) -> Messages:
-        """The backend's own form of tool turns and images."""
+        """The backend's own form of tool turns and images. Tool turns come whole, in OpenAI's form."""
 
     def _allow_parallel_calls(self, payload: JsonObject, allowed: bool) -> None:
         """Say whether several tools may be called at once; a backend that cannot be told says nothing."""

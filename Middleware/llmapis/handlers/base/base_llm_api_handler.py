@@ -23,27 +23,43 @@ text."""
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from Middleware.common.closing import close_batches
 from Middleware.common.constants import USER_AGENT
-from Middleware.common.errors import RequestCancelled
+from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
-from Middleware.llmapis.backend_errors import error_chunk, told_failure, unrecognised
+from Middleware.llmapis.backend_errors import (
+    bad_call,
+    error_chunk,
+    failed_by_word,
+    told_failure,
+    unrecognised,
+)
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.call.open_stream import OpenStream
-from Middleware.llmapis.call.outgoing_call import OutgoingCall
+from Middleware.llmapis.call.outgoing_call import BAD_ANSWERS, OutgoingCall
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
 from Middleware.llmapis.dialects.model_lists import ModelList
+from Middleware.llmapis.joined import joined
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
-from Middleware.llmapis.sampler_translation import apply_structural_fields, normalize_gen_input
+from Middleware.llmapis.sampler_translation import (
+    apply_structural_fields,
+    normalize_gen_input,
+    stop_texts_listed,
+)
+from Middleware.utilities.strict_json import object_of
 
 __all__ = ["HandlerSettings", "LlmApiHandler"]
+
+logger = logging.getLogger(__name__)
 
 
 class LlmApiHandler(ABC):
@@ -59,6 +75,10 @@ class LlmApiHandler(ABC):
     _iterate_by_lines: ClassVar[bool] = False
     """True: NDJSON. False: Server-Sent Events."""
     _required_event_name: ClassVar[str | None] = None
+    stop_field: ClassVar[str] = ""
+    """Name of the field whose stop texts this API takes as a list alone; empty: it takes one text, too."""
+    takes_blank_stops: ClassVar[bool] = True
+    """False: it refuses a stop text of nothing but white space."""
     answer_fields: ClassVar[Mapping[str, type]] = {}
     """Name and type of the fields by which an answer is known, streamed or whole: one of them is enough. An
     answer without any of them is a failure, told in the backend's words. None named: all is an answer."""
@@ -135,7 +155,7 @@ class LlmApiHandler(ABC):
             context_size=size if isinstance(size, int) else None,
             max_tokens=settings.max_tokens,
         )
-        return normalize_gen_input(fields)
+        return stop_texts_listed(normalize_gen_input(fields), self.stop_field, self.takes_blank_stops)
 
     def _is_answer(self, data: JsonObject) -> bool:
         """Whether an event or a body has the form of this backend's answers."""
@@ -186,7 +206,8 @@ class LlmApiHandler(ABC):
 
     def read_whole(self, body: JsonObject) -> LlmText | JsonObject:
         """A whole body with reasoning split out of its text. Raises BackendError `protocol_error` for a body
-        that holds no answer."""
+        that holds no answer, and for a tool call whose arguments are no JSON object; `stream_error` for one
+        whose finish reason is a failure."""
         settings = self.settings
         try:
             if not self._is_answer(body):
@@ -194,6 +215,8 @@ class LlmApiHandler(ABC):
             answer = self._parse_non_stream_response(body)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise unrecognised(settings.endpoint, body, secrets=settings.secrets) from error
+        if (failure := _failure_of(answer, settings.endpoint.name)) is not None:
+            raise failure
         splitter = self._reasoning_splitter()
         return answer if splitter is None else _split(answer, splitter)
 
@@ -215,9 +238,7 @@ class LlmApiHandler(ABC):
         except BaseException:
             outgoing.end("closed")
             raise
-        return OpenStream(
-            answer, self.new_stream(answer.content_type), outgoing.handle, outgoing.log, outgoing.unregister
-        )
+        return OpenStream(outgoing, answer)
 
     def handle_streaming(self, call: CallArguments) -> Iterator[Chunk]:
         """`stream_batches`, one dict at a time; the backend is opened by the first `next`."""
@@ -245,6 +266,24 @@ class LlmApiHandler(ABC):
         outgoing.end(_finish_of(answer))
         return answer
 
+    def handle_joined(self, call: CallArguments) -> LlmText | JsonObject:
+        """As `handle_non_streaming`, of a backend that streams: a bad answer is asked for twice."""
+        if not self.settings.suppress_retries:
+            try:
+                return self._joined_stream(replace(call, asks_again=False))
+            except BackendError as error:
+                if error.kind not in BAD_ANSWERS:
+                    raise
+                logger.warning("%s; once more", error)
+        return self._joined_stream(replace(call, asks_again=False))
+
+    def _joined_stream(self, call: CallArguments) -> LlmText | JsonObject:
+        batches = self.stream_batches(call)
+        try:
+            return joined(self.settings.endpoint.name, batches)
+        finally:
+            close_batches(batches)
+
     def request_headers(self) -> dict[str, str]:
         """All headers of a call; `extraHeaders` replace others without regard to case."""
         accept = "application/json"
@@ -262,6 +301,18 @@ class LlmApiHandler(ABC):
                 del headers[taken]
             headers[name] = value
         return headers
+
+
+def _failure_of(answer: LlmText | JsonObject, endpoint: str) -> BackendError | None:
+    """The error that a whole answer is, though its form is right: as the same answer in a stream."""
+    if isinstance(answer, dict):
+        functions = [call["function"] for call in answer["tool_calls"]]
+        bad = [function["name"] for function in functions if object_of(function["arguments"]) is None]
+        return bad_call(endpoint, bad) if bad else None
+    if answer.finish_reason == "error":
+        return failed_by_word(endpoint, "error")
+    said = answer or answer.thinking
+    return None if said else failed_by_word(endpoint, answer.native_finish_reason)
 
 
 def _split(answer: LlmText | JsonObject, splitter: ReasoningSplitter) -> LlmText | JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -19,6 +19,7 @@ from Middleware.llmapis.dialects.claude_events import (
     claude_usage,
 )
 from Middleware.llmapis.dialects.claude_messages import (
+    CLAUDE_TURNS,
     claude_messages,
     claude_tool_choice,
     claude_tools,
@@ -27,13 +28,15 @@ from Middleware.llmapis.dialects.claude_messages import (
     split_system,
     without_prefill,
 )
-from Middleware.llmapis.dialects.event_mapping import arguments_text, text_of
+from Middleware.llmapis.dialects.event_mapping import arguments_text, standard_finish, text_of
 from Middleware.llmapis.dialects.image_injection import claude_image
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.dialects.thinking_replay import thinking_replay
+from Middleware.llmapis.dialects.tool_turns import TurnRules
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.answers import CUTTING_REASONS
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +51,10 @@ ALLOWED_KEYS = frozenset(
 @BACKENDS.register("claudeMessages")
 class ClaudeApiHandler(BaseChatCompletionsHandler):
     """`POST {base}/v1/messages`, Server-Sent Events whose names repeat `data.type`."""
+
+    stop_field: ClassVar[str] = "stop_sequences"
+    takes_blank_stops: ClassVar[bool] = False
+    turn_rules: ClassVar[TurnRules] = CLAUDE_TURNS
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/messages")
@@ -128,7 +135,7 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         blocks = [block for block in body["content"] if isinstance(block, dict)]
-        uses = [block for block in blocks if block.get("type") == "tool_use"]
+        uses = [block for block in _without_cut_call(blocks, body) if block.get("type") == "tool_use"]
         answer = answer_form(
             _joined(blocks, "text"),
             thinking=_joined(blocks, "thinking"),
@@ -142,6 +149,14 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
             ids = [use["id"] for use in uses if text_of(use.get("id"))]
             thinking_replay.keep(self.settings.endpoint.name, ids, thoughts)
         return answer
+
+
+def _without_cut_call(blocks: list[JsonObject], body: JsonObject) -> list[JsonObject]:
+    """A call at the very end of an answer that was cut is not whole, though its input is an object.
+
+    Source: Anthropic's guide to stop reasons, `max_tokens`."""
+    was_cut = standard_finish(body.get("stop_reason")) in CUTTING_REASONS
+    return blocks[:-1] if was_cut and blocks and blocks[-1].get("type") == "tool_use" else blocks
 
 
 def _openai_call(use: JsonObject) -> JsonObject:

@@ -31,6 +31,7 @@ class KoboldCppApiHandler(BaseCompletionsHandler):
     """`POST {base}/api/extra/generate/stream` (Server-Sent Events), or `/api/v1/generate` (whole)."""
 
     eof_is_end: ClassVar[bool] = True
+    stop_field: ClassVar[str] = "stop_sequence"
     _required_event_name: ClassVar[str | None] = "message"
     answer_fields: ClassVar[Mapping[str, type]] = {"token": str, "finish_reason": str, "results": list}
 

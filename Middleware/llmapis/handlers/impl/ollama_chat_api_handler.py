@@ -11,14 +11,13 @@ from Middleware.llmapis.dialects.answer_form import answer_form
 from Middleware.llmapis.dialects.base_url import ollama_url
 from Middleware.llmapis.dialects.event_mapping import (
     arguments_object,
-    arguments_text,
     durations,
     new_call_id,
     text_of,
     usage_of,
+    whole_arguments,
 )
 from Middleware.llmapis.dialects.image_injection import bare_base64, bare_images, with_images
-from Middleware.llmapis.dialects.message_building import without_empty_tool_calls
 from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
@@ -33,6 +32,7 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
     """`POST {base}/api/chat`, one JSON object a line."""
 
     _iterate_by_lines: ClassVar[bool] = True
+    stop_field: ClassVar[str] = "stop"
     answer_fields: ClassVar[Mapping[str, type]] = {"message": dict, "done": bool}
 
     def _get_api_endpoint_url(self) -> str:
@@ -45,7 +45,7 @@ class OllamaChatHandler(BaseChatCompletionsHandler):
         return ollama_models(self.base_url)
 
     def _convert_messages(self, messages: Messages) -> Messages:
-        return _tool_turns(with_images(without_empty_tool_calls(messages), _shape_images))
+        return _tool_turns(with_images(messages, _shape_images))
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         stream_key = self.settings.endpoint.api_type.get("streamPropertyName")
@@ -109,7 +109,7 @@ def split_options(fields: JsonObject, stream_key: str | None) -> tuple[JsonObjec
 def add_ending(chunk: Chunk, data: JsonObject, *, called: bool) -> None:
     """What the `done` object says: how it ended (`length`, `tool_calls`, else `stop`) and the counts."""
     native = data.get("done_reason")
-    reason = "tool_calls" if called else "length" if native == "length" else "stop"
+    reason = "length" if native == "length" else "tool_calls" if called else "stop"
     chunk["finish_reason"] = reason
     if isinstance(native, str) and native and native != reason:
         chunk["native_finish_reason"] = native
@@ -125,7 +125,8 @@ def openai_calls(calls: Any, first_index: int) -> list[JsonObject]:
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
             continue
-        told = {"name": text_of(function.get("name")), "arguments": arguments_text(function.get("arguments"))}
+        arguments = whole_arguments(function.get("arguments"))
+        told = {"name": text_of(function.get("name")), "arguments": arguments}
         call_id = call.get("id") or new_call_id()
         made.append(
             {"index": first_index + len(made), "id": call_id, "type": "function", "function": told},
@@ -145,8 +146,8 @@ def _tool_turns(messages: Messages) -> Messages:
     for message in messages:
         calls = message.get("tool_calls")
         if isinstance(calls, list):
-            ours = [_ollama_call(call) for call in calls if isinstance(call, Mapping)]
-            names.update((call["id"], call["function"]["name"]) for call in ours if "id" in call)
+            ours = [_ollama_call(call) for call in calls]
+            names.update((call["id"], call["function"]["name"]) for call in ours)
             message = {**message, "tool_calls": ours}
         elif message.get("role") == "tool":
             name = names.get(message.get("tool_call_id")) or message.get("name")
@@ -156,8 +157,7 @@ def _tool_turns(messages: Messages) -> Messages:
 
 
 def _ollama_call(call: Mapping[str, Any]) -> JsonObject:
-    function = call.get("function")
-    function = function if isinstance(function, Mapping) else {}
+    function = call["function"]
     kept = {key: value for key, value in call.items() if key not in ("type", "index", "function")}
-    told = {"name": function.get("name") or "", "arguments": arguments_object(function.get("arguments"))}
+    told = {"name": function["name"], "arguments": arguments_object(function["arguments"])}
     return {**kept, "function": told}

@@ -24,6 +24,7 @@ class OllamaGenerateApiHandler(BaseCompletionsHandler):
     """`POST {base}/api/generate`, one JSON object a line."""
 
     _iterate_by_lines: ClassVar[bool] = True
+    stop_field: ClassVar[str] = "stop"
     answer_fields: ClassVar[Mapping[str, type]] = {"response": str, "done": bool}
 
     def _get_api_endpoint_url(self) -> str:

@@ -22,10 +22,8 @@ from Middleware.llmapis.dialects.event_mapping import (
     usage_of,
 )
 from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
-from Middleware.llmapis.dialects.message_building import without_empty_tool_calls
 from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
 from Middleware.llmapis.dialects.openai_messages import read_message, tool_calls_of
-from Middleware.llmapis.dialects.tool_turns import openai_calls
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
@@ -52,7 +50,7 @@ class OpenAiApiHandler(BaseChatCompletionsHandler):
         return openai_image(source) is not None
 
     def _convert_messages(self, messages: Messages) -> Messages:
-        return with_images(openai_calls(without_empty_tool_calls(messages)), content_parts(openai_image))
+        return with_images(messages, content_parts(openai_image))
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         payload = super()._payload_head(messages)

@@ -283,6 +283,22 @@ class TestTools:
         assert "tools of these types were dropped: ['web_search_20250305']" in caplog.text
 
     @pytest.mark.parametrize(
+        ("schema", "sent"),
+        [
+            ({"type": "object"}, {"type": "object", "properties": {}}),
+            ({"type": "object", "properties": None}, {"type": "object", "properties": {}}),
+            ({"type": "object", "required": []}, {"type": "object", "required": [], "properties": {}}),
+            ({"anyOf": []}, {"anyOf": []}),
+            ("odd", {"type": "object", "properties": {}}),
+        ],
+        ids=["bare", "null", "more-keys", "no-object", "no-schema"],
+    )
+    def test_an_object_schema_has_properties(self, client, engine, schema, sent):
+        """OpenAI refuses one without."""
+        ask(client, tools=[{"name": "clock", "input_schema": schema}])
+        assert engine.last.tools[0]["function"]["parameters"] == sent
+
+    @pytest.mark.parametrize(
         ("choice", "internal"),
         [
             ({"type": "auto", "disable_parallel_tool_use": True}, "auto"),

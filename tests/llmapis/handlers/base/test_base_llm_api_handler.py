@@ -44,6 +44,22 @@ class TestGenerationFields:
             "max": 5,
         }
 
+    @pytest.mark.parametrize(
+        ("kind", "field", "given", "sent"),
+        [
+            ("claudeMessages", "stop_sequences", "END", ["END"]),
+            ("claudeMessages", "stop_sequences", ["END", "\n"], ["END"]),
+            ("koboldCppGenerate", "stop_sequence", "END", ["END"]),
+            ("koboldCppGenerate", "stop_sequence", ["\n", ""], ["\n"]),
+            ("ollamaApiChat", "stop", "END", ["END"]),
+            ("ollamaApiGenerate", "stop", ["", "END"], ["END"]),
+            ("openAIChatCompletion", "stop", "END", "END"),
+        ],
+    )
+    def test_stop_texts(self, kind, field, given, sent):
+        """As a list where the API takes nothing else, without those that it refuses."""
+        assert handler(kind, samplers={field: given})._generation_fields()[field] == sent
+
 
 class TestHeaders:
     @pytest.mark.parametrize(
@@ -135,6 +151,39 @@ class TestWholeBodies:
             body = {"choices": [{"message": {"content": content, "tool_calls": [call]}}]}
             answer = handler(endpoint={"reasoningParser": "think"}).read_whole(body)
             assert {key: answer[key] for key in answer if key in ("content", "thinking")} == expected
+
+    @pytest.mark.parametrize(
+        ("choice", "kind"),
+        [
+            ({"message": {"content": ""}, "native_finish_reason": "network_error"}, "stream_error"),
+            ({"message": {"content": "a"}, "finish_reason": "error"}, "stream_error"),
+            (
+                {"message": {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1,}'}}]}},
+                "protocol_error",
+            ),
+        ],
+        ids=["nothing-but-a-failure", "error", "a-call-that-is-not-whole"],
+    )
+    def test_a_failure_in_the_right_form(self, choice, kind):
+        """As the same answer in a stream."""
+        with pytest.raises(BackendError) as caught:
+            handler().read_whole({"choices": [choice]})
+        assert caught.value.kind == kind
+
+    def test_a_call_that_the_limit_cut_is_left_out(self):
+        """What is left is text, and the reason says the rest."""
+        call = {"id": "c", "function": {"name": "f", "arguments": '{"a": '}}
+        choice = {"message": {"content": "Well.", "tool_calls": [call]}, "finish_reason": "length"}
+        answer = handler().read_whole({"choices": [choice]})
+        assert (answer, answer.finish_reason) == ("Well.", "length")
+
+    def test_claudes_last_block_may_be_cut(self):
+        """Its input is an object all the same; calls before it are whole."""
+        use = {"type": "tool_use", "name": "f", "input": {"a": 1}}
+        body = {"content": [{**use, "id": "1"}, {**use, "id": "2"}], "stop_reason": "max_tokens"}
+        answer = handler("claudeMessages").read_whole(body)
+        assert [call["id"] for call in answer["tool_calls"]] == ["1"]
+        assert answer["finish_reason"] == "length"
 
 
 class TestTable:

@@ -75,7 +75,7 @@ class TestPayload:
         ]
 
     def test_tool_turns(self, payload, caplog):
-        """Arguments as objects, without type and index; the result's name by its id, else its own."""
+        """Arguments as objects, without type and index; a result names the tool of its call."""
         calls = [
             {"id": "a", "index": 0, "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
             {"function": {"name": "g", "arguments": "oops"}},
@@ -86,7 +86,6 @@ class TestPayload:
             {"role": "assistant", "content": "", "tool_calls": calls},
             {"role": "tool", "tool_call_id": "a", "content": "1"},
             {"role": "tool", "tool_call_id": "z", "name": "h", "content": "2"},
-            {"role": "tool", "tool_call_id": "z", "content": "3"},
             {"role": "assistant", "content": "d", "tool_calls": None},
         ]
         assert payload(messages)["messages"] == [
@@ -95,13 +94,14 @@ class TestPayload:
                 "content": "",
                 "tool_calls": [
                     {"id": "a", "function": {"name": "f", "arguments": {"x": 1}}},
-                    {"function": {"name": "g", "arguments": {}}},
-                    {"id": "c", "function": {"name": "", "arguments": {}}},
+                    {"id": "toolcall_0_1", "function": {"name": "g", "arguments": {"value": "oops"}}},
+                    {"id": "c", "function": {"name": "unknown", "arguments": {}}},
                 ],
             },
             {"role": "tool", "tool_call_id": "a", "tool_name": "f", "content": "1"},
-            {"role": "tool", "tool_call_id": "z", "name": "h", "tool_name": "h", "content": "2"},
-            {"role": "tool", "tool_call_id": "z", "content": "3"},
+            {"role": "tool", "tool_call_id": "toolcall_0_1", "tool_name": "g", "content": "no result"},
+            {"role": "tool", "tool_call_id": "c", "tool_name": "unknown", "content": "no result"},
+            {"role": "user", "content": "Tool result (h): 2"},
             {"role": "assistant", "content": "d"},
         ]
         assert "not a JSON object" in caplog.text
