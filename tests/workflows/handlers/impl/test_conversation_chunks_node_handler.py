@@ -8,11 +8,12 @@ import pytest
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.utilities.file_utils import PathLeaves
+from Middleware.services.file_memories import End
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.handlers.impl import conversation_chunks_node_handler
 from Middleware.workflows.handlers.registry import node_handler
-from Middleware.workflows.memory.chunking import unprocessed
+from Middleware.workflows.memory.matching import unprocessed
 
 TYPE = "ConversationChunkProcessor"
 
@@ -78,7 +79,7 @@ class TestVectors:
         [
             (10, [4], 3, (5, 7)),
             (10, [7], 3, (7, 7)),
-            (10, [8], 3, (0, 7)),
+            (10, [8], 3, (7, 7)),
             (10, [], 3, (0, 7)),
             (10, [99], 0, (0, 10)),
             (10, [9], 0, (10, 10)),
@@ -89,7 +90,7 @@ class TestVectors:
         ids=[
             "middle",
             "at-the-boundary",
-            "behind-it",
+            "history-shrunk-by-more",
             "no-cursor",
             "no-hit",
             "last",
@@ -99,8 +100,8 @@ class TestVectors:
         ],
     )
     def test_matching(self, count, stored, lookback, place):
-        hashes = {message_hash(talk(1, n)[0]) for n in stored}
-        assert unprocessed(talk(count), hashes, lookback) == place
+        ends = [End(message_hash(talk(1, n)[0])) for n in stored]
+        assert unprocessed(talk(count), ends, lookback) == place
 
 
 class TestChild:
