@@ -196,9 +196,7 @@ class FileMemories:
                 return
             at = max((each for each in places if each <= place), default=places[0])
             kept = {sha256_hex(entry.text) for entry in former}
-            ends = [
-                end if end.summary in kept else replace(end, summary="") for end in self.ends(entries)
-            ]
+            ends = [end if end.summary in kept else replace(end, summary="") for end in self.ends(entries)]
             ends[at] = replace(ends[at], summary=sha256_hex(summary.text))
             self._save_ends(ends)
 

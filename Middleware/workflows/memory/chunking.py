@@ -1,4 +1,7 @@
-"""Which messages vector memories lack, and how messages are cut into chunks. Pure. Source: spec memory.md 4.6, 5."""
+"""Which messages vector memories lack, and how messages are cut into chunks. Pure.
+
+Source: spec memory.md 4.6, 5.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from Middleware.common.types import Messages
+from Middleware.common.types import Message, Messages
 from Middleware.services.file_memories import End, before_of
 from Middleware.utilities.hashing_utils import message_hash, shown_hash
 
@@ -48,10 +48,15 @@ def _known(done: Sequence[End]) -> Iterator[_Known]:
 
 def _hashes(messages: Messages, known: set[str]) -> list[str]:
     """Hash of each message; as it stands, timestamp included, where that is what was remembered."""
-    return [
-        shown if (plain := message_hash(each)) not in known and (shown := shown_hash(each)) in known else plain
-        for each in messages
-    ]
+    return [_hash(message, known) for message in messages]
+
+
+def _hash(message: Message, known: set[str]) -> str:
+    plain = message_hash(message)
+    if plain in known:
+        return plain
+    shown = shown_hash(message)
+    return shown if shown in known else plain
 
 
 def reached(hashes: Sequence[str], known: Sequence[_Known]) -> int:

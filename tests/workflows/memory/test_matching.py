@@ -115,7 +115,7 @@ def test_what_is_new_where_the_covered_messages_are_known(covered, now, new, cut
 
 def test_both_branches_of_a_conversation_are_known():
     """One goes back to the first, and goes on there."""
-    first, second = said(*"a b c d e f".split()), said(*"a b C D E".split())
+    first, second = said(*["a", "b", "c", "d", "e", "f"]), said(*["a", "b", "C", "D", "E"])
     hashes = list(map(message_hash, second))
     ends = [*known(first, 3, 6), end_at(hashes, 2, 5)]
     assert unprocessed([*first, *said("g")], ends, 0)[0] == 6

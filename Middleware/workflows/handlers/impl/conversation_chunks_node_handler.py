@@ -188,10 +188,11 @@ def _remember(cursor: Path, done: End) -> None:
     """
     cursor.parent.mkdir(parents=True, exist_ok=True)
     with locked(lock_file_for(cursor)):
-        hashes = cursor.read_text("ascii", "replace").split() if cursor.exists() else []
+        lines = cursor.read_bytes().split() if cursor.exists() else []
+        hashes = [line.decode("ascii", "replace") for line in lines]
         ends = (*aligned(hashes, _lines(cursor)), done)
         atomic_write(_lines_file(cursor), json.dumps(lines_of(ends)).encode("ascii"))
-        atomic_write(cursor, "\n".join([*hashes, done.hash]).encode("ascii", "replace"))
+        atomic_write(cursor, b"\n".join([*lines, done.hash.encode("ascii")]))
 
 
 def _output(context: ExecutionContext, name: str, count: int) -> str:

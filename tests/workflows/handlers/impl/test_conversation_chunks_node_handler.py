@@ -7,8 +7,8 @@ import os
 import pytest
 
 from Middleware.common.errors import ConfigError, RequestCancelled
-from Middleware.utilities.file_utils import PathLeaves
 from Middleware.services.file_memories import End
+from Middleware.utilities.file_utils import PathLeaves
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.handlers.impl import conversation_chunks_node_handler
