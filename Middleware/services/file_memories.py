@@ -25,13 +25,14 @@ class End:
     """What is known of one entry. `hash`: of the last message that it covers, as the entry has it.
 
     `before`: hash of the last messages up to there ("": not known). `messages`: hashes of all that it covers,
-    in order (none: not known). `condensed`: condensing is done up to this entry. `summary`: hash of the
-    summary that ends with this entry.
+    in order (none: not known); `after`: of the message before them ("": none, or not known). `condensed`:
+    condensing is done up to this entry. `summary`: hash of the summary that ends with this entry.
     """
 
     hash: str
     before: str = ""
     messages: tuple[str, ...] = ()
+    after: str = ""
     condensed: bool = False
     summary: str = ""
 
@@ -42,6 +43,8 @@ class End:
 
 
 Ends = tuple[End, ...]
+_TEXTS = (("hash", None), ("before", None), ("after", ""), ("summary", ""))
+"""Texts of a line, and what stands for one that is missing; None: it must be there."""
 
 
 def before_of(hashes: Sequence[str], index: int) -> str:
@@ -51,12 +54,15 @@ def before_of(hashes: Sequence[str], index: int) -> str:
 
 def end_at(hashes: Sequence[str], start: int, stop: int) -> End:
     """The end of an entry that covers the messages `start` to `stop` (exclusive)."""
-    return End(hashes[stop - 1], before_of(hashes, stop - 1), tuple(hashes[start:stop]))
+    after = hashes[start - 1] if start else ""
+    return End(hashes[stop - 1], before_of(hashes, stop - 1), tuple(hashes[start:stop]), after)
 
 
 def joined(ends: Sequence[End]) -> End:
     """What is known of one entry that stands for several."""
-    return replace(ends[-1], messages=tuple(each for end in ends for each in end.covered))
+    return replace(
+        ends[-1], messages=tuple(each for end in ends for each in end.covered), after=ends[0].after
+    )
 
 
 def aligned(hashes: Sequence[str], lines: Sequence[End]) -> Ends:
@@ -83,13 +89,12 @@ def ends_of(value: Any) -> Ends:
 
 def _end(index: int, item: Any) -> End:
     line = item if isinstance(item, dict) else {}
-    texts = [line.get("hash"), line.get("before"), line.get("summary", "")]
+    texts: list[Any] = [line.get(key, default) for key, default in _TEXTS]
     messages = line.get("messages", [])
-    if not all(isinstance(text, str) for text in texts) or not (
-        isinstance(messages, list) and all(isinstance(each, str) for each in messages)
-    ):
+    if not isinstance(messages, list) or not all(isinstance(each, str) for each in (*texts, *messages)):
         raise ValueError(f"line {index + 1}: an object with the texts `hash` and `before` is needed")
-    return End(texts[0], texts[1], tuple(messages), bool(line.get("condensed")), texts[2])
+    covered, before, after, summary = texts
+    return End(covered, before, tuple(messages), after, bool(line.get("condensed")), summary)
 
 
 def lines_of(ends: Sequence[End]) -> list[dict[str, Any]]:
@@ -99,6 +104,7 @@ def lines_of(ends: Sequence[End]) -> list[dict[str, Any]]:
             "hash": end.hash,
             "before": end.before,
             **({"messages": list(end.messages)} if end.messages else {}),
+            **({"after": end.after} if end.after else {}),
             **({"condensed": True} if end.condensed else {}),
             **({"summary": end.summary} if end.summary else {}),
         }
