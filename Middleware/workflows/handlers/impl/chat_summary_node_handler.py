@@ -99,10 +99,11 @@ class FullChatSummaryNode(WorkflowNodeHandler):
         if context.config.get("isManualConfig"):
             return disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
         remember(context, disk, files_only=True)
-        value: NodeResult = disk.tried(lambda: _brought_up_to_date(context, store, reader), None, NOT_KEPT)
         if not disk.failed:
-            return value
-        return value or disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
+            value = disk.tried(lambda: _brought_up_to_date(context, store, reader), None, NOT_KEPT)
+            if not disk.failed:
+                return value
+        return disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if context.store is None or context.config.get("isManualConfig"):
