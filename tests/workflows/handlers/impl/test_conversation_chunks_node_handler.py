@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -158,6 +159,33 @@ class TestCursor:
         assert cursor.read_text().split() == [message_hash(talk(1, 9)[0])]
         cursor.write_text(shown_hash(bench.messages[9]))
         assert run() == done(0)
+
+    def test_messages_that_say_the_same_are_handed_on_all_the_same(self, bench, run, cursor):
+        """Every other one is `go`, and chunks end with it."""
+        texts = [text for number in range(20) for text in (f"a{number}", "go")]
+        handed = []
+        for count in range(2, len(texts) + 1, 2):
+            bench.messages = [{"role": "user", "content": text} for text in texts[:count]]
+            run(chunkSize=4, lookbackMessages=2)
+        for call in bench.engine.children:
+            handed += [message["content"] for message in call.messages]
+        assert handed == texts[:36]
+        assert len(cursor.read_text().split()) == 9
+
+    def test_what_each_chunk_holds_is_kept_beside_it(self, bench, run, cursor):
+        """A file that is damaged, or gone, leaves the hashes of the cursor."""
+        bench.messages = talk(25)
+        run()
+        beside = cursor.with_name("chunk_cursor_time-line.1_d1_ends.json")
+        assert [len(line["messages"]) for line in json.loads(beside.read_text())] == [10, 10]
+        beside.write_text("[{")
+        assert run() == done(0)
+
+    def test_a_history_that_is_shorter_for_once_hands_on_nothing_twice(self, bench, run):
+        bench.messages = talk(25)
+        run()
+        bench.messages = talk(18)
+        assert run(chunkSize=4) == done(0)
 
     def test_a_file_without_a_last_line_end_is_continued(self, bench, run, cursor):
         bench.messages = talk(10)
