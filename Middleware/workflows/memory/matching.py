@@ -11,15 +11,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from Middleware.common.types import Message, Messages
 from Middleware.services.file_memories import BEFORE, End, before_of
 from Middleware.utilities.hashing_utils import message_hash, shown_hash
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """One message that is covered. `follows`: it stood directly behind the one that was remembered before it,
     or at least nothing else is known; else some stood between, of which nothing is known, and `before` may
     tell its place. `previous`: hash of the message that it stood behind ("": none, or not known).

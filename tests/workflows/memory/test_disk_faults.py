@@ -12,6 +12,7 @@ import sqlite3
 import pytest
 
 from Middleware.services import discussion_store
+from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities import file_locks
 from Middleware.workflows.memory import vector_store
 from tests.workflows.memory.conftest import hash_of, talk
@@ -53,6 +54,14 @@ NODES = {
 }
 SILENT = {"ConversationMemory", "ConversationChunkProcessor", "VectorMemorySearch"}
 """They look at no file of the discussion, or at one that is not there."""
+
+
+@pytest.fixture(autouse=True)
+def no_old_install(monkeypatch, tmp_path):
+    """No folder of an older install is used instead of one that cannot be made."""
+    nowhere = tmp_path / "no-old-install"
+    nowhere.write_text("no folder")
+    monkeypatch.setitem(DiscussionStore.__init__.__kwdefaults__, "install", nowhere)
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import copy
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ from typing import Any, ClassVar
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
 from Middleware.services.file_memories import End, Ends, aligned, end_at, ends_of, lines_of
-from Middleware.utilities.file_locks import lock_file_for, locked
+from Middleware.utilities.file_locks import lock_file_for, locked, locked_in_time
 from Middleware.utilities.file_utils import (
     PathLeaves,
     atomic_write,
@@ -35,6 +36,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 )
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.matching import unprocessed
+from Middleware.workflows.memory.settings import DEFAULT_LOCK_TIMEOUT_S
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 EMPTY_FILE = "No additional information added"
@@ -90,13 +92,18 @@ class ConversationChunksNode(WorkflowNodeHandler):
             return f"Error: {error}"
 
     def _process(self, context: ExecutionContext, settings: Settings) -> int:
-        """How many chunks were handed to the child."""
+        """How many chunks were handed to the child. Another request that is at it is waited for."""
         cursor = _cursor_file(context, settings)
+        if not _due(context, settings, cursor)[1]:
+            return 0
+        with _turn(context, cursor) as ours:
+            return self._hand_on(context, settings, cursor) if ours else 0
+
+    def _hand_on(self, context: ExecutionContext, settings: Settings, cursor: Path) -> int:
+        start, count = _due(context, settings, cursor)
         messages = context.messages
-        start, end = unprocessed(messages, _done(cursor), settings.lookback)
         scoped = [context.fill(str(item)) for item in context.config.get("scoped_variables") or ()]
         hashes = list(map(message_hash, messages))
-        count = (end - start) // settings.size
         for number in range(count):
             if context.is_cancelled():
                 raise RequestCancelled
@@ -125,8 +132,7 @@ class ConversationChunksNode(WorkflowNodeHandler):
             return []
         settings = _settings(context.config)
         cursor = _cursor_file(context, settings)
-        start, end = unprocessed(context.messages, _done(cursor), settings.lookback)
-        chunks = (end - start) // settings.size
+        _, chunks = _due(context, settings, cursor)
         return [f"would run '{settings.workflow}' for {chunks} chunk(s) and write {cursor}"]
 
 
@@ -158,6 +164,30 @@ def _cursor_file(context: ExecutionContext, settings: Settings) -> Path:
         raise ConfigError("'cursorDirectory' resolved to nothing")
     name = f"chunk_cursor_{settings.id}_{context.discussion_id}.txt"
     return confined(os.path.join(text, name), base)
+
+
+def _due(context: ExecutionContext, settings: Settings, cursor: Path) -> tuple[int, int]:
+    """Where the first chunk that is not done begins, and how many whole ones there are."""
+    start, end = unprocessed(context.messages, _done(cursor), settings.lookback)
+    return start, (end - start) // settings.size
+
+
+@contextmanager
+def _turn(context: ExecutionContext, cursor: Path) -> Iterator[bool]:
+    """Hold the right to hand on chunks, over threads and processes.
+
+    Without a place for locks the work goes on at once.
+    """
+    try:
+        lease = lock_file_for(cursor).with_suffix(".lease")
+    except OSError as error:
+        context.warn(f"no lock can be kept for the cursor {cursor}: {error.strerror}")
+        yield True
+        return
+    with locked_in_time(lease, DEFAULT_LOCK_TIMEOUT_S, context.is_cancelled) as held:
+        if not held:
+            context.warn("another request hands on these chunks; this one leaves it to a later turn")
+        yield held
 
 
 def _done(cursor: Path) -> Ends:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import pytest
 
@@ -186,6 +187,20 @@ class TestCursor:
         run()
         bench.messages = talk(18)
         assert run(chunkSize=4) == done(0)
+
+    def test_two_requests_at_once_hand_on_each_chunk_once(self, bench, run):
+        """The second one waits for the first, and then finds nothing to do."""
+        bench.messages = talk(20)
+        outputs, second = [], threading.Thread(target=lambda: outputs.append(run()))
+
+        def child(call):
+            if len(bench.engine.children) == 1:
+                second.start()
+
+        bench.engine.child = child
+        assert run() == done(2)
+        second.join()
+        assert (outputs, len(bench.engine.children)) == ([done(0)], 2)
 
     def test_a_file_without_a_last_line_end_is_continued(self, bench, run, cursor):
         bench.messages = talk(10)
