@@ -194,9 +194,16 @@ def test_what_is_stored_is_still_read(discussion, monkeypatch, asked, fault):
 
 def test_a_file_that_cannot_be_read_costs_no_answer(discussion, asked):
     """A folder with the name of the file."""
-    for name in ("memories.json", "chat_summary.json", "state_document.md"):
+    files = (
+        "memories.json",
+        "memory_ends.json",
+        "chat_summary.json",
+        "state_document.md",
+        "vector_memory.db",
+    )
+    for name in (*files, "context_compactor_old.json"):
         (discussion.store.folder / name).mkdir(parents=True)
-    for name in ("GetCurrentMemoryFromFile", "GetCurrentSummaryFromFile", "GetCurrentStateDocument"):
+    for name in set(NODES) - {"ConversationChunkProcessor"}:
         assert asked(name)[0] == f"<{NODES[name][1]}>"
 
 
