@@ -148,13 +148,5 @@ def newest_hash(entries: Sequence[Entry]) -> str | None:
     return entries[-1].hash if entries else None
 
 
-def after_hash(entries: Entries, covered: str | None) -> Entries | None:
-    """The entries after the newest one with this hash; None when no entry has it."""
-    for index in range(len(entries) - 1, -1, -1):
-        if entries[index].hash == covered:
-            return entries[index + 1 :]
-    return None
-
-
 def _kind(value: Any) -> str:
     return "an object" if isinstance(value, dict) else f"a {type(value).__name__}"

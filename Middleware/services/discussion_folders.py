@@ -26,7 +26,13 @@ from typing import Any
 from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.config.paths import is_discussion_id
 from Middleware.services.chunk_list import entries_of
-from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore, an_object
+from Middleware.services.discussion_store import (
+    MEMORY_ENDS,
+    VECTOR_DATABASE,
+    DiscussionStore,
+    an_object,
+)
+from Middleware.services.file_memories import ends_of
 from Middleware.utilities.file_locks import locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 from Middleware.utilities.hashing_utils import sha256_hex
@@ -40,7 +46,7 @@ LISTS = (
     "context_compactor_reach.json",
 )
 OBJECTS = ("condensation_tracker.json", "timestamps.json", "vision_responses.json")
-NAMES = (*LISTS, *OBJECTS, *TEXT_FILES, VECTOR_DATABASE)
+NAMES = (*LISTS, MEMORY_ENDS, *OBJECTS, *TEXT_FILES, VECTOR_DATABASE)
 """The files of a discussion, backups apart."""
 
 MAKING, IMPORTING = ".making-", ".importing-"
@@ -306,6 +312,8 @@ def _parsed(name: str, data: bytes) -> Any:
     """Raises TypeError, ValueError, `sqlite3.Error`, RecursionError with what is wrong."""
     if name in LISTS:
         return entries_of(json.loads(data))
+    if name == MEMORY_ENDS:
+        return ends_of(json.loads(data))
     if name in OBJECTS:
         return an_object(json.loads(data))
     if name in TEXT_FILES:

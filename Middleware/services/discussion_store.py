@@ -25,7 +25,10 @@ from Middleware.utilities.file_utils import atomic_write
 
 logger = logging.getLogger(__name__)
 
-BACKED_UP = ("memories.json", "chat_summary.json", "state_document.md")
+MEMORY_ENDS = "memory_ends.json"
+"""What each file memory covers; `file_memories.py` knows its form."""
+
+BACKED_UP = ("memories.json", MEMORY_ENDS, "chat_summary.json", "state_document.md")
 """Files of which one previous version is kept as `<name>.bak`."""
 
 VECTOR_DATABASE = "vector_memory.db"

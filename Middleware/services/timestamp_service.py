@@ -8,16 +8,15 @@ Functions on a `DiscussionStore` with the clock handed in; what must happen once
 from __future__ import annotations
 
 import copy
-import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from Middleware.common.types import Message, Messages
 from Middleware.services.discussion_store import DiscussionStore, an_object
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.utilities.hashing_utils import (
     StampedMessage,
     message_hash,
@@ -25,8 +24,6 @@ from Middleware.utilities.hashing_utils import (
     unstamped,
     unstamped_content,
 )
-
-logger = logging.getLogger(__name__)
 
 FILE = "timestamps.json"
 PLACEHOLDER = "PLACEHOLDER_TIMESTAMP_HASH_0000"
@@ -177,8 +174,8 @@ class RequestStamps:
     """The timestamps of one request: made by its first run, handed to all nested ones.
 
     An old placeholder is bound once, an answer is begun once (by the outermost responder with the flag) and
-    finished once (by the innermost one with the group flag). A disk that keeps or gives no times costs a
-    warning, never the answer. Source: spec workflows.md 9.3, 9.4.
+    finished once (by the innermost one with the group flag). A disk that keeps or gives no times costs one
+    line in the log, never the answer. Source: spec workflows.md 9.3, 9.4, memory.md 18.2 (27).
     """
 
     store: DiscussionStore
@@ -186,26 +183,34 @@ class RequestStamps:
     _tracked: bool = False
     _begun: bool = False
     _finished: bool = False
+    _disk: DiskFaults = field(default_factory=DiskFaults)
 
     def track(self, messages: Messages) -> None:
         """Before the first node of a run that has a node with the flag."""
         first, self._tracked = not self._tracked, True
-        with _worth_a_warning("the times of messages were not kept"):
-            track(self.store, messages, bind_placeholder=first, clock=self.clock)
+        self._disk.tried(
+            lambda: track(self.store, messages, bind_placeholder=first, clock=self.clock),
+            None,
+            "the times of messages were not kept",
+        )
 
     def write(self, messages: Messages, *, relative: bool) -> Messages:
         """The messages that a node with the flag sees."""
-        stamped = messages
-        with _worth_a_warning("the times of messages cannot be read"):
-            stamped = write_stamps(self.store, messages, relative=relative, clock=self.clock)
-        return stamped
+        return self._disk.tried(
+            lambda: write_stamps(self.store, messages, relative=relative, clock=self.clock),
+            messages,
+            "the times of messages cannot be read",
+        )
 
     def begin_answer(self) -> None:
         """Just before a responder with the flag."""
         if not self._begun:
             self._begun = True
-            with _worth_a_warning("the time of an answer was not kept"):
-                save_placeholder(self.store, clock=self.clock)
+            self._disk.tried(
+                lambda: save_placeholder(self.store, clock=self.clock),
+                None,
+                "the time of an answer was not kept",
+            )
 
     def finish_answer(self, answer: str) -> None:
         """Right after the answer of a responder with the flag and `useGroupChatTimestampLogic`; `answer` is
@@ -213,20 +218,15 @@ class RequestStamps:
         """
         if not self._finished:
             self._finished = True
-            with _worth_a_warning("the time of an answer was not kept"):
-                resolve_placeholder(self.store, answer, clock=self.clock)
+            self._disk.tried(
+                lambda: resolve_placeholder(self.store, answer, clock=self.clock),
+                None,
+                "the time of an answer was not kept",
+            )
 
     def time_context_summary(self) -> str:
-        summary = ""
-        with _worth_a_warning("the times of messages cannot be read"):
-            summary = time_context_summary(self.store, clock=self.clock)
-        return summary
-
-
-@contextmanager
-def _worth_a_warning(what: str) -> Iterator[None]:
-    """The disk's failures in the block are told and end there."""
-    try:
-        yield
-    except OSError as error:
-        logger.warning("%s: %s", what, error)
+        return self._disk.tried(
+            lambda: time_context_summary(self.store, clock=self.clock),
+            "",
+            "the times of messages cannot be read",
+        )

@@ -10,7 +10,6 @@ from Middleware.services.chunk_list import (
     ChunkList,
     Entry,
     ParsedLists,
-    after_hash,
     newest_hash,
     parsed_lists,
 )
@@ -131,10 +130,3 @@ class TestParsedLists:
 
 def test_the_newest_hash_of_nothing_is_none():
     assert (newest_hash(()), newest_hash((ONE, TWO))) == (None, TWO.hash)
-
-
-def test_entries_after_a_hash():
-    """The newest entry with the hash counts; an unknown hash gives nothing to go by."""
-    again = Entry("again", ONE.hash)
-    assert after_hash((ONE, TWO, again, TWO), ONE.hash) == (TWO,)
-    assert after_hash((ONE,), "unknown") is None

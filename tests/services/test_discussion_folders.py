@@ -15,6 +15,7 @@ import pytest
 
 from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_folders import DiscussionFolders, Exported, Refused
+from Middleware.services.file_memories import End, FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
 
 COLUMNS = "id, discussion_id, memory_text, date_added, metadata_json"
@@ -148,13 +149,14 @@ class TestZip:
             ({"trip/vector_memory.db": database("CREATE TABLE other (x)")}, "no such table: memories"),
             ({"trip/vector_memory.db": database("CREATE TABLE memories (x)")}, "no such column"),
             ({"trip/memories.json": b"{}"}, "found an object, allowed: a list of objects"),
+            ({"trip/memory_ends.json": b"[1]"}, "line 1: an object with the texts"),
             ({"trip/chat_summary.json": b"[1]"}, "entry 1: an object with the texts"),
             ({"trip/timestamps.json": b"[]"}, "found a list, allowed: an object"),
             ({"trip/memories.json": b"[" * 100_000}, r"memories\.json: "),
             ({".making-x/memories.json": b"[]"}, "cannot be a discussion id"),
             ({" /memories.json": b"[]"}, "cannot be a discussion id"),
         ],
-        ids=range(18),
+        ids=range(19),
     )
     def test_a_zip_file_of_something_else_is_refused(self, folders, tmp_path, files, message):
         """And leaves nothing behind."""
@@ -266,6 +268,15 @@ class TestZip:
         remember(folders)
         folders.export("trip", tmp_path / "trip.zip")
         assert stat.S_IMODE((tmp_path / "trip.zip").stat().st_mode) == 0o600
+
+    def test_what_the_memories_cover_goes_with_them(self, folders, keyed, tmp_path):
+        """Into a folder of a key, encrypted."""
+        end = End("h", "b", ("g", "h"))
+        FileMemories(keyed.store("trip")).append("They met.", end, after=())
+        keyed.export("trip", tmp_path / "trip.zip")
+        folders.bring_in(tmp_path / "trip.zip")
+        moved = FileMemories(folders.store("trip"))
+        assert (moved.load(), moved.ends(moved.load())) == ((Entry("They met.", "h"),), (end,))
 
     def test_of_a_damaged_file_the_backup_is_taken(self, folders, tmp_path):
         remember(folders)

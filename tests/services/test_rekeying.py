@@ -12,6 +12,8 @@ OLD, NEW, OTHER = (derive_key(name, "alice") for name in ("old", "new", "other")
 FILES = {
     "trip/memories.json": b"[]",
     "trip/memories.json.bak": b"[1]",
+    "trip/memory_ends.json": b"[]",
+    "trip/memory_ends.json.bak": b"[]",
     "trip/state_document.md": b"# State",
     "trip/state_document.md.bak": b"",
     "deep/er/timestamps.json": b"{}",
@@ -42,8 +44,8 @@ def test_every_file_of_every_kind_gets_the_new_key(folder):
     told = []
     result = rekey(folder, OLD, NEW, told=lambda done, whole: told.append((done, whole)))
     assert contents(folder, NEW) == FILES
-    assert (len(result.changed), result.kept, result.unreadable) == (8, [], {})
-    assert told == [(number, 8) for number in range(1, 9)]
+    assert (len(result.changed), result.kept, result.unreadable) == (10, [], {})
+    assert told == [(number, 10) for number in range(1, 11)]
     assert (folder / ".rekey_journal.json").read_bytes() == b"{}"
 
 
@@ -55,11 +57,11 @@ def test_without_a_new_key_files_become_plain(folder):
 def test_running_again_changes_nothing(folder):
     """After a crash the rest is done."""
     (folder / "trip/memories.json").write_bytes(encrypt(b"[]", NEW))
-    assert len(rekey(folder, OLD, NEW).changed) == 7
+    assert len(rekey(folder, OLD, NEW).changed) == 9
     again = rekey(folder, OLD, NEW)
-    assert (again.changed, len(again.kept)) == ([], 8)
-    assert len(rekey(folder, NEW, None).changed) == 8
-    assert len(rekey(folder, NEW, None).kept) == 8
+    assert (again.changed, len(again.kept)) == ([], 10)
+    assert len(rekey(folder, NEW, None).changed) == 10
+    assert len(rekey(folder, NEW, None).kept) == 10
 
 
 def test_plain_files_are_encrypted(folder):
@@ -81,7 +83,7 @@ def test_what_cannot_be_read_is_left_and_told(folder, data):
     (folder / "trip/memories.json").write_bytes(data)
     result = rekey(folder, OLD, NEW)
     assert result.unreadable == {folder / "trip/memories.json": "neither key opens it"}
-    assert len(result.changed) == 7
+    assert len(result.changed) == 9
     assert (folder / "trip/memories.json").read_bytes() == data
 
 
@@ -97,7 +99,7 @@ def test_a_disk_that_refuses_one_file_costs_the_others_nothing(folder, monkeypat
     monkeypatch.setattr(rekeying, "atomic_write", write)
     result = rekey(folder, OLD, NEW)
     assert result.unreadable == {folder / "trip/state_document.md": "Permission denied"}
-    assert len(result.changed) == 7
+    assert len(result.changed) == 9
 
 
 def test_what_was_put_aside_may_be_anything(folder):
@@ -115,7 +117,7 @@ def test_whether_a_folder_has_files_of_a_key(folder, tmp_path):
 
 def test_a_preview_changes_nothing(folder):
     result = rekey(folder, OLD, NEW, preview=True)
-    assert len(result.changed) == 8
+    assert len(result.changed) == 10
     assert contents(folder, OLD) == FILES
 
 

@@ -140,7 +140,7 @@ def _show(desk: Desk, discussion_id: str) -> int:
         facts = path.stat()
         print(f"{name}: {facts.st_size} bytes, {datetime.fromtimestamp(facts.st_mtime):%Y-%m-%d %H:%M}")
     reader = MemoryReader(store)
-    memories = reader.memories_if_any()
+    memories = reader.memories()
     print(f"\nmemories {len(memories)}, vector memories {vector_count(store)}")
     for number, entry in list(enumerate(memories, 1))[-_NEWEST:]:
         print(f"\nmemory {number}:\n{entry.text}")

@@ -20,9 +20,10 @@ from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import Forbidden
 from Middleware.common.types import Messages
 from Middleware.config.workflows import WorkflowFile
-from Middleware.services.chunk_list import MEMORIES, ChunkList, newest_hash
+from Middleware.services.chunk_list import newest_hash
 from Middleware.services.discussion_folders import DiscussionFolders, Refused
 from Middleware.services.discussion_store import DiscussionStore, an_object
+from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.hashing_utils import message_hash, sha256_hex
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.memory import file_writer, vector_writer
@@ -162,21 +163,23 @@ class Kind:
 
 
 def _files_left(beside: DiscussionStore, chunks: Chunks) -> int:
-    return len(chunks) - len(ChunkList(beside, MEMORIES).load())
+    return len(chunks) - len(FileMemories(beside).load())
 
 
 def _put_files(beside: DiscussionStore, store: DiscussionStore, settings: SettingsFile) -> None:
-    entries = ChunkList(beside, MEMORIES).load()
-    covered = newest_hash(entries) if settings.flag("condenseMemories") else None
+    made, memories = FileMemories(beside), FileMemories(store)
+    covered = newest_hash(made.load()) if settings.flag("condenseMemories") else None
     with store.lock():
-        ChunkList(store, MEMORIES).replace(*entries)
+        memories.take_over(made)
+        if covered:
+            memories.mark_condensed()
         store.update_json(TRACKER, lambda old: tracked(covered) if covered else old and {}, {}, an_object)
 
 
 FILES = Kind(
     name="files",
     settings={"condenseMemories": False, "maxMessagesBetweenChunks": 1},
-    check=lambda store: ChunkList(store, MEMORIES).load(),
+    check=lambda store: FileMemories(store).load(),
     begin=lambda beside: None,
     write=file_writer.write_file_memories,
     left=_files_left,

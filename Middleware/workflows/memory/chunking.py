@@ -1,11 +1,14 @@
-"""Which messages are new, and how they are cut into chunks. Pure. Source: spec memory.md 4.5, 4.6, 5."""
+"""Which messages vector memories lack, and how messages are cut into chunks. Pure.
+
+Source: spec memory.md 4.6, 5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 
 from Middleware.common.types import Message, Messages
-from Middleware.utilities.hashing_utils import message_hash, shown_hash
+from Middleware.utilities.hashing_utils import message_hash
 from Middleware.utilities.text_utils import stored_message_tokens
 
 FILL = 0.8
@@ -19,21 +22,6 @@ def without_system(messages: Iterable[Message]) -> Messages:
 
 def content(message: Message) -> str:
     return message.get("content") or ""
-
-
-def unprocessed(messages: Messages, done: Set[str], lookback: int) -> tuple[int, int]:
-    """Start and end of the messages that no chunk has covered yet; `done`: hashes of the chunks' ends.
-
-    The message at the end itself counts as found: it is there when the newest answer was asked for again.
-    """
-    end = max(0, len(messages) - lookback)
-    if not done:
-        return 0, end
-    for index in range(min(end, len(messages) - 1), -1, -1):
-        message = messages[index]
-        if message_hash(message) in done or shown_hash(message) in done:
-            return end - max(0, end - index - 1), end
-    return 0, end
 
 
 def after_logged(

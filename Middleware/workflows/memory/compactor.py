@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from Middleware.common.types import Messages
-from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.chunk_list import ChunkList, Entries, Entry
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import message_hash, text_hash
 from Middleware.utilities.text_utils import stored_message_tokens
@@ -25,11 +25,11 @@ OLD_FILE = "context_compactor_old.json"
 OLDEST_FILE = "context_compactor_oldest.json"
 REACH_FILE = "context_compactor_reach.json"
 """How far the oldest summary reaches: one entry a state of it, the text's hash and the boundary; the last
-three.
+three. And where Old ended (`OLD_END`), for the hash of a text that is said again is no place.
 """
 
 LEASE = "compactor"
-BOUNDARY = "__boundary__"
+BOUNDARY, OLD_END = "__boundary__", "__old_end__"
 _STATES = 3
 
 
@@ -43,12 +43,16 @@ class Windows:
 
     @property
     def boundary(self) -> str:
-        return f"{self.old}:{message_hash(self.messages[self.old])}"
+        return _placed(self.messages, self.old)
 
     @property
     def old_end(self) -> str:
         """Hash of the last message of Old."""
         return message_hash(self.messages[self.recent - 1])
+
+    @property
+    def old_end_place(self) -> str:
+        return _placed(self.messages, self.recent - 1)
 
 
 def windows_of(messages: Messages, settings: SettingsFile) -> Windows | None:
@@ -80,7 +84,23 @@ def is_due(store: DiscussionStore, windows: Windows) -> bool:
     if len(stored) < 2:
         return True
     covered = stored[1].hash.rpartition(":")[2]
-    return covered != message_hash(windows.messages[windows.old]) or stored[0].hash != windows.old_end
+    if covered != message_hash(windows.messages[windows.old]) or stored[0].hash != windows.old_end:
+        return True
+    ends = [state.hash for state in ChunkList(store, REACH_FILE).load() if state.text == OLD_END]
+    return _moved(windows.messages, stored[1].hash, windows.old) or (
+        bool(ends) and _moved(windows.messages, ends[-1], windows.recent - 1)
+    )
+
+
+def _moved(messages: Messages, stored: str, place: int) -> bool:
+    """Claims that the message at `place` is another one than the stored one, whose text it has.
+
+    A text that stands once is the same message, wherever it stands now.
+    """
+    index, _, covered = stored.rpartition(":")
+    if not index.isdecimal() or int(index) == place or covered != message_hash(messages[place]):
+        return False
+    return sum(message_hash(message) == covered for message in messages) > 1
 
 
 def compact(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
@@ -127,6 +147,7 @@ class _Compactor:
         self._old.replace(
             Entry(old if old.strip() else old_text, windows.old_end), Entry(BOUNDARY, windows.boundary)
         )
+        self._reach.update(lambda known: [*_states(known), Entry(OLD_END, windows.old_end_place)])
 
     def _fold(self, windows: Windows) -> None:
         """Work the messages that have left Old into the oldest summary."""
@@ -147,7 +168,8 @@ class _Compactor:
         values = {"[EXISTING_SUMMARY]": existing, "[NEW_CONTENT]": new}
         merged = self._ask("oldestUpdate", Templates(prompts.OLDEST_SYSTEM, prompts.OLDEST_PROMPT), values)
         whole = merged if merged.strip() else existing or new
-        self._reach.update(lambda known: [*known[-_STATES + 1 :], Entry(text_hash(whole), windows.boundary)])
+        state = Entry(text_hash(whole), windows.boundary)
+        self._reach.update(lambda known: [*_states(known)[-_STATES + 1 :], state])
         self._oldest.replace(Entry(whole, message_hash(windows.messages[0])))
 
     def _reached(self, messages: Messages, existing: str) -> int | None:
@@ -156,7 +178,7 @@ class _Compactor:
         """
         if not existing:
             return 0  # none yet, or it was lost: what had been in it is folded in again
-        states = self._reach.load()
+        states = _states(self._reach.load())
         places = [place for place, state in enumerate(states) if state.text == text_hash(existing)]
         if places:
             boundaries = [state.hash for state in states[places[-1] :: -1]]
@@ -178,12 +200,25 @@ class _Compactor:
         return ask(self._context, config, templates, values, variables=False)
 
 
+def _states(known: Entries) -> list[Entry]:
+    """The states of the oldest summary."""
+    return [entry for entry in known if entry.text != OLD_END]
+
+
+def _placed(messages: Messages, index: int) -> str:
+    """A message by its place and its hash."""
+    return f"{index}:{message_hash(messages[index])}"
+
+
 def _place(messages: Messages, boundary: str) -> int | None:
-    """Where the message of a boundary (`<index>:<hash>`, or a hash alone) stands now."""
+    """Where the message of a boundary (`<index>:<hash>`, or a hash alone) stands now.
+
+    Of several with its text it is the one that is nearest to its old place.
+    """
     index, _, covered = boundary.rpartition(":")
-    if index.isdecimal() and int(index) < len(messages) and message_hash(messages[int(index)]) == covered:
-        return int(index)
-    return next((place for place, message in enumerate(messages) if message_hash(message) == covered), None)
+    before = int(index) if index.isdecimal() else 0
+    places = [place for place, message in enumerate(messages) if message_hash(message) == covered]
+    return min(places, key=lambda place: abs(place - before), default=None)
 
 
 def _lines(messages: Sequence[Mapping[str, object]]) -> str:

@@ -1,12 +1,12 @@
-"""Old file memories, a batch at a time, become one. Source: spec memory.md 7.7."""
+"""Old file memories, a batch at a time, become one. Source: spec memory.md 7.7, 18.2 (26)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
-from Middleware.services.chunk_list import MEMORIES, ChunkList, Entries, Entry
+from Middleware.services.chunk_list import Entries
 from Middleware.services.discussion_store import DiscussionStore, an_object
+from Middleware.services.file_memories import FileMemories
 from Middleware.workflows.memory import prompts
 from Middleware.workflows.memory.calls import Templates, ask
 from Middleware.workflows.memory.settings import SettingsFile
@@ -43,9 +43,9 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
         return
     size = settings.whole("memoriesBeforeCondensation", 0, minimum=1)
     buffer = settings.whole("memoryCondensationBuffer", 0)
-    memories = ChunkList(store, MEMORIES)
+    memories = FileMemories(store)
     entries = memories.load()
-    position = _position(context, store, entries)
+    position = _position(context, store, memories)
     if not entries or len(entries) - position < size + buffer:
         return
     batch = entries[position : position + size]
@@ -55,37 +55,23 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
             "%s: the condensed memories came back empty; the memories stay as they are", settings.name
         )
         return
-    _save(store, memories, position, batch, text)
-
-
-def _save(store: DiscussionStore, memories: ChunkList, position: int, batch: Entries, text: str) -> None:
-    covered = batch[-1].hash
-    end = position + len(batch)
-    done = False
-
-    def change(now: Entries) -> Sequence[Entry] | None:
-        nonlocal done
-        done = now[position:end] == batch
-        return (*now[:position], Entry(text, covered), *now[end:]) if done else None
-
-    memories.update(change)
-    if done:
-        save_tracker(store, covered)
+    if memories.condense(position, batch, text):
+        save_tracker(store, batch[-1].hash)
         logger.info("%d memories were condensed to one", len(batch))
     else:
         logger.warning("the memories have changed meanwhile; what was condensed from them is dropped")
 
 
-def _position(context: ExecutionContext, store: DiscussionStore, entries: Entries) -> int:
+def _position(context: ExecutionContext, store: DiscussionStore, memories: FileMemories) -> int:
     """Index of the first memory that was not condensed yet."""
     covered = store.read_json(TRACKER, {}, an_object).get(_KEY)
     if covered is None:
         return 0
-    found = next((index for index, entry in enumerate(entries) if entry.hash == covered), None)
+    found = memories.condensed_until(covered)
     if found is None:
         context.warn("the last condensed memory is not there any more; condensing begins at the first memory")
         return 0
-    return found + 1
+    return found
 
 
 def _condensed(context: ExecutionContext, settings: SettingsFile, batch: Entries, before: Entries) -> str:

@@ -1,29 +1,26 @@
 """File memories: new messages become entries of `memories.json`, one after the other, each saved at once.
 
-The model's work is done under a lease; an entry is added only if the newest one is still the one it was
-made after. Source: spec memory.md 7.3, 7.4, 18.1.
+The model's work is done under a lease; an entry is added only if the ones before are still those that it
+was made after. Source: spec memory.md 7.3, 7.4, 18.1, 18.2 (18, 26).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.types import Messages
-from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList, Entry, newest_hash
+from Middleware.services.chunk_list import SUMMARY, ChunkList, Entries, Entry
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.file_memories import End, FileMemories, end_at
+from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory import prompts
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
-from Middleware.workflows.memory.chunking import (
-    chunk_hash,
-    chunk_text,
-    chunked,
-    tokens_of,
-    unprocessed,
-    without_system,
-)
+from Middleware.workflows.memory.chunking import chunk_text, chunked, tokens_of, without_system
 from Middleware.workflows.memory.condensation import condense, save_tracker
+from Middleware.workflows.memory.matching import unprocessed
 from Middleware.workflows.memory.progress import Told, log_progress
 from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -33,10 +30,11 @@ _RECENT = 3
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done. `after`: hash of the newest entry that it was made from."""
+    """What is to be done. `ends`: what each chunk covers. `after`: the entries that it was made from."""
 
     chunks: list[Messages]
-    after: str | None
+    ends: list[End]
+    after: Entries
     rebuilding: bool
 
 
@@ -47,7 +45,7 @@ def write_file_memories(
 
     Raises ConfigError, BackendError, RequestCancelled; what was stored by then stays stored.
     """
-    rebuilding = not ChunkList(store, MEMORIES).exists
+    rebuilding = not FileMemories(store).exists
     messages = without_system(context.messages)
     if planned(store, settings, messages, rebuilding=rebuilding) is None:
         return
@@ -69,10 +67,11 @@ def planned(
 
     `rebuilding`: there was no memory file (somebody may have deleted it); then only the size counts.
     """
-    entries = ChunkList(store, MEMORIES).open()
+    memories = FileMemories(store)
+    entries = memories.open()
     rebuilding = rebuilding and not entries
     lookback = settings.whole("lookbackStartTurn", 3)
-    start, end = unprocessed(messages, {entry.hash for entry in entries}, lookback)
+    start, end = unprocessed(messages, memories.ends(entries), lookback)
     new = messages[start:end]
     if not new:
         return None
@@ -80,15 +79,23 @@ def planned(
     most = settings.whole("maxMessagesBetweenChunks", 5, minimum=1)
     if tokens_of(new) < size and (rebuilding or len(new) < most):
         return None
-    return Plan(chunked(new, size), newest_hash(entries), rebuilding)
+    chunks = chunked(new, size)
+    return Plan(chunks, _ends(messages, start, chunks), entries, rebuilding)
+
+
+def _ends(messages: Messages, start: int, chunks: Sequence[Messages]) -> list[End]:
+    """What each of the chunks covers, which follow each other from message `start` on."""
+    hashes = list(map(message_hash, messages))
+    stops = list(accumulate(map(len, chunks), initial=start))
+    return [end_at(hashes, first, stop) for first, stop in pairwise(stops)]
 
 
 def _write(
     context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, plan: Plan, told: Told
 ) -> bool:
     """Store one memory a chunk; false: nothing new may be condensed."""
-    memories, after = ChunkList(store, MEMORIES), plan.after
-    for number, chunk in enumerate(plan.chunks, 1):
+    memories, known = FileMemories(store), plan.after
+    for number, (chunk, end) in enumerate(zip(plan.chunks, plan.ends, strict=True), 1):
         if context.is_cancelled():
             raise RequestCancelled
         text = memory_of(context, settings, chunk_text(chunk), memories.load(), summary_text(store))
@@ -97,15 +104,15 @@ def _write(
                 f"memory {number} of {len(plan.chunks)} came back empty; it is asked for again next time"
             )
             break
-        if not memories.append(Entry(text, chunk_hash(chunk)), after=after):
+        if not memories.append(text, end, after=known):
             context.warn(
                 "the memories have changed meanwhile; what was made from their older state is dropped"
             )
             return False
-        after = chunk_hash(chunk)
+        known = (*known, Entry(text, end.hash))
         told(number, len(plan.chunks))
-    if plan.rebuilding and settings.flag("condenseMemories") and after is not None:
-        save_tracker(store, after)
+    if plan.rebuilding and settings.flag("condenseMemories") and (newest := memories.mark_condensed()):
+        save_tracker(store, newest)
     return True
 
 

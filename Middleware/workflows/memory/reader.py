@@ -1,20 +1,16 @@
-"""What nodes read of a discussion's memories, as text. Never calls a model. Source: spec memory.md 9."""
+"""What nodes read of a discussion's memories, as text. Never calls a model, makes no file by reading.
+
+Source: spec memory.md 9, 18.2 (18, 27).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from Middleware.common.types import Messages
-from Middleware.services.chunk_list import (
-    MEMORIES,
-    SUMMARY,
-    ChunkList,
-    Entries,
-    Entry,
-    after_hash,
-    newest_hash,
-)
+from Middleware.services.chunk_list import SUMMARY, ChunkList, Entries, Entry
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.search_utils import without_roles
 from Middleware.workflows.memory.chunking import chunk_text, chunked
 from Middleware.workflows.memory.prompts import NO_SUMMARY
@@ -34,19 +30,15 @@ class MemoryReader:
 
     def __init__(self, store: DiscussionStore) -> None:
         self._store = store
-        self._memories, self._summary = ChunkList(store, MEMORIES), ChunkList(store, SUMMARY)
+        self._memories, self._summary = FileMemories(store), ChunkList(store, SUMMARY)
 
     def memories(self) -> Entries:
-        """Oldest first; makes an empty file when there is none."""
-        return self._memories.open()
-
-    def memories_if_any(self) -> Entries:
-        """As `memories`, but leaves no trace."""
+        """Oldest first."""
         return self._memories.load()
 
     def summary_entries(self) -> Entries:
-        """The summary as its file has it; makes an empty file when there is none."""
-        return self._summary.open()
+        """The summary as its file has it."""
+        return self._summary.load()
 
     def summary(self) -> str:
         """The current summary, or the sentence that there is none."""
@@ -67,38 +59,33 @@ class MemoryReader:
         """The memories after the one that the summary ends with; all if it is not found or there is no
         summary.
         """
-        memories = self.memories()
-        covered = newest_hash(self.summary_entries())
-        rest = after_hash(memories, covered) if covered is not None else None
-        return memories if rest is None else rest
+        return self.memories()[self.summarised() or 0 :]
+
+    def summarised(self) -> int | None:
+        """How many memories the summary covers; None: it ends with an unknown one."""
+        summary = self.summary_entries()
+        return self._memories.summarised_until(summary[-1]) if summary else 0
 
     def behind_summary(self) -> int:
         """How many memories the summary lacks; -1: there are none, or the summary ends with an unknown
         one.
         """
-        memories = self.memories()
-        covered = newest_hash(self.summary_entries())
-        if not memories:
-            return -1
-        if covered is None:
-            return len(memories)
-        rest = after_hash(memories, covered)
-        return -1 if rest is None else len(rest)
+        memories, covered = self.memories(), self.summarised()
+        return -1 if not memories or covered is None else len(memories) - covered
 
-    def save_summary(self, text: str, covered: str, *, instead_of: Entries | None = None) -> bool:
-        """Make `text` the summary; `covered`: hash of the last memory in it.
+    def save_summary(self, text: str, place: int, covered: str, *, instead_of: Entries | None = None) -> bool:
+        """Make `text` the summary; `place`: of the last memory in it, `covered`: its hash.
 
         False, and nothing is saved: the summary is not `instead_of` any more (None: whatever it is).
         """
-        saved = False
-
-        def change(now: Entries) -> Sequence[Entry] | None:
-            nonlocal saved
-            saved = instead_of is None or now == instead_of
-            return (Entry(text, covered),) if saved else None
-
-        self._summary.update(change)
-        return saved
+        with self._store.lock():
+            now = self._summary.load()
+            if instead_of is not None and now != instead_of:
+                return False
+            summary = Entry(text, covered)
+            self._memories.mark_summarised(summary, place, now)
+            self._summary.replace(summary)
+            return True
 
     def state_document(self) -> str:
         """The whole document, or the sentence that there is none. Raises Forbidden."""

@@ -6,12 +6,14 @@ import json
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from Middleware.common.errors import Forbidden, MiddlewareError
 from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.managers.memory_rebuild import Rebuild
@@ -106,6 +108,17 @@ class TestFiles:
         assert texts(store) == ["old"]
         assert rebuild(FILES).run(nothing) == 0
         assert texts(store) == ["m0", "m1", "m2"]
+
+    def test_a_conversation_of_one_text_is_made_anew_whole(self, rebuild, store, model, failure):
+        """Broken off, too; what each memory covers comes with it."""
+        talk = [{"role": "user", "content": "go on"} for _ in range(4)]
+        model.replies = ["m0", "m1", failure(), "m2", "m3"]
+        with pytest.raises(MiddlewareError):
+            replace(rebuild(FILES), messages=talk).run(nothing)
+        assert replace(rebuild(FILES), messages=talk).run(nothing) == 0
+        assert texts(store) == ["m0", "m1", "m2", "m3"]
+        memories = FileMemories(store)
+        assert [len(end.messages) for end in memories.ends(memories.load())] == [1, 1, 1, 1]
 
     def test_another_conversation_begins_anew(self, rebuild, store, model, failure):
         """What was made of the first one is no part of it."""

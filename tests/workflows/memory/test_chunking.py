@@ -1,67 +1,23 @@
-"""Which messages are new, and how they are cut. Source: spec memory.md 4.5, 4.6, 5."""
+"""Which messages are new, and how they are cut. Source: spec memory.md 4.6, 5."""
 
 from __future__ import annotations
 
 import pytest
 
-from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
+from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory.chunking import (
     after_logged,
     chunk_hash,
     chunk_text,
     chunked,
     tokens_of,
-    unprocessed,
     without_system,
 )
-from tests.workflows.memory.conftest import hash_of, talk
+from tests.workflows.memory.conftest import talk
 
 
 class TestMatching:
-    """The table of memory.md 4.5."""
-
-    @pytest.mark.parametrize(
-        ("count", "stored", "lookback", "place"),
-        [
-            (10, 4, 3, (5, 7)),
-            (10, 7, 3, (7, 7)),
-            (10, 6, 3, (7, 7)),
-            (9, 6, 3, (6, 6)),
-            (10, 8, 3, (0, 7)),
-            (10, 99, 3, (0, 7)),
-            (10, 4, 0, (5, 10)),
-            (10, 9, 0, (10, 10)),
-            (2, 0, 3, (0, 0)),
-            (0, 0, 3, (0, 0)),
-        ],
-        ids=[
-            "example-4",
-            "at-the-boundary",
-            "just-before-the-boundary",
-            "history-shrunk-by-one",
-            "inside-the-lookback",
-            "no-match",
-            "no-lookback",
-            "no-lookback-all-done",
-            "fewer-than-lookback",
-            "no-messages",
-        ],
-    )
-    def test_the_place_of_what_is_new(self, count, stored, lookback, place):
-        assert unprocessed(talk(count), {hash_of(stored)}, lookback) == place
-
-    def test_any_stored_hash_counts_not_only_the_last(self):
-        """The one nearest to the boundary wins."""
-        assert unprocessed(talk(10), {hash_of(2), hash_of(5)}, 0) == (6, 10)
-
-    def test_without_stored_hashes_all_before_the_lookback_is_new(self):
-        assert unprocessed(talk(5), set(), 2) == (0, 3)
-
-    def test_the_hash_of_the_stamped_text_counts_too(self):
-        """Other programs hash what they see."""
-        stamped = StampedMessage({"role": "user", "content": "word 1"}, "(Monday) word 1")
-        messages = [talk(1)[0], stamped, *talk(1)]
-        assert unprocessed(messages, {shown_hash(stamped)}, 0) == (2, 3)
+    """The place behind the newest chunk of the log."""
 
     @pytest.mark.parametrize(
         ("logged", "start"),

@@ -162,6 +162,36 @@ class TestWork:
         thread.join()
 
 
+def saying(*words):
+    """One message each, all as long as those of `talk`."""
+    return [{"role": "user", "content": f"word {word}"} for word in words]
+
+
+class TestTheSameTextAgain:
+    """A hash is no place when its text stands more than once."""
+
+    def test_windows_that_move_from_one_to_another_are_summarised(self, compacting):
+        """Both edges of Old say what they said before."""
+        texts = ["go", "go", 0, "go", 1, "go", 2, 3]
+        compacting.run(saying("go", "go", 0, 1))
+        assert compacting.run(saying("go", "go", 0, 1, "go", "go", 2, 3)) != []
+        compacting.run(saying(*texts[:5]), oldContextTokens=100)
+        assert compacting.run(saying(*texts), oldContextTokens=100) != []
+
+    def test_messages_that_were_deleted_before_them_move_no_window(self, compacting):
+        """The texts at the edges stand only once: they are the same messages."""
+        compacting.run(talk(8))
+        assert compacting.run(talk(8)[1:]) == []
+
+    def test_what_is_folded_in_begins_at_the_nearest_one(self, compacting):
+        """Not at the first message of the conversation that says the same."""
+        first = saying("go", 0, 1, 2, "go", 3, 4, 5)
+        compacting.run(first)
+        assert compacting.entries("old")[1].hash.startswith("4:")
+        shorter = [first[0], *first[2:], *saying(6, 7)]
+        assert compacting.run(shorter)[1] == "user: word go\nuser: word 3"
+
+
 class TestBoundary:
     """Nothing is folded in twice."""
 

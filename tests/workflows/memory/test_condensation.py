@@ -120,6 +120,22 @@ def test_a_number_of_the_settings_may_be_a_text(bench, value):
     assert nodes[0]["maxResponseSizeInTokens"] == 70
 
 
+def test_memories_that_end_with_the_same_text_are_condensed_once(discussion, model):
+    """Every answer is `go on`; the tracker's hash alone would name the first one again and again."""
+    discussion.settings(**{**ON, "chunkEstimatedTokenSize": 8, "memoryCondensationBuffer": 0})
+    model.replies = [lambda call: "joined" if "|" in (said := call.conversation[-1]["content"]) else said]
+    discussion.put("memories.json", "[]")
+    texts = []
+    for number in range(18):
+        texts += [f"word {number}", "go on"]
+        discussion.turn([{"role": "user", "content": text} for text in texts])
+    condensed = [prompt.partition("|")[2] for prompt in discussion.prompts() if "|" in prompt]
+    words = [word for word in " ".join(condensed).split() if word.isdecimal()]
+    assert len(condensed) > 2
+    assert words == [str(number) for number in range(len(words))]
+    assert "joined" not in "".join(condensed)
+
+
 def test_a_size_that_is_no_number_is_told_and_the_memories_stay(remember, caplog):
     assert remember(3, condenseMemoriesMaxResponseSizeInTokens="many") == ["m0", "m1", "m2", "new"]
     assert "condenseMemoriesMaxResponseSizeInTokens: found 'many', allowed: a number >= 1" in caplog.text

@@ -21,19 +21,20 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
-from Middleware.services.chunk_list import ChunkList, Entry, newest_hash
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.file_memories import End, FileMemories
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
 store = DiscussionStore(Path(sys.argv[1]), "d")
-memories, database = ChunkList(store, "memories.json"), VectorDatabase(store)
+memories, database = FileMemories(store), VectorDatabase(store)
 
 def known():
     with database.reading() as log:
         return len(memories.load()), len(list(log.chunk_hashes())), len(store.read_text("state_document.md") or "")
 
 def remember(number, chunks, length):
-    memories.append(Entry("memory " * 200, f"m{number}"), after=newest_hash(memories.load()))
+    end = End(f"m{number}", f"before {number}", (f"m{number}",))
+    memories.append("memory " * 200, end, after=memories.load())
     return b"m"
 
 def save(number, chunks, length):
@@ -116,6 +117,8 @@ def test_a_writer_killed_at_200_random_moments_loses_only_the_write_in_flight(tm
     assert [entry["hash"] for entry in json.loads((folder / "memories.json").read_text())] == [
         f"m{i}" for i in range(memories)
     ]
+    covered = [line["before"] for line in json.loads((folder / "memory_ends.json").read_text())]
+    assert covered[:memories] == [f"before {i}" for i in range(memories)]
     assert rows(folder / "vector_memory.db", "SELECT memory_text FROM memories ORDER BY id") == [
         f"s{i}" for i in range(chunks)
     ]

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.services.chunk_list import Entries
+from Middleware.services.chunk_list import Entries, Entry
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     FLAG,
     INTEGER,
@@ -38,9 +39,13 @@ from Middleware.workflows.memory.writer import remember
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import CleanText, NodeResult, result_text
 
+_Place = tuple[int, Entry]
+"""A memory, and where it is among all of them."""
 SUMMARY_MARK = "[CHAT_SUMMARY]"
 MEMORIES_MARK = "[LATEST_MEMORIES]"
 NO_SUMMARY_FOUND = "No summary found"
+UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is"
+"""What a fault of the disk means, in the log."""
 
 
 @NODES.register("GetCurrentSummaryFromFile")
@@ -48,7 +53,9 @@ class SummaryFromFileNode(WorkflowNodeHandler):
     """Gives the summary as it is stored."""
 
     def handle(self, context: ExecutionContext) -> str:
-        return NO_SUMMARY if context.store is None else MemoryReader(context.store).summary()
+        if context.store is None:
+            return NO_SUMMARY
+        return DiskFaults().tried(MemoryReader(context.store).summary, NO_SUMMARY, UNREADABLE)
 
 
 @NODES.register("ChatSummaryMemoryGatheringTool")
@@ -64,7 +71,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> str:
         turns = needed_number(context.config, "maxTurnsToPull")
         if context.store is not None:
-            return SUMMARY_SEPARATOR.join(texts_of(MemoryReader(context.store).not_summarised()))
+            new = DiskFaults().tried(MemoryReader(context.store).not_summarised, (), UNREADABLE)
+            return SUMMARY_SEPARATOR.join(texts_of(new))
         pieces = recent_pieces(context.messages, turns, 0)
         return NONE_TO_GRAB if pieces is None else SUMMARY_SEPARATOR.join(pieces)
 
@@ -87,23 +95,34 @@ class FullChatSummaryNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is None:
             return None
-        reader = MemoryReader(context.store)
+        store, reader, disk = context.store, MemoryReader(context.store), DiskFaults()
         if context.config.get("isManualConfig"):
-            return _whole(reader) or NO_SUMMARY_FOUND
-        remember(context, files_only=True)
-        if reader.behind_summary() in (0, 1):
-            return _whole(reader)
-        with _turn(context, context.store, SUMMARY_WORKFLOW_LEASE) as held:
-            if not held or reader.behind_summary() in (0, 1):
-                return _whole(reader)
-            workflow = context.user.chat_summary_tool_workflow
-            otherwise = _whole(reader) or NO_SUMMARY_FOUND
-            return tool_value(context, "chatSummaryToolWorkflow", workflow, otherwise)
+            return disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
+        remember(context, disk, files_only=True)
+        if not disk.failed:
+            value = disk.tried(lambda: _brought_up_to_date(context, store, reader), None, NOT_KEPT)
+            if not disk.failed:
+                return value
+        return disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if context.store is None or context.config.get("isManualConfig"):
             return []
         return ["would make the file memories that are due and bring the summary up to date"]
+
+
+def _brought_up_to_date(
+    context: ExecutionContext, store: DiscussionStore, reader: MemoryReader
+) -> NodeResult:
+    """The summary, by the user's workflow if it lacks more than one memory."""
+    if reader.behind_summary() in (0, 1):
+        return _whole(reader)
+    with _turn(context, store, SUMMARY_WORKFLOW_LEASE) as held:
+        if not held or reader.behind_summary() in (0, 1):
+            return _whole(reader)
+        workflow = context.user.chat_summary_tool_workflow
+        otherwise = _whole(reader) or NO_SUMMARY_FOUND
+        return tool_value(context, "chatSummaryToolWorkflow", workflow, otherwise)
 
 
 @contextmanager
@@ -140,19 +159,22 @@ class WriteSummaryNode(WorkflowNodeHandler):
         if context.store is None:
             return text
         reader = MemoryReader(context.store)
-        memories = reader.memories()
-        if not memories:
-            raise ValueError(
-                "a summary cannot be stored while the discussion has no memories to anchor it to"
-            )
-        if not text.strip():
-            context.warn("the new summary is blank; the old one stays")
-            return reader.summary()
-        reader.save_summary(text, memories[-1].hash)
-        return text
+        return DiskFaults().tried(lambda: _kept(context, reader, text), text, "the new summary is not kept")
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []
+
+
+def _kept(context: ExecutionContext, reader: MemoryReader, text: str) -> str:
+    """Store the text as the summary of all memories; what is stored then."""
+    memories = reader.memories()
+    if not memories:
+        raise ValueError("a summary cannot be stored while the discussion has no memories to anchor it to")
+    if not text.strip():
+        context.warn("the new summary is blank; the old one stays")
+        return reader.summary()
+    reader.save_summary(text, len(memories) - 1, memories[-1].hash)
+    return text
 
 
 @NODES.register("chatSummarySummarizer")
@@ -182,17 +204,18 @@ class SummarizerNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is None:
             return CleanText(NO_SUMMARY)
-        reader = MemoryReader(context.store)
-        if reader.not_summarised():
-            with _turn(context, context.store, SUMMARY_LEASE) as held:
-                if held:
-                    self._bring_up_to_date(context, reader)
-        return CleanText(reader.summary())
+        store, reader, disk = context.store, MemoryReader(context.store), DiskFaults()
+        disk.tried(lambda: self._in_turn(context, store, reader), None, NOT_KEPT)
+        return CleanText(disk.tried(reader.summary, NO_SUMMARY, UNREADABLE))
 
-    def _bring_up_to_date(self, context: ExecutionContext, reader: MemoryReader) -> None:
-        new = reader.not_summarised()
-        if not new:
+    def _in_turn(self, context: ExecutionContext, store: DiscussionStore, reader: MemoryReader) -> None:
+        if not reader.not_summarised():
             return
+        with _turn(context, store, SUMMARY_LEASE) as held:
+            if held and (new := _new(reader)):
+                self._bring_up_to_date(context, reader, new)
+
+    def _bring_up_to_date(self, context: ExecutionContext, reader: MemoryReader, new: list[_Place]) -> None:
         system, prompt = (str(context.config.get(key) or "") for key in ("systemPrompt", "prompt"))
         if not any(mark in text for mark in (SUMMARY_MARK, MEMORIES_MARK) for text in (system, prompt)):
             before = reader.summary_entries()
@@ -200,7 +223,7 @@ class SummarizerNode(WorkflowNodeHandler):
         else:
             self._fold(context, reader, new)
 
-    def _fold(self, context: ExecutionContext, reader: MemoryReader, new: Entries) -> None:
+    def _fold(self, context: ExecutionContext, reader: MemoryReader, new: list[_Place]) -> None:
         """Batch after batch; what follows one that was not saved waits, so that no memory is left out."""
         most = max(1, _number(context, "loopIfMemoriesExceed"))
         least = _number(context, "minMemoriesPerSummary")
@@ -220,10 +243,19 @@ def _number(context: ExecutionContext, name: str) -> int:
     return value if isinstance(value, int) else 3
 
 
-def _summarise(context: ExecutionContext, reader: MemoryReader, batch: Entries) -> bool:
+def _new(reader: MemoryReader) -> list[_Place]:
+    """The memories that the summary lacks."""
+    new = reader.not_summarised()
+    return list(enumerate(new, len(reader.memories()) - len(new)))
+
+
+def _summarise(context: ExecutionContext, reader: MemoryReader, batch: list[_Place]) -> bool:
     """One call for some memories. What is inserted stays as it is: its braces are text."""
     before = reader.summary_entries()
-    values = {SUMMARY_MARK: reader.summary(), MEMORIES_MARK: SUMMARY_SEPARATOR.join(texts_of(batch))}
+    values = {
+        SUMMARY_MARK: reader.summary(),
+        MEMORIES_MARK: SUMMARY_SEPARATOR.join(entry.text for _, entry in batch),
+    }
     system, prompt = (
         inserted(context.fill(str(context.config.get(key) or "")), values)
         for key in ("systemPrompt", "prompt")
@@ -233,14 +265,15 @@ def _summarise(context: ExecutionContext, reader: MemoryReader, batch: Entries) 
 
 
 def _saved(
-    context: ExecutionContext, reader: MemoryReader, before: Entries, reply: NodeResult, batch: Entries
+    context: ExecutionContext, reader: MemoryReader, before: Entries, reply: NodeResult, batch: list[_Place]
 ) -> bool:
     """Store the cleaned reply, unless it is blank or the summary is not `before` any more."""
     text = cleaned(context, result_text(reply))
     if not text.strip():
         context.warn("the new summary is blank; the old one stays")
         return False
-    if reader.save_summary(text, batch[-1].hash, instead_of=before):
+    place, newest = batch[-1]
+    if reader.save_summary(text, place, newest.hash, instead_of=before):
         return True
     context.warn("the summary has changed meanwhile; what was made from its older state is dropped")
     return False

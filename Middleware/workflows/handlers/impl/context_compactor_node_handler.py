@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.compactor import compact, shown
@@ -31,8 +32,9 @@ class ContextCompactorNode(WorkflowNodeHandler):
         except ConfigError as error:
             context.warn(f"nothing is compacted: {error}")
             return ""
-        compact(context, context.store, settings)
-        return shown(context.store)
+        store, disk = context.store, DiskFaults()
+        disk.tried(lambda: compact(context, store, settings), None, "nothing is compacted")
+        return disk.tried(lambda: shown(store), "", "the summaries cannot be read")
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return (

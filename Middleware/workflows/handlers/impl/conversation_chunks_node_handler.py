@@ -1,22 +1,26 @@
 """ConversationChunkProcessor: the conversation in whole chunks to a child workflow, each chunk once.
 
-A cursor file remembers the hash of the last message of every chunk that is done. Source: spec nodes.md 3.17,
-6.11, memory.md 4.5.
+A cursor file remembers the hash of the last message of every chunk that is done; a file beside it, which only
+we know, all of its messages, for a hash alone is no place. Source: spec nodes.md 3.17, 6.11, memory.md 4.5,
+18.2 (18).
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
-from Middleware.utilities.file_locks import lock_file_for, locked
+from Middleware.services.file_memories import End, Ends, aligned, end_at, ends_of, lines_of
+from Middleware.utilities.file_locks import lock_file_for, locked, locked_in_time
 from Middleware.utilities.file_utils import (
     PathLeaves,
     atomic_write,
@@ -31,7 +35,8 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     WorkflowNodeHandler,
 )
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.chunking import unprocessed
+from Middleware.workflows.memory.matching import unprocessed
+from Middleware.workflows.memory.settings import DEFAULT_LOCK_TIMEOUT_S
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 EMPTY_FILE = "No additional information added"
@@ -87,12 +92,18 @@ class ConversationChunksNode(WorkflowNodeHandler):
             return f"Error: {error}"
 
     def _process(self, context: ExecutionContext, settings: Settings) -> int:
-        """How many chunks were handed to the child."""
+        """How many chunks were handed to the child. Another request that is at it is waited for."""
         cursor = _cursor_file(context, settings)
+        if not _due(context, settings, cursor)[1]:
+            return 0
+        with _turn(context, cursor) as ours:
+            return self._hand_on(context, settings, cursor) if ours else 0
+
+    def _hand_on(self, context: ExecutionContext, settings: Settings, cursor: Path) -> int:
+        start, count = _due(context, settings, cursor)
         messages = context.messages
-        start, end = unprocessed(messages, _hashes(cursor), settings.lookback)
         scoped = [context.fill(str(item)) for item in context.config.get("scoped_variables") or ()]
-        count = (end - start) // settings.size
+        hashes = list(map(message_hash, messages))
         for number in range(count):
             if context.is_cancelled():
                 raise RequestCancelled
@@ -106,7 +117,7 @@ class ConversationChunksNode(WorkflowNodeHandler):
                 with_tools=False,
             )
             try:
-                _remember(cursor, message_hash(chunk[-1]))
+                _remember(cursor, end_at(hashes, first, first + settings.size))
             except OSError as error:
                 context.warn(f"the cursor {cursor} cannot be written: {error.strerror}")
         return count
@@ -121,8 +132,7 @@ class ConversationChunksNode(WorkflowNodeHandler):
             return []
         settings = _settings(context.config)
         cursor = _cursor_file(context, settings)
-        start, end = unprocessed(context.messages, _hashes(cursor), settings.lookback)
-        chunks = (end - start) // settings.size
+        _, chunks = _due(context, settings, cursor)
         return [f"would run '{settings.workflow}' for {chunks} chunk(s) and write {cursor}"]
 
 
@@ -156,20 +166,63 @@ def _cursor_file(context: ExecutionContext, settings: Settings) -> Path:
     return confined(os.path.join(text, name), base)
 
 
-def _hashes(cursor: Path) -> set[str]:
-    """The lines of the cursor file; none if it cannot be read."""
+def _due(context: ExecutionContext, settings: Settings, cursor: Path) -> tuple[int, int]:
+    """Where the first chunk that is not done begins, and how many whole ones there are."""
+    start, end = unprocessed(context.messages, _done(cursor), settings.lookback)
+    return start, (end - start) // settings.size
+
+
+@contextmanager
+def _turn(context: ExecutionContext, cursor: Path) -> Iterator[bool]:
+    """Hold the right to hand on chunks, over threads and processes.
+
+    Without a place for locks the work goes on at once.
+    """
     try:
-        return set(read_text(cursor).split())
+        lease = lock_file_for(cursor).with_suffix(".lease")
+    except OSError as error:
+        context.warn(f"no lock can be kept for the cursor {cursor}: {error.strerror}")
+        yield True
+        return
+    with locked_in_time(lease, DEFAULT_LOCK_TIMEOUT_S, context.is_cancelled) as held:
+        if not held:
+            context.warn("another request hands on these chunks; this one leaves it to a later turn")
+        yield held
+
+
+def _done(cursor: Path) -> Ends:
+    """The chunks that are done; none if the cursor file cannot be read."""
+    try:
+        hashes = read_text(cursor).split()
     except (OSError, ValueError):
-        return set()
+        return ()
+    return aligned(hashes, _lines(cursor))
 
 
-def _remember(cursor: Path, done: str) -> None:
-    """Add a line. The last one has no line end: other programs that keep the file write it so."""
+def _lines_file(cursor: Path) -> Path:
+    return cursor.with_name(f"{cursor.stem}_ends.json")
+
+
+def _lines(cursor: Path) -> Ends:
+    """What is known of the chunks beside their hashes; nothing if that cannot be read."""
+    try:
+        return ends_of(json.loads(read_text(_lines_file(cursor))))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return ()
+
+
+def _remember(cursor: Path, done: End) -> None:
+    """Add a chunk; to the cursor file last: what is not in it counts for nothing.
+
+    The cursor's last line has no line end: other programs that keep the file write it so.
+    """
     cursor.parent.mkdir(parents=True, exist_ok=True)
     with locked(lock_file_for(cursor)):
         lines = cursor.read_bytes().split() if cursor.exists() else []
-        atomic_write(cursor, b"\n".join([*lines, done.encode("ascii")]))
+        hashes = [line.decode("ascii", "replace") for line in lines]
+        ends = (*aligned(hashes, _lines(cursor)), done)
+        atomic_write(_lines_file(cursor), json.dumps(lines_of(ends)).encode("ascii"))
+        atomic_write(cursor, b"\n".join([*lines, done.hash.encode("ascii")]))
 
 
 def _output(context: ExecutionContext, name: str, count: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.utilities.search_utils import (
     best_pieces,
     filtered_keywords,
@@ -78,7 +79,8 @@ def _in_conversation(context: ExecutionContext, keywords: str) -> str:
 def _in_memories(context: ExecutionContext, keywords: str) -> str:
     if context.store is None:
         return ""
-    texts = texts_of(MemoryReader(context.store).memories_if_any())
+    reader = MemoryReader(context.store)
+    texts = texts_of(DiskFaults().tried(reader.memories, (), "the memories cannot be searched"))
     if len(texts) > _NEWEST_LEFT_OUT:
         texts = texts[:-_NEWEST_LEFT_OUT]
     return _shown(pieces_sharing_a_word(keywords, texts, _MOST_PIECES), "\n\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from Middleware.common.types import NodeConfig
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.tool_workflows import tool_value
@@ -22,7 +23,7 @@ class QualityMemoryNode(WorkflowNodeHandler):
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is not None:
-            remember(context)
+            remember(context, DiskFaults())
             return None
         workflow = context.user.recent_memory_tool_workflow
         if not workflow:

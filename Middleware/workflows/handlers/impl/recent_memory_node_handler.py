@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     INTEGER,
     NUMBERLIKE,
@@ -40,7 +41,7 @@ class RecentMemoryNode(WorkflowNodeHandler):
         return ("discussionIdMemoryFileWorkflowSettings", "recentMemoryToolWorkflow")
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        remember(context, files_only=True)
+        remember(context, DiskFaults(), files_only=True)
         workflow = context.user.recent_memory_tool_workflow
         return tool_value(context, "recentMemoryToolWorkflow", workflow, NONE_GENERATED)
 
@@ -74,8 +75,11 @@ class MemoryFromFileNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return NO_MEMORIES
-        delimiter = context.config.get("customDelimiter")
-        return MemoryReader(context.store).all_memories(CHUNK_BREAK if delimiter is None else str(delimiter))
+        reader, delimiter = MemoryReader(context.store), context.config.get("customDelimiter")
+        between = CHUNK_BREAK if delimiter is None else str(delimiter)
+        return DiskFaults().tried(
+            lambda: reader.all_memories(between), NO_MEMORIES, "the memories cannot be read"
+        )
 
 
 @NODES.register("RecentMemorySummarizerTool")
@@ -109,7 +113,11 @@ class RecentMemorySummarizerNode(WorkflowNodeHandler):
         turns = needed_number(context.config, "maxTurnsToPull")
         chunks = needed_number(context.config, "maxSummaryChunksFromFile")
         if context.store is not None:
-            text = CHUNK_BREAK.join(MemoryReader(context.store).last_memories(chunks)) or NONE_GENERATED
+            reader = MemoryReader(context.store)
+            newest = DiskFaults().tried(
+                lambda: reader.last_memories(chunks), (), "the memories cannot be read"
+            )
+            text = CHUNK_BREAK.join(newest) or NONE_GENERATED
         else:
             lookback = context.config.get("lookbackStart") or 0
             pieces = recent_pieces(context.messages, turns, lookback)

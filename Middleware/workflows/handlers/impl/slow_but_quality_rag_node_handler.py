@@ -10,6 +10,7 @@ from typing import ClassVar
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
 from Middleware.services.chunk_list import Entry
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     TEXT,
     ChildName,
@@ -18,6 +19,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 )
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.file_writer import memory_of, summary_text
+from Middleware.workflows.memory.prompts import NO_SUMMARY
 from Middleware.workflows.memory.reader import CHUNK_BREAK, MemoryReader
 from Middleware.workflows.memory.settings import SettingsFile
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -46,12 +48,14 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
         if not isinstance(target, str) or "ragType" not in context.config:
             raise ConfigError("a SlowButQualityRAG needs a 'ragTarget' and a 'ragType'")
         settings = SettingsFile(context.workflow_file.file, context.config)
-        entries = list(MemoryReader(context.store).memories_if_any())
-        made = []
+        store, disk, made = context.store, DiskFaults(), []
+        why = "earlier memories are not shown to the model"
+        entries = list(disk.tried(MemoryReader(store).memories, (), why))
         for piece in context.fill(target).split(CHUNK_BREAK):
             if context.is_cancelled():
                 raise RequestCancelled
-            text = memory_of(context, settings, piece, entries, summary_text(context.store))
+            summary = disk.tried(lambda: summary_text(store), NO_SUMMARY, why)
+            text = memory_of(context, settings, piece, entries, summary)
             made.append(text)
             entries.append(Entry(text, ""))
         return CleanText("".join(made))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.reader import NO_STATE_DOCUMENT, MemoryReader
@@ -15,4 +16,9 @@ class StateDocumentNode(WorkflowNodeHandler):
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> str:
-        return NO_STATE_DOCUMENT if context.store is None else MemoryReader(context.store).state_document()
+        if context.store is None:
+            return NO_STATE_DOCUMENT
+        reader = MemoryReader(context.store)
+        return DiskFaults().tried(
+            reader.state_document, NO_STATE_DOCUMENT, "the state document cannot be read"
+        )

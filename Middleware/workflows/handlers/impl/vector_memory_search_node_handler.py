@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from Middleware.services.disk_faults import DiskFaults
 from Middleware.utilities.search_utils import MOST_ROWS
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     FLAG,
@@ -70,7 +71,8 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
             semantic=None if semantic is None else context.fill(str(semantic)),
             expand=bool(config.get("useEntityExpansion")),
         )
-        rows = VectorSearch(context.store, _embedding(context)).find(question)
+        search = VectorSearch(context.store, _embedding(context))
+        rows = DiskFaults().tried(lambda: search.find(question), (), "the memories cannot be searched")
         return shown(rows, dates=bool(config.get("includeDates")))
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.file_memories import End, FileMemories
 from Middleware.workflows.models.node_result import CleanText
 
 NODE = "chatSummarySummarizer"
@@ -275,6 +276,22 @@ class TestSummarizer:
         bench.engine.reply = lambda call: summary("theirs", "c") and "ours"
         assert bench(NODE, **PROMPT) == "theirs"
         assert "has changed meanwhile" in bench.engine.warnings[0]
+
+    def test_memories_that_end_with_the_same_text_are_folded_in_once(self, bench):
+        """The hash of the summary alone would name the newest of them, and the others would be left out."""
+        memories = FileMemories(bench.store)
+        for number in range(5):
+            memories.append(f"m{number}", End("go", str(number), (str(number), "go")), after=memories.load())
+        bench(NODE, **PROMPT, loopIfMemoriesExceed=2, minMemoriesPerSummary=9)
+        memories.append("m5", End("go", "5", ("5", "go")), after=memories.load())
+        assert bench("ChatSummaryMemoryGatheringTool", maxTurnsToPull=1) == f"m4{LINE}m5"
+        bench(NODE, **PROMPT, minMemoriesPerSummary=1)
+        assert [call.prompt.partition("+")[2] for call in bench.engine.calls] == [
+            f"m0{LINE}m1",
+            f"m2{LINE}m3",
+            f"m4{LINE}m5",
+        ]
+        assert bench("ChatSummaryMemoryGatheringTool", maxTurnsToPull=1) == ""
 
     def test_two_requests_fold_no_memory_in_twice(self, bench, memories, summary):
         """The second one waits, and then finds nothing new."""

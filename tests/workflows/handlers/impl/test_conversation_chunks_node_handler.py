@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 
 import pytest
 
 from Middleware.common.errors import ConfigError, RequestCancelled
+from Middleware.services.file_memories import End
 from Middleware.utilities.file_utils import PathLeaves
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.handlers.impl import conversation_chunks_node_handler
 from Middleware.workflows.handlers.registry import node_handler
-from Middleware.workflows.memory.chunking import unprocessed
+from Middleware.workflows.memory.matching import unprocessed
 
 TYPE = "ConversationChunkProcessor"
 
@@ -78,7 +81,7 @@ class TestVectors:
         [
             (10, [4], 3, (5, 7)),
             (10, [7], 3, (7, 7)),
-            (10, [8], 3, (0, 7)),
+            (10, [8], 3, (7, 7)),
             (10, [], 3, (0, 7)),
             (10, [99], 0, (0, 10)),
             (10, [9], 0, (10, 10)),
@@ -89,7 +92,7 @@ class TestVectors:
         ids=[
             "middle",
             "at-the-boundary",
-            "behind-it",
+            "history-shrunk-by-more",
             "no-cursor",
             "no-hit",
             "last",
@@ -99,8 +102,8 @@ class TestVectors:
         ],
     )
     def test_matching(self, count, stored, lookback, place):
-        hashes = {message_hash(talk(1, n)[0]) for n in stored}
-        assert unprocessed(talk(count), hashes, lookback) == place
+        ends = [End(message_hash(talk(1, n)[0])) for n in stored]
+        assert unprocessed(talk(count), ends, lookback) == place
 
 
 class TestChild:
@@ -157,6 +160,47 @@ class TestCursor:
         assert cursor.read_text().split() == [message_hash(talk(1, 9)[0])]
         cursor.write_text(shown_hash(bench.messages[9]))
         assert run() == done(0)
+
+    def test_messages_that_say_the_same_are_handed_on_all_the_same(self, bench, run, cursor):
+        """Every other one is `go`, and chunks end with it."""
+        texts = [text for number in range(20) for text in (f"a{number}", "go")]
+        handed = []
+        for count in range(2, len(texts) + 1, 2):
+            bench.messages = [{"role": "user", "content": text} for text in texts[:count]]
+            run(chunkSize=4, lookbackMessages=2)
+        for call in bench.engine.children:
+            handed += [message["content"] for message in call.messages]
+        assert handed == texts[:36]
+        assert len(cursor.read_text().split()) == 9
+
+    def test_what_each_chunk_holds_is_kept_beside_it(self, bench, run, cursor):
+        """A file that is damaged, or gone, leaves the hashes of the cursor."""
+        bench.messages = talk(25)
+        run()
+        beside = cursor.with_name("chunk_cursor_time-line.1_d1_ends.json")
+        assert [len(line["messages"]) for line in json.loads(beside.read_text())] == [10, 10]
+        beside.write_text("[{")
+        assert run() == done(0)
+
+    def test_a_history_that_is_shorter_for_once_hands_on_nothing_twice(self, bench, run):
+        bench.messages = talk(25)
+        run()
+        bench.messages = talk(18)
+        assert run(chunkSize=4) == done(0)
+
+    def test_two_requests_at_once_hand_on_each_chunk_once(self, bench, run):
+        """The second one waits for the first, and then finds nothing to do."""
+        bench.messages = talk(20)
+        outputs, second = [], threading.Thread(target=lambda: outputs.append(run()))
+
+        def child(call):
+            if len(bench.engine.children) == 1:
+                second.start()
+
+        bench.engine.child = child
+        assert run() == done(2)
+        second.join()
+        assert (outputs, len(bench.engine.children)) == ([done(0)], 2)
 
     def test_a_file_without_a_last_line_end_is_continued(self, bench, run, cursor):
         bench.messages = talk(10)

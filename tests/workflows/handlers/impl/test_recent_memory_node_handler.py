@@ -76,11 +76,11 @@ class TestMemoryFromFile:
         assert bench("GetCurrentMemoryFromFile", customDelimiter="") == "ab"
 
     def test_none_yet(self, bench):
-        """Without a discussion, and with an empty one, whose file then appears."""
+        """Without a discussion, and with one that has none; reading makes no file."""
         assert bench("GetCurrentMemoryFromFile") == "There are not yet any memories"
         store = bench.store
         assert bench("GetCurrentMemoryFromFile") == "There are not yet any memories"
-        assert store.path("memories.json").read_text() == "[]"
+        assert not store.folder.exists()
 
 
 class TestSummarizerTool:

@@ -1,0 +1,37 @@
+"""A full disk, a read-only folder, a file that cannot be made: a line in the log, and the answer comes.
+
+Source: spec memory.md 18.2 (27).
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from typing import TypeVar
+
+logger = logging.getLogger(__name__)
+
+FAULTS = (OSError, sqlite3.Error)
+_T = TypeVar("_T")
+_Other = TypeVar("_Other")
+
+
+class DiskFaults:
+    """What one node, or one request, meets on the disk. The first fault is told, at ERROR; no other is.
+
+    `failed`: there was one.
+    """
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def tried(self, work: Callable[[], _T], otherwise: _Other, consequence: str) -> _T | _Other:
+        """What `work` gives, or `otherwise` when the disk does not let it. `consequence`: in words."""
+        try:
+            return work()
+        except FAULTS as error:
+            if not self.failed:
+                logger.error("%s: %s", consequence, error)
+            self.failed = True
+            return otherwise

@@ -1,0 +1,183 @@
+"""What each file memory covers, beside the memories. Source: spec memory.md 18.2 (18, 26)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Middleware.services import file_memories
+from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.file_memories import End, FileMemories, aligned, before_of, end_at, joined
+from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key
+from Middleware.utilities.hashing_utils import sha256_hex
+
+A, B, C = (End(name, f"before {name}", (f"{name}1", name)) for name in "abc")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return DiscussionStore(tmp_path / "DiscussionIds", "d", install=tmp_path / "install")
+
+
+@pytest.fixture
+def memories(store):
+    """Three memories that end with `a`, `b` and `c`."""
+    made = FileMemories(store)
+    for number, end in enumerate((A, B, C)):
+        assert made.append(f"m{number}", end, after=made.load())
+    return made
+
+
+def lines(store):
+    return json.loads(store.path("memory_ends.json").read_text())
+
+
+class TestFormat:
+    """One line an entry, in order."""
+
+    def test_a_line_names_the_end_and_the_messages_before_it(self, store):
+        hashes = [f"h{i}" for i in range(12)]
+        FileMemories(store).append("m", end_at(hashes, 2, 11), after=())
+        assert lines(store) == [
+            {
+                "hash": "h10",
+                "before": sha256_hex("\n".join(hashes[3:11])),
+                "messages": hashes[2:11],
+                "after": "h1",
+            }
+        ]
+
+    def test_fewer_than_eight_messages_are_all_there_are(self):
+        assert before_of(["x", "y"], 1) == sha256_hex("x\ny")
+
+    def test_it_is_encrypted_as_the_memories_are(self, tmp_path):
+        key = derive_key("test-key", "alice")
+        store = DiscussionStore(tmp_path, "d", key_hash=api_key_hash("test-key"), encryption_key=key)
+        made = FileMemories(store)
+        made.append("m0", A, after=())
+        made.append("m1", B, after=made.load())
+        for name in ("memory_ends.json", "memory_ends.json.bak"):
+            assert (store.folder / name).read_bytes().startswith(TOKEN_START)
+        assert made.ends(made.load()) == (A, B)
+
+    @pytest.mark.parametrize(
+        "held", ["{}", '[{"hash": 1, "before": ""}]', '[{"hash": "a", "before": "", "messages": [1]}]']
+    )
+    def test_a_file_of_another_form_is_put_aside(self, store, memories, held):
+        """Then the hashes of the memories are all that is known, or the version before."""
+        store.path("memory_ends.json").write_text(held)
+        assert memories.ends(memories.load()) == (A, B, End("c"))
+        store.path("memory_ends.json").write_text(held)
+        store.path("memory_ends.json.bak").unlink()
+        assert memories.ends(memories.load()) == (End("a"), End("b"), End("c"))
+
+
+class TestAlignment:
+    """Other programs know nothing of the lines."""
+
+    def test_an_entry_of_another_program_has_no_line(self):
+        assert aligned(["a", "x", "b"], [A, B]) == (A, End("x"), B)
+
+    def test_lines_of_entries_that_another_program_condensed_belong_to_the_one_that_is_left(self):
+        assert aligned(["b", "c"], [A, B, C]) == (joined([A, B]), C)
+        assert joined([A, B]).messages == ("a1", "a", "b1", "b")
+
+    def test_lines_of_entries_that_are_gone_count_for_nothing(self):
+        """Somebody deleted the newest memory to have it made again, or all of them."""
+        assert aligned(["a"], [A, B, C]) == (A,)
+        assert aligned([], [A, B, C]) == ()
+
+    def test_equal_hashes_go_in_order(self):
+        first, second = End("a", "1", ("x", "a")), End("a", "2", ("y", "a"))
+        assert aligned(["a", "a"], [first, second]) == (first, second)
+        assert aligned(["a"], [first, second]) == (first,)
+
+    def test_a_memory_after_one_of_another_program_keeps_its_line(self, store, memories):
+        ChunkList(store, "memories.json").append(Entry("theirs", "x"), after="c")
+        end = End("d", "before d", ("d",))
+        assert memories.append("ours", end, after=memories.load())
+        assert memories.ends(memories.load()) == (A, B, C, End("x"), end)
+
+
+class TestChanges:
+    """Nothing is made from an older state."""
+
+    def test_a_memory_is_added_only_to_the_memories_that_it_was_made_after(self, memories):
+        """Also if the newest one ends with the same text."""
+        before = memories.load()
+        assert memories.append("m3", C, after=before)
+        assert not memories.append("again", C, after=before)
+        assert [entry.text for entry in memories.load()] == ["m0", "m1", "m2", "m3"]
+
+    def test_an_edited_text_hinders_nothing(self, store, memories):
+        """Somebody has corrected a memory by hand while a model was working."""
+        before = memories.load()
+        ChunkList(store, "memories.json").update(lambda old: [Entry("better", old[0].hash), *old[1:]])
+        assert memories.append("m3", End("d", "", ("d",)), after=before)
+
+    def test_a_condensed_memory_keeps_what_all_of_its_own_cover(self, memories):
+        assert memories.condense(0, memories.load()[:2], "both")
+        assert memories.ends(memories.load())[0].messages == ("a1", "a", "b1", "b")
+        assert memories.condensed_until("b") == 1
+
+    def test_a_kill_between_the_two_files_doubles_nothing(self, store, memories, monkeypatch):
+        """The line is there, the memory is not: it is made again, and has one line."""
+
+        def killed(self, *entries):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(file_memories.ChunkList, "replace", killed)
+            memories.append("m3", End("d", "x", ("d",)), after=memories.load())
+        assert memories.ends(memories.load()) == (A, B, C)
+        memories.append("m3", End("d", "y", ("d",)), after=memories.load())
+        assert [line["before"] for line in lines(store)][3:] == ["y"]
+
+    def test_another_discussions_memories_bring_what_they_cover(self, memories, tmp_path):
+        other = FileMemories(DiscussionStore(tmp_path / "other", "d", install=tmp_path / "install"))
+        other.take_over(memories)
+        assert (other.load(), other.ends(other.load())) == (memories.load(), (A, B, C))
+
+
+class TestPlacesOfEqualHashes:
+    """Three memories that all end with `go on`."""
+
+    @pytest.fixture
+    def equal(self, store):
+        made = FileMemories(store)
+        for number in range(4):
+            made.append(f"m{number}", End("go", f"{number}", (f"x{number}", "go")), after=made.load())
+        return made
+
+    def test_the_summary_ends_where_it_was_said_to(self, equal):
+        summary = Entry("so far", "go")
+        equal.mark_summarised(summary, 1, ())
+        assert equal.summarised_until(summary) == 2
+
+    def test_the_former_summary_keeps_its_place_until_the_new_one_is_stored(self, equal):
+        """A kill between the two leaves the former one."""
+        former, newer = Entry("former", "go"), Entry("newer", "go")
+        equal.mark_summarised(former, 0, ())
+        equal.mark_summarised(newer, 2, (former,))
+        assert (equal.summarised_until(former), equal.summarised_until(newer)) == (1, 3)
+
+    def test_memories_that_were_condensed_meanwhile_move_the_place(self, equal):
+        equal.condense(0, equal.load()[:2], "both")
+        summary = Entry("so far", "go")
+        equal.mark_summarised(summary, 2, ())
+        assert equal.summarised_until(summary) == 3
+
+    def test_without_a_mark_the_newest_one_counts(self, equal):
+        assert equal.summarised_until(Entry("by another program", "go")) == 4
+        assert equal.summarised_until(Entry("by another program", "gone")) is None
+
+    def test_condensing_goes_on_behind_the_condensed_one(self, equal):
+        """Without a mark at the first one, as other programs do."""
+        assert equal.condensed_until("go") == 1
+        equal.condense(1, equal.load()[1:3], "both")
+        assert equal.condensed_until("go") == 2
+        assert equal.mark_condensed() == "go"
+        assert equal.condensed_until("go") == 3
+        assert equal.condensed_until("gone") is None
