@@ -1,8 +1,8 @@
-"""Which messages are new, and how they are cut into chunks. Pure. Source: spec memory.md 4.5, 4.6, 5."""
+"""Which messages are new, and how they are cut into chunks. Pure. Source: spec memory.md 4.5, 5."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Set
 
 from Middleware.common.types import Message, Messages
 from Middleware.utilities.hashing_utils import message_hash, shown_hash
@@ -34,29 +34,6 @@ def unprocessed(messages: Messages, done: Set[str], lookback: int) -> tuple[int,
         if message_hash(message) in done or shown_hash(message) in done:
             return end - max(0, end - index - 1), end
     return 0, end
-
-
-def after_logged(
-    hashes: Sequence[str], logged: Iterable[str], messages_of: Callable[[str], Sequence[str]]
-) -> int | None:
-    """Index after the message that the newest chunk found in the history ends with; None: none is there.
-
-    `hashes`: of the messages that may become memories. `logged`: hashes of chunks, newest first.
-    `messages_of`: the messages of a chunk. Of equal messages the last one counts that stands behind one of
-    the chunk's, as the chunk's end did ("go on" is said more than once); if there is none, the last one.
-    """
-    places: dict[str, list[int]] = {}
-    for index, each in enumerate(hashes):
-        places.setdefault(each, []).append(index)
-    found = next((each for each in logged if each in places), None)
-    if found is None:
-        return None
-    candidates = places[found]
-    if len(candidates) > 1:
-        others = set(messages_of(found))
-        known = [index for index in candidates if index and hashes[index - 1] in others]
-        candidates = known or candidates
-    return candidates[-1] + 1
 
 
 def tokens_of(messages: Messages) -> int:

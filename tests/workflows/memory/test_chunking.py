@@ -1,4 +1,4 @@
-"""Which messages are new, and how they are cut. Source: spec memory.md 4.5, 4.6, 5."""
+"""Which messages are new, and how they are cut. Source: spec memory.md 4.5, 5."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
 from Middleware.workflows.memory.chunking import (
-    after_logged,
     chunk_hash,
     chunk_text,
     chunked,
@@ -62,23 +61,6 @@ class TestMatching:
         stamped = StampedMessage({"role": "user", "content": "word 1"}, "(Monday) word 1")
         messages = [talk(1)[0], stamped, *talk(1)]
         assert unprocessed(messages, {shown_hash(stamped)}, 0) == (2, 3)
-
-    @pytest.mark.parametrize(
-        ("logged", "start"),
-        [(["x", "b"], 4), (["a"], 3), (["x"], None), ([], None)],
-        ids=["newest-known", "last-of-equal-ones", "unknown", "nothing"],
-    )
-    def test_after_the_newest_chunk_that_the_history_knows(self, logged, start):
-        assert after_logged(["a", "c", "a", "b"], logged, lambda chunk: ()) == start
-
-    @pytest.mark.parametrize(
-        ("messages", "start"),
-        [(("x", "a"), 2), (("c", "a"), 4), (("c", "x", "a"), 4), (("y", "a"), 6), (("a",), 6), ((), 6)],
-        ids=["first", "second", "both", "third", "alone", "of-another-program"],
-    )
-    def test_equal_messages_are_told_apart_by_the_one_before(self, messages, start):
-        """The last that stands behind one of the chunk's; if none does, the last."""
-        assert after_logged(["x", "a", "c", "a", "y", "a"], ["a"], lambda chunk: messages) == start
 
 
 class TestCutting:
