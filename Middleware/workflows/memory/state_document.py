@@ -34,8 +34,9 @@ def is_kept(settings: SettingsFile) -> bool:
 
 
 def lacks_facts(store: DiscussionStore, settings: SettingsFile) -> bool:
-    """Whether there are memories that the document does not know. Raises `sqlite3.Error`."""
-    return is_kept(settings) and bool(VectorDatabase(store).unmerged()[1])
+    """Whether there are memories that a merge could bring into the document. Raises `sqlite3.Error`."""
+    can_merge = is_kept(settings) and bool(settings.text("stateDocumentWorkflowName"))
+    return can_merge and bool(VectorDatabase(store).unmerged()[1])
 
 
 def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:

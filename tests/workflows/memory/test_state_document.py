@@ -208,6 +208,11 @@ class TestReach:
         assert [facts for facts, _ in asked()] == ["- one"] * 3 + ["- two"]
         assert "left out of it" in bench.engine.warnings[-1]
 
+    def test_facts_wait_without_a_word_while_no_workflow_could_merge_them(self, bench):
+        """The error comes with the next memories, not with every turn."""
+        assert state_document.lacks_facts(bench.store, SettingsFile("Memory", ON))
+        assert not state_document.lacks_facts(bench.store, SettingsFile("Memory", {"useStateDocument": True}))
+
     def test_blank_replies_never_count_as_known(self, fails, merge, asked):
         for _ in range(4):
             merge(" ")
