@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from Middleware.workflows.memory.chunk_places import processed
 
@@ -94,3 +96,85 @@ def test_every_message_in_turn_makes_the_same_chunks_with_one_word_as_with_many(
     repeated = [f"reply {i}" if i % 2 else "continue" for i in range(58)]
     different = [f"reply {i}" if i % 2 else f"question {i}" for i in range(58)]
     assert list(map(len, chunks_of(repeated))) == list(map(len, chunks_of(different))) == [5] * 11
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["say", "say", "say", "regenerate", "delete", "edit"]), st.integers(0, 9)),
+    max_size=60,
+)
+
+
+class Chat:
+    """A conversation that is edited as it goes on, and what is processed of it after each step."""
+
+    def __init__(self, words=None):
+        self.history, self.done, self.count, self.words = [], [], 0, words
+
+    def text(self, number):
+        self.count += 1
+        return self.words[number % len(self.words)] if self.words else f"m{self.count}"
+
+    def step(self, operation, number):
+        if operation == "say":
+            self.history += [self.text(number), f"reply {self.count}"]
+        elif operation == "regenerate" and self.history:
+            self.history[-1] = f"again {self.text(number)} {self.count}"
+        elif operation == "delete":
+            del self.history[len(self.history) - min(number, len(self.history)) :]
+        elif operation == "edit" and self.history:
+            self.history[-1 - number % len(self.history)] = f"edited {self.text(number)} {self.count}"
+
+    def remember(self, at_least=3):
+        """Chunks of up to four, as soon as there are enough messages."""
+        new = [self.history[place] for place in processed(self.history, self.done).new(len(self.history))]
+        if len(new) >= at_least:
+            self.done += [tuple(new[start : start + 4]) for start in range(0, len(new), 4)]
+
+    def processed_texts(self):
+        return [text for chunk in self.done for text in chunk]
+
+
+@given(OPERATIONS)
+def test_however_a_conversation_is_edited_no_message_is_processed_twice(operations):
+    """Each has a text of its own."""
+    chat = Chat()
+    for operation in operations:
+        chat.step(*operation)
+        chat.remember()
+    found = chat.processed_texts()
+    assert len(found) == len(set(found))
+
+
+@given(OPERATIONS)
+def test_a_reply_is_processed_once_beside_words_that_come_again_and_again(operations):
+    """The user says three words in turn; replies differ."""
+    chat = Chat(["continue", "ok", "go on"])
+    for operation in operations:
+        chat.step(*operation)
+        chat.remember()
+    replies = [text for text in chat.processed_texts() if "reply" in text]
+    assert len(replies) == len(set(replies))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40))
+def test_nothing_is_left_out_of_a_conversation_that_only_grows(numbers):
+    """Whatever is said in it, and however often."""
+    chat = Chat(["continue", "ok"])
+    for number in numbers:
+        chat.step("say", number)
+        chat.remember()
+    chat.remember(at_least=1)
+    assert chat.processed_texts() == chat.history
+
+
+@given(OPERATIONS)
+def test_the_end_of_an_edited_conversation_is_not_left_out(operations):
+    """What is said after all edits becomes memories."""
+    chat = Chat(["continue", "ok", "go on"])
+    for operation in operations:
+        chat.step(*operation)
+        chat.remember()
+    for number in range(3):
+        chat.step("say", number)
+    chat.remember(at_least=1)
+    assert set(chat.history[-5::2]) <= set(chat.processed_texts())
