@@ -26,7 +26,7 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory.chunking import unprocessed
 from Middleware.workflows.memory.vector_cache import vector_cache
-from Middleware.workflows.memory.vector_search import Question, VectorSearch
+from Middleware.workflows.memory.vector_search import MemoryQuery, VectorSearch
 from Middleware.workflows.memory.vector_store import VectorDatabase, now_text
 
 WORDS = [f"w{number}" for number in range(20_000)]
@@ -74,17 +74,17 @@ def searches(store: DiscussionStore, dim: int) -> None:
     search = VectorSearch(store, lambda text: (MODEL, query))
     common = [";".join(rng.sample(WORDS[200:2000], 60)) for _ in range(2)]
     three = ";".join(rng.sample(WORDS[200:2000], 3))
-    timed("keyword, 3 terms, 5 results", lambda: search.find(Question(three)))
-    timed("keyword, 60 terms, 5 results", lambda: search.find(Question(common[0])))
-    timed("keyword, 60 terms, recency", lambda: search.find(Question(common[1], recency=True)))
-    timed("semantic, first (loads all vectors)", lambda: search.find(Question("x", mode="semantic")), 1)
-    timed("semantic, later", lambda: search.find(Question("x", mode="semantic")))
-    timed("hybrid, 3 terms, expansion", lambda: search.find(Question(three, mode="hybrid", expand=True)))
+    timed("keyword, 3 terms, 5 results", lambda: search.find(MemoryQuery(three)))
+    timed("keyword, 60 terms, 5 results", lambda: search.find(MemoryQuery(common[0])))
+    timed("keyword, 60 terms, recency", lambda: search.find(MemoryQuery(common[1], recency=True)))
+    timed("semantic, first (loads all vectors)", lambda: search.find(MemoryQuery("x", mode="semantic")), 1)
+    timed("semantic, later", lambda: search.find(MemoryQuery("x", mode="semantic")))
+    timed("hybrid, 3 terms, expansion", lambda: search.find(MemoryQuery(three, mode="hybrid", expand=True)))
     database = VectorDatabase(store)
 
     def add() -> None:
         database.save_vectors(MODEL, {rng.randrange(10**6, 10**9): query})
-        search.find(Question("x", mode="semantic"))
+        search.find(MemoryQuery("x", mode="semantic"))
 
     timed("semantic, after a vector was added (write included)", add)
     timed("backfill candidates", lambda: database.without_vector(MODEL, 20))

@@ -17,11 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.services.shared_state.member import Member, this_process
+from Middleware.utilities.datetime_utils import time_passed
 
 logger = logging.getLogger(__name__)
 
@@ -239,13 +240,17 @@ class LockingService:
             connection.execute("COMMIT")
 
     def _end(self) -> str:
-        return (self._clock() + LIFETIME).isoformat()
+        """As local time without zone, which other programs expect."""
+        return (self._clock().astimezone(UTC) + LIFETIME).astimezone().replace(tzinfo=None).isoformat()
 
     def _expired(self, end: object) -> bool:
+        """Where a local time comes twice, the later one counts."""
         try:
-            return datetime.fromisoformat(str(end)) <= self._clock()
+            local = datetime.fromisoformat(str(end))
         except ValueError:
             return True
+        now = self._clock()
+        return all(time_passed(local.replace(fold=fold), now) >= timedelta(0) for fold in (0, 1))
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

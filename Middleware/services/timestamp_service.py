@@ -8,7 +8,6 @@ Functions on a `DiscussionStore` with the clock handed in; what must happen once
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from typing import Any
 from Middleware.common.types import Message, Messages
 from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.services.disk_faults import DiskFaults
+from Middleware.utilities.datetime_utils import age_text, format_stamp, parse_stamp
 from Middleware.utilities.hashing_utils import (
     StampedMessage,
     message_hash,
@@ -27,38 +27,12 @@ from Middleware.utilities.hashing_utils import (
 
 FILE = "timestamps.json"
 PLACEHOLDER = "PLACEHOLDER_TIMESTAMP_HASH_0000"
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 Clock = Callable[[], datetime]
 
-_STAMP = re.compile(r"\([A-Za-z]+, (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\)")
 _EARLIEST = datetime(1900, 1, 1)
 """No message is older; a damaged file may say so."""
 _SILENT_ROLES = ("system", "systemmes")
-
-
-def format_stamp(moment: datetime) -> str:
-    """`(Thursday, 2026-03-05 19:09:41)`: local time, English weekday whatever the locale."""
-    return f"({WEEKDAYS[moment.weekday()]}, {moment:%Y-%m-%d %H:%M:%S})"
-
-
-def parse_stamp(stamp: object) -> datetime | None:
-    """The moment of a stamp, None for anything else."""
-    match = _STAMP.fullmatch(stamp) if isinstance(stamp, str) else None
-    if match is None:
-        return None
-    try:
-        return datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return None
-
-
-def age_text(moment: datetime, now: datetime) -> str:
-    """`2 days, 1 hour`: whole days, hours, minutes; `less than a minute`; a future moment counts as now."""
-    minutes = max(0, int((now - moment).total_seconds())) // 60
-    amounts = {"day": minutes // 1440, "hour": minutes // 60 % 24, "minute": minutes % 60}
-    parts = [f"{amount} {unit}{'s' if amount > 1 else ''}" for unit, amount in amounts.items() if amount]
-    return ", ".join(parts) or "less than a minute"
 
 
 def generation_prompt(messages: Messages) -> str | None:

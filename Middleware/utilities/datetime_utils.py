@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 MONTHS = (
     "January",
@@ -58,9 +58,21 @@ def parse_stamp(stamp: object) -> datetime | None:
         return None
 
 
-def age_text(age: timedelta) -> str:
+def time_passed(since: datetime, now: datetime) -> timedelta:
+    """The time between two moments, of which one without a zone is local time; negative if `since` is later.
+
+    Local times are not subtracted as they stand: over a change of the clock that is an hour wrong. Source:
+    memory.md 18.2 (22).
+    """
+    try:
+        return now.astimezone(UTC) - since.astimezone(UTC)
+    except (OverflowError, OSError, ValueError):  # a year that the system has no zone for
+        return now.replace(tzinfo=None) - since.replace(tzinfo=None)
+
+
+def age_text(moment: datetime, now: datetime) -> str:
     """`2 days, 1 hour`; below a minute, or in the future, `less than a minute`. Source: workflows.md 9.1."""
-    minutes, _ = divmod(max(0, int(age.total_seconds())), 60)
+    minutes, _ = divmod(max(0, int(time_passed(moment, now).total_seconds())), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     units = (("day", days), ("hour", hours), ("minute", minutes))

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from datetime import datetime, timedelta
 
@@ -27,6 +28,16 @@ def database(tmp_path):
 def time_now():
     """The clock: a list of one moment, changed by a test."""
     return [NOW]
+
+
+@pytest.fixture
+def berlin(monkeypatch):
+    """The system's zone, in which the clock changes on 29 March and 25 October 2026."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture
@@ -114,6 +125,25 @@ class TestHolding:
             end,
         )
         assert service().acquire("nightly", "run-1") is (end != "2026-03-05 19:09:59")
+
+    @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process cannot be set")
+    @pytest.mark.parametrize(
+        ("taken", "later"),
+        [
+            (datetime(2026, 3, 29, 1, 55), datetime(2026, 3, 29, 3, 4)),
+            (datetime(2026, 10, 25, 2, 55), datetime(2026, 10, 25, 2, 4, fold=1)),
+        ],
+        ids=["spring", "autumn"],
+    )
+    def test_a_change_of_the_clock_ends_no_lock(self, service, database, time_now, berlin, taken, later):
+        """Nine minutes have passed, then more than an hour."""
+        time_now[0] = taken
+        service().acquire("nightly", "run-1")
+        change(database, "DELETE FROM Instances")
+        time_now[0] = later
+        assert service("two").acquire("nightly", "run-2") is False
+        time_now[0] = later + timedelta(hours=1, minutes=2)
+        assert service("two").acquire("nightly", "run-2") is True
 
     def test_release_gives_back_all_locks_of_a_run_and_no_other(self, service, database):
         locks = service()

@@ -12,16 +12,14 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.timestamp_service import (
     PLACEHOLDER,
     RequestStamps,
-    age_text,
-    format_stamp,
     generation_prompt,
-    parse_stamp,
     resolve_placeholder,
     save_placeholder,
     time_context_summary,
     track,
     write_stamps,
 )
+from Middleware.utilities.datetime_utils import format_stamp, parse_stamp
 from Middleware.utilities.hashing_utils import message_hash, text_hash
 
 NOW = datetime(2026, 3, 5, 19, 9, 41)
@@ -64,38 +62,6 @@ def stamps(store):
 
 def clock() -> datetime:
     return NOW
-
-
-class TestStampText:
-    """One form, in English, whatever the locale."""
-
-    def test_the_form(self):
-        assert format_stamp(NOW) == STAMP
-        assert parse_stamp(STAMP) == NOW
-
-    @pytest.mark.parametrize(
-        "stamp", [None, 3, "", "(Thursday, 2026-13-05 19:09:41)", "2026-03-05", STAMP + "x"]
-    )
-    def test_anything_else_is_no_stamp(self, stamp):
-        assert parse_stamp(stamp) is None
-
-    @pytest.mark.parametrize(
-        ("age", "text"),
-        [
-            (timedelta(0), "less than a minute"),
-            (timedelta(seconds=59), "less than a minute"),
-            (timedelta(seconds=60), "1 minute"),
-            (timedelta(minutes=5), "5 minutes"),
-            (timedelta(hours=1), "1 hour"),
-            (timedelta(days=2, hours=1, seconds=30), "2 days, 1 hour"),
-            (timedelta(days=1, hours=2, minutes=5), "1 day, 2 hours, 5 minutes"),
-            (timedelta(days=400), "400 days"),
-            (timedelta(seconds=-500), "less than a minute"),
-        ],
-        ids=str,
-    )
-    def test_ages_in_words(self, age, text):
-        assert age_text(NOW - age, NOW) == text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Words, phrases and orders of search results. Source: spec memory.md 8.3, 8.5, 11.1, 18.5."""
+"""Words, phrases and orders of search results. Source: spec memory.md 8.3, 8.5, 11.1, 18.2 (19), 18.5."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from Middleware.utilities import search_utils
 from Middleware.utilities.search_utils import (
+    Terms,
     best_pieces,
     filtered_keywords,
     fts_query,
@@ -49,6 +50,24 @@ class TestQuery:
         with closing(sqlite3.connect(":memory:")) as connection:
             connection.execute("CREATE VIRTUAL TABLE t USING fts5(a)")
             assert connection.execute("SELECT * FROM t WHERE t MATCH ?", (query,)).fetchall() == []
+
+    @pytest.mark.parametrize(
+        ("piece", "phrases", "parts"),
+        [
+            ("sea town", ("sea town",), ()),
+            ("東京タワー", (), ("東京タワー",)),
+            ("重跑gen後", ("gen",), ("重跑", "後")),
+            ("「東京」、big city", ("」、big city",), ("東京",)),
+            ("2024年", ("2024",), ("年",)),
+            ("!?", (), ()),
+        ],
+    )
+    def test_a_piece_is_cut_where_the_script_changes(self, piece, phrases, parts):
+        assert Terms.of([piece]) == Terms(phrases, parts)
+
+    def test_at_most_60_terms_of_each_kind_count(self):
+        terms = Terms.of(["a東"] * 70)
+        assert (len(terms.phrases), len(terms.parts)) == (60, 60)
 
     @pytest.mark.parametrize(("limit", "rows"), [(-1, 1000), (0, 0), (5, 5), (1001, 1000)])
     def test_limits(self, limit, rows):
@@ -119,6 +138,45 @@ class TestConversation:
             "boat",
         ]
         assert pieces_sharing_a_word("Ferry", ["ferry 1", "ferry 2"], 1) == ["ferry 1"]
+
+    def test_a_word_begins_where_the_script_changes(self):
+        assert tokens("重跑Gen後 서울에서 ที่นี่ map") == ["重跑", "gen", "後", "서울에서", "ที่นี่", "map"]
+
+    @pytest.mark.parametrize(
+        ("query", "piece"),
+        [
+            ("蜜蜂", "伊達在根特養蜜蜂，住在運河旁邊。"),
+            ("タワー", "昨日は東京タワーに行った"),
+            ("서울", "서울에서 만났다"),
+            ("เชียงใหม่", "เราพบกันที่เชียงใหม่เมื่อวาน"),
+            ("gen", "重跑gen後完成"),
+            ("後完", "重跑gen後完成"),
+            ("Python教程", "教程:Python"),
+        ],
+    )
+    def test_writing_without_blanks_is_searched_inside_its_runs(self, query, piece):
+        """In the conversation as in memories."""
+        assert best_pieces(query, ["別的話", piece, "else"], 10) == [piece]
+        assert pieces_sharing_a_word(query, ["別的話", piece, "else"], 10) == [piece]
+
+    @pytest.mark.parametrize("query", ["ge", "完了", "東京"])
+    def test_a_part_of_a_word_with_blanks_is_none(self, query):
+        assert best_pieces(query, ["重跑gen後完成"], 10) == []
+        assert pieces_sharing_a_word(query, ["重跑gen後完成"], 10) == []
+
+    def test_a_character_is_one_place_where_there_are_no_blanks(self):
+        """At most five apart."""
+        near, far = "東京一二三塔", "東京一二三四五塔"
+        assert best_pieces("京 塔", [far, near], 2) == [near, far]
+
+    def test_hits_in_writing_without_blanks_are_counted(self):
+        assert best_pieces("東京", ["東京へ", "東京から東京へ"], 2) == ["東京から東京へ", "東京へ"]
+
+    def test_keywords_without_blanks_lose_speakers_and_labels(self):
+        assert filtered_keywords("伊達 ที่นี่ 備考: 東京", ["伊達: こんにちは"]) == "ที่นี่ 東京"
+
+    def test_a_word_without_blanks_that_is_only_a_label_brings_no_piece_up(self):
+        assert best_pieces("伊達", ["伊達: 你好", "親愛的伊達"], 10) == ["親愛的伊達"]
 
     def test_a_long_piece_of_one_word_is_scored_in_time_that_grows_with_it(self):
         """Each place looks only at its neighbours."""

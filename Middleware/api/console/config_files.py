@@ -130,7 +130,9 @@ def keep_old(root: Path, text: ConfigText, *, now: float | None = None) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        same = [number for (second, number), _ in _numbered_backups(root, text.place.file) if second == stamp]
+        known = [key for key, _ in _numbered_backups(root, text.place.file)]
+        stamp = max([stamp, *(second for second, _ in known[:1])])  # behind all, whatever the clock says
+        same = [number for second, number in known if second == stamp]
         count = f"-{max(same) + 1}" if same else ""
         copy = folder / f"{name}.{stamp}{count}{ENDING}"
         atomic_write(copy, text.raw, new_mode=stat.S_IMODE(text.place.real.stat().st_mode))

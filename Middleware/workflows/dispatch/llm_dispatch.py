@@ -72,7 +72,7 @@ class LLMDispatchService:
         demand, schema = _constraints(context, model, bool(parts.tools), taken.schema)
         if demand is not None:
             parts = replace(parts, demand=demand.instruction)
-        prompt = assemble(parts, target_of(model))
+        prompt = assemble(parts, target_of(model, bare=call.bare))
         _report(context, prompt)
         stream = context.stream if call.stream is None else call.stream
         asked = CallArguments(
@@ -83,7 +83,7 @@ class LLMDispatchService:
             request_id=context.request_id,
             trace=context.trace,
         )
-        again = _Again(context, parts, asked, call.must_show)
+        again = _Again(context, parts, asked, call.must_show, call.bare)
         sent = ServiceCall(prompt.put_into(asked), call.llm_takes_images, again)
         return Prepared(model, prompt, sent, demand, stream)
 
@@ -160,9 +160,10 @@ def wants_generation_prompt(context: ExecutionContext) -> bool:
     return bool(node.get("forceGenerationPromptIfEndpointAllows") or node.get("addUserTurnTemplate"))
 
 
-def target_of(model: LlmHandler) -> Target:
-    """The shape that a node's model takes."""
-    return Target(model.llm.endpoint, model.takes_message_collection, model.prompt_template)
+def target_of(model: LlmHandler, *, bare: bool = False) -> Target:
+    """The shape that a node's model takes; `bare`: without its template."""
+    template = {} if bare else model.prompt_template
+    return Target(model.llm.endpoint, model.takes_message_collection, template)
 
 
 def template_of(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig) -> Mapping[str, str]:
@@ -181,6 +182,7 @@ class _Again:
     parts: Parts
     asked: CallArguments
     must_show: str
+    bare: bool
 
     def __call__(self, service: Service) -> CallArguments:
         """Raises BackendError for a backup whose model would not see the picture `must_show`."""
@@ -188,7 +190,8 @@ class _Again:
             message = f"cannot take an image from this source: {self.must_show:.100}"
             raise BackendError(service.endpoint.name, "config_error", message)
         endpoint, context = service.endpoint, self.context
-        template = {} if service.takes_messages else template_of(context.snapshot, context.user, endpoint)
+        plain = self.bare or service.takes_messages
+        template = {} if plain else template_of(context.snapshot, context.user, endpoint)
         target = Target(endpoint, service.takes_messages, template)
         return assemble(self.parts, target).put_into(self.asked)
 

@@ -41,7 +41,7 @@ def ask(
     *,
     variables: bool = True,
 ) -> str:
-    """The cleaned reply to one call of the endpoint that `config` names.
+    """The cleaned reply to one call of the endpoint that `config` names; no template goes around the texts.
 
     `values`: `{"[TextChunk]": ...}`. Raises ConfigError without an endpoint, BackendError, RequestCancelled.
     """
@@ -52,7 +52,9 @@ def ask(
     def ready(template: str) -> str:
         return inserted(node.fill(template, drop_system=True) if variables else template, values)
 
-    reply = node.dispatch(system_prompt=ready(templates.system), prompt=ready(templates.prompt), stream=False)
+    reply = node.dispatch(
+        system_prompt=ready(templates.system), prompt=ready(templates.prompt), stream=False, bare=True
+    )
     return cleaned(node, result_text(reply))
 
 

@@ -1,11 +1,8 @@
-"""Which messages vector memories lack, and how messages are cut into chunks. Pure.
-
-Source: spec memory.md 4.6, 5.
-"""
+"""How messages are cut into chunks. Pure. Source: spec memory.md 4.6, 5."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from Middleware.common.types import Message, Messages
 from Middleware.utilities.hashing_utils import message_hash
@@ -22,29 +19,6 @@ def without_system(messages: Iterable[Message]) -> Messages:
 
 def content(message: Message) -> str:
     return message.get("content") or ""
-
-
-def after_logged(
-    hashes: Sequence[str], logged: Iterable[str], messages_of: Callable[[str], Sequence[str]]
-) -> int | None:
-    """Index after the message that the newest chunk found in the history ends with; None: none is there.
-
-    `hashes`: of the messages that may become memories. `logged`: hashes of chunks, newest first.
-    `messages_of`: the messages of a chunk. Of equal messages the last one counts that stands behind one of
-    the chunk's, as the chunk's end did ("go on" is said more than once); if there is none, the last one.
-    """
-    places: dict[str, list[int]] = {}
-    for index, each in enumerate(hashes):
-        places.setdefault(each, []).append(index)
-    found = next((each for each in logged if each in places), None)
-    if found is None:
-        return None
-    candidates = places[found]
-    if len(candidates) > 1:
-        others = set(messages_of(found))
-        known = [index for index in candidates if index and hashes[index - 1] in others]
-        candidates = known or candidates
-    return candidates[-1] + 1
 
 
 def tokens_of(messages: Messages) -> int:

@@ -1,18 +1,22 @@
 """The state document of a discussion: new facts are worked in by a workflow, and a bad answer never costs
 the old one.
 
-Source: spec memory.md 7.6, 18.2 (13).
+Which facts it knows is marked in the database of memories (`state_reach.py`): what a merge did not bring in,
+the next one does. Source: spec memory.md 7.6, 18.2 (13, 23).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from dataclasses import replace
 
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.utilities.hashing_utils import text_hash
 from Middleware.workflows.memory.calls import run_tool
 from Middleware.workflows.memory.settings import SettingsFile
+from Middleware.workflows.memory.state_reach import MOST_REFUSALS, Reach
+from Middleware.workflows.memory.vector_store import VectorDatabase
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 logger = logging.getLogger(__name__)
@@ -24,13 +28,23 @@ SHORT = 500
 _FENCED = re.compile(r"(`{3,}|~{3,})[^\n`]*\n(.*)\n\1[ \t]*", re.S)
 
 
-def merge(
-    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, facts: Iterable[str]
-) -> None:
-    """Have the settings' workflow work new facts into the document. Raises what the workflow raises,
-    OSError.
+def is_kept(settings: SettingsFile) -> bool:
+    """Whether the settings ask for a document."""
+    return settings.flag("useStateDocument")
+
+
+def lacks_facts(store: DiscussionStore, settings: SettingsFile) -> bool:
+    """Whether there are memories that a merge could bring into the document. Raises `sqlite3.Error`."""
+    can_merge = is_kept(settings) and bool(settings.text("stateDocumentWorkflowName"))
+    return can_merge and bool(VectorDatabase(store).unmerged()[1])
+
+
+def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+    """Have the settings' workflow work all facts into the document that it does not know yet, in one call.
+
+    Raises what the workflow raises, OSError, `sqlite3.Error`; the facts then wait for the next merge.
     """
-    if not settings.flag("useStateDocument"):
+    if not is_kept(settings):
         return
     workflow = settings.text("stateDocumentWorkflowName")
     if not workflow:
@@ -40,18 +54,49 @@ def merge(
         return
     ratio = settings.number("stateDocumentMinRetentionRatio", 0.5)
     old = store.read_text(FILE) or ""
-    new = run_tool(context, workflow, ("\n".join(f"- {fact}" for fact in facts), old))
+    database = VectorDatabase(store)
+    reach, facts = _settled(database, old)
+    if reach is None or not facts:
+        return
+    newest = facts[-1][0]
+    new = run_tool(context, workflow, ("\n".join(f"- {fact}" for _, fact in facts), old))
     document = accepted(old, new, ratio)
     if document is None:
-        context.warn("the new state document is blank or much shorter; the old one stays")
+        refused = reach if not new.strip() else replace(reach, refusals=reach.refusals + 1)
+        _keep_old(context, database, refused, newest)
         return
+    database.mark_merged(replace(reach, written_id=newest, written_hash=text_hash(document)))
 
     def change(now: str | None) -> str | None:
         return document if (now or "") == old else None
 
-    if store.update_text(FILE, change) != document:
+    if store.update_text(FILE, change) == document:
+        database.mark_merged(Reach(newest))
+    else:
         context.warn(
             "the state document has changed meanwhile; what was made from its older state is dropped"
+        )
+
+
+def _settled(database: VectorDatabase, document: str) -> tuple[Reach | None, list[tuple[int, str]]]:
+    """What the document lacks; a merge that was killed when the file was written is done all the same."""
+    reach, facts = database.unmerged()
+    if reach is None or reach.written_id is None or reach.written_hash != text_hash(document):
+        return reach, facts
+    database.mark_merged(Reach(reach.written_id))
+    return database.unmerged()
+
+
+def _keep_old(context: ExecutionContext, database: VectorDatabase, reach: Reach, newest: int) -> None:
+    """The reply was no document: the facts wait, unless they were refused too often."""
+    if reach.refusals < MOST_REFUSALS:
+        database.mark_merged(replace(reach, written_id=None, written_hash=None))
+        context.warn("the new state document is blank or much shorter; the old one stays")
+    else:
+        database.mark_merged(Reach(newest))
+        context.warn(
+            f"the new state document was much shorter {MOST_REFUSALS} times; the old one stays, "
+            "and the newest facts are left out of it"
         )
 
 

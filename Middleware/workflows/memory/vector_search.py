@@ -2,7 +2,7 @@
 file.
 
 What goes wrong is told in the log, and the search goes on with what it has. Source: spec memory.md 8.3 to
-8.7, 9.4.
+8.7, 9.4, 18.2 (19).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from Middleware.common.errors import MiddlewareError
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities import search_utils
 from Middleware.utilities.blocking_calls import beside_the_loop
+from Middleware.workflows.memory import text_parts
 from Middleware.workflows.memory.vector_cache import vector_cache
 from Middleware.workflows.memory.vector_store import GROUP, VectorDatabase, connect_read_only, has_table
 
@@ -148,14 +149,14 @@ class VectorSearch:
             logger.warning(
                 "%d phrases to search for; the first %d are used", len(pieces), search_utils.MOST_PHRASES
             )
-        query = search_utils.fts_query(pieces[: search_utils.MOST_PHRASES])
+        terms = search_utils.Terms.of(pieces[: search_utils.MOST_PHRASES])
         limit = search_utils.row_limit(question.limit)
-        if not query or not limit:
+        if not (terms.phrases or terms.parts) or not limit:
             return []
         now = self._now() if question.recency else None
         try:
             with readers().connection(self._database.path) as connection:
-                return beside_the_loop(lambda: _matching(connection, query, question.weights, limit, now))
+                return beside_the_loop(lambda: _matching(connection, terms, question.weights, limit, now))
         except (sqlite3.Error, OSError) as error:
             logger.error("the search by keywords failed: %s", error)
             return []
@@ -238,22 +239,52 @@ def shown(rows: Sequence[Row], *, dates: bool) -> str:
 
 def _matching(
     connection: sqlite3.Connection,
-    query: str,
+    terms: search_utils.Terms,
     weights: Sequence[float] | None,
     limit: int,
     now: datetime | None,
 ) -> list[Row]:
-    """The best rows of an FTS query. `now`: newer memories count more."""
+    """The best rows for some terms. `now`: newer memories count more."""
+    ranked = _ranked(connection, search_utils.fts_query(terms.phrases), weights)
+    if more := text_parts.ranks(connection, terms, weights):
+        found = _together(connection, dict(ranked(None)), more, now)[:limit]
+    elif now is None:
+        found = [each for each, _ in ranked(limit)]
+    else:
+        found = _recent_first(connection, ranked(None), limit, now)
+    rows = {row.id: row for row in _fetched(connection, found)}
+    return [rows[each] for each in found if each in rows]
+
+
+def _ranked(
+    connection: sqlite3.Connection, query: str, weights: Sequence[float] | None
+) -> Callable[[int | None], Iterator[tuple[int, float]]]:
+    """Ids and ranks of an FTS query, best first; asked with a limit, or None for all."""
     rank = f"bm25({', '.join(f'{weight:.9f}' for weight in weights)})" if weights else "bm25()"
     matching = (
         "SELECT rowid, rank FROM memories_fts WHERE memories_fts MATCH ? AND rank MATCH ? ORDER BY rank"
     )
-    if now is None:
-        found = [each for each, _ in connection.execute(f"{matching} LIMIT ?", (query, rank, limit))]
-    else:
-        found = _recent_first(connection, connection.execute(matching, (query, rank)), limit, now)
-    rows = {row.id: row for row in _fetched(connection, found)}
-    return [rows[each] for each in found if each in rows]
+
+    def run(limit: int | None) -> Iterator[tuple[int, float]]:
+        if not query:
+            return iter(())
+        if limit is None:
+            return connection.execute(matching, (query, rank))
+        return connection.execute(f"{matching} LIMIT ?", (query, rank, limit))
+
+    return run
+
+
+def _together(
+    connection: sqlite3.Connection, ranks: dict[int, float], more: dict[int, float], now: datetime | None
+) -> list[int]:
+    """Ids by the sum of two ranks, times recency if `now` is given; of equal ones the older first."""
+    for each, rank in more.items():
+        ranks[each] = ranks.get(each, 0.0) + rank
+    if now is not None:
+        dates = {row.id: row.date for row in _fetched(connection, list(ranks))}
+        ranks = {each: rank * search_utils.recency(dates.get(each, ""), now) for each, rank in ranks.items()}
+    return sorted(ranks, key=lambda each: (ranks[each], each))
 
 
 def _recent_first(

@@ -1,8 +1,8 @@
 """The database of a discussion's vector memories: its tables, what is written into it, what is read from it.
 
 Searching is `vector_search.py`. One chunk of messages is stored in one transaction, so that a crash can
-neither lose nor repeat it. A reader makes no file. Source: spec memory.md 8.1, 8.2, 18.1 (7), 18.2 (9, 10,
-16), 18.5.
+neither lose nor repeat it. What is the newest follows the order of the rows, never a time: clocks go wrong.
+A reader makes no file. Source: spec memory.md 8.1, 8.2, 18.1 (7), 18.2 (9, 10, 16, 21, 23, 24), 18.5.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ import json
 import os
 import sqlite3
 from array import array
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.hashing_utils import sha256_hex
+from Middleware.workflows.memory import state_reach
+from Middleware.workflows.memory.extraction import folded
+from Middleware.workflows.memory.state_reach import Reach
 from Middleware.workflows.memory.vector_tables import DEFINITIONS, OUR_TABLES
 
 BUSY_TIMEOUT_MS = 5000
@@ -43,7 +48,12 @@ class ChunkRecord:
     @property
     def alone(self) -> ChunkRecord:
         """The same under a name that no other chunk has: several may end with the same words."""
-        return ChunkRecord(sha256_hex("\n".join(self.messages)), self.messages)
+        return ChunkRecord(self.name, self.messages)
+
+    @property
+    def name(self) -> str:
+        """Of all its messages."""
+        return sha256_hex("\n".join(self.messages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +141,28 @@ class VectorDatabase:
         after: str | None,
         index_topics: bool = False,
         retried: bool = False,
-    ) -> list[int] | None:
-        """Store a chunk's memories and that it is done, all or nothing; the new ids.
+        document: bool = False,
+    ) -> dict[int, str] | None:
+        """Store a chunk's memories and that it is done, all or nothing; the new ones, id -> text.
 
-        None: nothing was stored, the newest chunk is not `after` any more. `retried`: a chunk that failed
-        before, under its name there; it does not become the newest one, and messages that are not among its
-        own any more are forgotten.
+        A memory that is already stored for the chunk is left out. None: nothing was stored, the newest chunk
+        is not `after` any more. `retried`: a chunk that failed before, under its name there; it does not
+        become the newest one, and messages that are not among its own any more are forgotten. `document`:
+        there is a state document, which must get to know these memories.
         """
         with self.writing() as connection:
             log = Log(connection, self._store.discussion_id)
             if log.newest() != after:
                 return None
-            ids = [self._insert(connection, memory, index_topics) for memory in memories]
+            state_reach.begin(connection, wanted=document)
+            name = chunk.hash if retried else chunk.name
+            known = {folded(text) for text in log.texts_of(name)}
+            new = [memory for memory in memories if folded(memory["summary"]) not in known]
+            stored = {self._insert(connection, memory, index_topics): memory["summary"] for memory in new}
+            connection.executemany(
+                "INSERT OR REPLACE INTO memory_sources (memory_id, chunk_name) VALUES (?, ?)",
+                [(each, name) for each in stored],
+            )
             if retried:
                 connection.execute("DELETE FROM memory_chunks WHERE chunk_hash = ?", (chunk.hash,))
             _remember_chunk(connection, chunk)
@@ -156,12 +176,13 @@ class VectorDatabase:
                     "VALUES (?, ?, ?)",
                     (self._store.discussion_id, chunk.hash, now_text()),
                 )
-            return ids
+            return stored
 
     def record_failure(self, chunk: ChunkRecord, error: str) -> int:
         """Remember that a chunk gave no memory; how often that was."""
         with self.writing() as connection:
-            _remember_chunk(connection, chunk)
+            if not Log(connection, self._store.discussion_id).messages_of(chunk.hash):
+                _remember_chunk(connection, chunk)
             connection.execute(
                 "INSERT INTO memory_failures (chunk_hash, attempts, last_error) VALUES (?, 1, ?)"
                 " ON CONFLICT (chunk_hash) DO UPDATE SET attempts = attempts + 1, last_error = "
@@ -190,6 +211,19 @@ class VectorDatabase:
         )
         assert cursor.lastrowid is not None  # an INSERT has one
         return cursor.lastrowid
+
+    def unmerged(self) -> tuple[Reach | None, list[tuple[int, str]]]:
+        """How far the state document knows the memories, and those (id, text) that it does not know."""
+        if not self.exists:
+            return None, []
+        with closing(connect_read_only(self.path)) as connection:
+            reach = state_reach.read(connection) if has_table(connection, "state_document_reach") else None
+            return reach, state_reach.waiting(connection, reach) if reach is not None else []
+
+    def mark_merged(self, reach: Reach) -> None:
+        """Remember how far the state document knows the memories."""
+        with self.writing() as connection:
+            state_reach.write(connection, reach)
 
     def try_failures_again(self) -> None:
         """Let chunks that gave no memory be tried as often as new ones."""
@@ -249,17 +283,48 @@ class Log:
         """Hashes of the chunks that are done, newest first."""
         yield from self._column(
             "vector_memory_hash_log",
-            "SELECT message_hash FROM vector_memory_hash_log WHERE discussion_id = ? ORDER BY "
-            "timestamp DESC, id DESC",
+            "SELECT message_hash FROM vector_memory_hash_log WHERE discussion_id = ? ORDER BY id DESC",
             self._discussion_id,
         )
 
     def newest(self) -> str | None:
         return next(self.chunk_hashes(), None)
 
-    def covered(self) -> set[str]:
-        """Hashes of all messages that were in a chunk."""
-        return set(self._column("memory_chunks", "SELECT message_hash FROM memory_chunks"))
+    def chunks(self) -> list[tuple[str | None, ...]]:
+        """The messages of the chunks that are done, oldest chunk first; each ends with its hash. One that
+        another program stored is only known by its end; before that stands None.
+        """
+        names = [*self.chunk_hashes()][::-1]
+        stored = self._messages
+        parts = {name: _parts_of(stored.get(name, ()), name, count) for name, count in Counter(names).items()}
+        return [parts[name].popleft() for name in names]
+
+    def chunks_beside(self, failures: Sequence[Failure]) -> list[tuple[str, ...]]:
+        """The messages of chunks that are in no log: first those that failed, as they are given, then others
+        that are known.
+        """
+        names = {*self.chunk_hashes(), *(failure.chunk.hash for failure in failures)}
+        rest = [tuple(messages) for name, messages in self._messages.items() if name not in names]
+        return [*(failure.chunk.messages for failure in failures), *rest]
+
+    @cached_property
+    def _messages(self) -> dict[str, list[str]]:
+        """The hash of each chunk -> those of its messages, in order."""
+        found: dict[str, list[str]] = defaultdict(list)
+        if self._connection is not None and self._has("memory_chunks"):
+            statement = "SELECT chunk_hash, message_hash FROM memory_chunks ORDER BY chunk_hash, ord"
+            for name, message in self._connection.execute(statement):
+                found[name].append(message)
+        return found
+
+    def texts_of(self, name: str) -> Iterator[str]:
+        """The memories that are stored for a chunk; none that another program stored."""
+        return self._column(
+            "memory_sources",
+            "SELECT m.memory_text FROM memory_sources s JOIN memories m ON m.id = s.memory_id "
+            "WHERE s.chunk_name = ?",
+            name,
+        )
 
     def failures(self) -> list[Failure]:
         """The chunks that ever failed, in order of the first failure."""
@@ -269,7 +334,7 @@ class Log:
             "SELECT chunk_hash, attempts, last_error FROM memory_failures ORDER BY rowid"
         ).fetchall()
         return [
-            Failure(ChunkRecord(covered, self.messages_of(covered)), attempts, error)
+            Failure(ChunkRecord(covered, tuple(self._messages.get(covered, ()))), attempts, error)
             for covered, attempts, error in rows
         ]
 
@@ -318,16 +383,36 @@ def _count(connection: sqlite3.Connection, table: str) -> int:
 
 
 def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
-    """Two chunks that end with the same words share one name; the messages of both are known by it."""
-    rows = connection.execute(
-        "SELECT message_hash FROM memory_chunks WHERE chunk_hash = ?", (chunk.hash,)
-    ).fetchall()
-    known = {message for (message,) in rows}
-    new = [each for each in chunk.messages if each not in known]
+    """Two chunks that end with the same words share one hash; the messages of both follow one another."""
+    statement = "SELECT coalesce(max(ord) + 1, 0) FROM memory_chunks WHERE chunk_hash = ?"
+    first = connection.execute(statement, (chunk.hash,)).fetchone()[0]
     connection.executemany(
         "INSERT INTO memory_chunks (chunk_hash, message_hash, ord) VALUES (?, ?, ?)",
-        [(chunk.hash, each, place) for place, each in enumerate(new, len(rows))],
+        [(chunk.hash, each, place) for place, each in enumerate(chunk.messages, first)],
     )
+
+
+def _parts_of(messages: Sequence[str], name: str, count: int) -> deque[tuple[str | None, ...]]:
+    """The messages that `count` chunks share one hash for, cut into those of each.
+
+    They are cut behind each message that is the hash itself; too many parts make the first chunk longer.
+    """
+    parts: list[list[str]] = [[]]
+    for each in messages:
+        parts[-1].append(each)
+        if each == name:
+            parts.append([])
+    if parts[-1]:
+        parts[-1].append(name)  # older databases hold a message once, also if it ends a second chunk
+    else:
+        parts.pop()
+    extra = max(0, len(parts) - count)
+    whole: list[tuple[str | None, ...]] = [tuple(each for part in parts[: extra + 1] for each in part)]
+    whole += map(tuple, parts[extra + 1 :])
+    if not parts:
+        whole = []
+    unknown: list[tuple[str | None, ...]] = [(None, name)] * (count - len(whole))
+    return deque([*whole, *unknown])
 
 
 def tables_of(connection: sqlite3.Connection) -> set[str]:

@@ -1,6 +1,6 @@
 """The tables of a discussion's vector database as they are on disk: only made where they lack.
 
-Source: spec memory.md 8.1.
+Source: spec memory.md 8.1, 18.2 (9, 10, 21, 23).
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ CREATE TABLE IF NOT EXISTS memory_chunks (chunk_hash TEXT NOT NULL, message_hash
     ord INTEGER NOT NULL, PRIMARY KEY (chunk_hash, ord));
 CREATE TABLE IF NOT EXISTS memory_failures (chunk_hash TEXT PRIMARY KEY, attempts INTEGER NOT NULL,
     last_error TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS memory_sources (memory_id INTEGER PRIMARY KEY, chunk_name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS state_document_reach (memory_id INTEGER NOT NULL, refusals INTEGER NOT NULL
+    DEFAULT 0, written_id INTEGER, written_hash TEXT);
+CREATE INDEX IF NOT EXISTS ours_sources_chunk ON memory_sources (chunk_name);
 CREATE INDEX IF NOT EXISTS ours_log_newest ON vector_memory_hash_log (discussion_id, timestamp DESC);
 CREATE INDEX IF NOT EXISTS ours_memories_date ON memories (date_added);
 """
@@ -28,4 +32,6 @@ OUR_TABLES = {
     "memory_embeddings",
     "memory_chunks",
     "memory_failures",
+    "memory_sources",
+    "state_document_reach",
 }

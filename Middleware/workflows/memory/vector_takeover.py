@@ -13,6 +13,8 @@ from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
+from Middleware.workflows.memory import state_reach
+from Middleware.workflows.memory.state_reach import Reach
 from Middleware.workflows.memory.vector_store import (
     NotADatabaseOfMemories,
     VectorDatabase,
@@ -29,6 +31,7 @@ _COPIED = {
     "memory_embeddings": "rowid, memory_id, model, dim, vector",
     "memory_chunks": "chunk_hash, message_hash, ord",
     "memory_failures": "chunk_hash, attempts, last_error",
+    "memory_sources": "memory_id, chunk_name",
 }
 """What one database takes over from another."""
 
@@ -61,6 +64,7 @@ def take_over(place: VectorDatabase, new: VectorDatabase) -> None:
     if place.exists:
         _back_up(place.path)
     with closing(connect_read_only(new.path)) as source, place.writing() as target:
+        waiting = _waiting_for_document(target)
         newest = target.execute("SELECT max(rowid) FROM memory_embeddings").fetchone()[0] or 0
         for table, columns in _COPIED.items():
             # no vector gets a row number that was in use: who keeps vectors sees by it what is new
@@ -72,6 +76,16 @@ def take_over(place: VectorDatabase, new: VectorDatabase) -> None:
                 f"INSERT INTO {table} ({columns}) VALUES ({marks})",
                 source.execute(f"SELECT {first}{shift}, {rest} FROM {table} ORDER BY rowid"),
             )
+        if waiting is not None:
+            state_reach.write(target, Reach(max(0, state_reach.newest_memory(target) - waiting)))
+
+
+def _waiting_for_document(connection: sqlite3.Connection) -> int | None:
+    """How many memories the state document lacks; as many of the newest are then given to it. None: there is
+    no document.
+    """
+    reach = state_reach.read(connection)
+    return None if reach is None else len(state_reach.waiting(connection, reach))
 
 
 def _put_aside(path: Path) -> None:

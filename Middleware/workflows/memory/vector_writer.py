@@ -1,16 +1,14 @@
 """Vector memories: new messages become rows of the vector database, a chunk in one step.
 
 The model's work is done under a lease; a chunk is stored only if the newest one is still the one it was
-made after. Source: spec memory.md 4.6, 7.2, 7.5, 18.1, 18.2 (9, 10).
+made after. Source: spec memory.md 4.6, 7.2, 7.5, 18.1, 18.2 (9, 10, 23 to 25).
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from Middleware.common.errors import MiddlewareError, RequestCancelled
 from Middleware.common.types import Messages
@@ -18,8 +16,8 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory import prompts, state_document
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
+from Middleware.workflows.memory.chunk_places import Processed, processed
 from Middleware.workflows.memory.chunking import (
-    after_logged,
     chunk_hash,
     chunk_text,
     chunked,
@@ -30,7 +28,7 @@ from Middleware.workflows.memory.embedding import embed_new
 from Middleware.workflows.memory.extraction import Extracted, extract
 from Middleware.workflows.memory.progress import Told, log_progress
 from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s
-from Middleware.workflows.memory.vector_store import MAX_RETRIES, ChunkRecord, Log, VectorDatabase
+from Middleware.workflows.memory.vector_store import MAX_RETRIES, ChunkRecord, Failure, VectorDatabase
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 logger = logging.getLogger(__name__)
@@ -65,11 +63,12 @@ class Plan:
 def write_vector_memories(
     context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
 ) -> None:
-    """Remember what is new, if it is enough, and what gave no memory before.
+    """Remember what is new, if it is enough, and what gave no memory before; the state document gets what it
+    lacks.
 
     Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled; what was stored by then stays stored.
     """
-    if planned(context, store, settings) is None:
+    if planned(context, store, settings) is None and not state_document.lacks_facts(store, settings):
         return
     with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
@@ -77,9 +76,12 @@ def write_vector_memories(
                 "another request makes memories of this discussion; this one leaves it to a later turn"
             )
             return
+        writer = _Writer(context, store, settings)
         plan = planned(context, store, settings)
         if plan is not None:
-            _Writer(context, store, settings).write(plan, told)
+            writer.write(plan, told)
+        if not writer.has_merged:
+            writer.merge()
 
 
 def planned(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> Plan | None:
@@ -91,9 +93,15 @@ def planned(context: ExecutionContext, store: DiscussionStore, settings: Setting
         return None
     hashes = list(map(message_hash, eligible))
     with VectorDatabase(store).reading() as log:
-        new = _new(context, log, eligible, hashes)
-        retries = _retries(log, eligible, hashes)
+        failures = log.failures()
+        done = processed(hashes, log.chunks(), log.chunks_beside(failures))
         after = log.newest()
+    if done.start is None and after is not None:
+        context.warn(
+            "no remembered chunk ends in this history; only messages that were in no chunk are taken"
+        )
+    new = [eligible[place] for place in done.new(len(eligible))]
+    retries = _retries(failures, done, eligible)
     size = settings.scaled("vectorMemoryChunkEstimatedTokenSize", 1000)
     most = settings.whole("vectorMemoryMaxMessagesBetweenChunks", 5, minimum=1)
     enough = bool(new) and (tokens_of(new) >= size or len(new) >= most)
@@ -101,42 +109,24 @@ def planned(context: ExecutionContext, store: DiscussionStore, settings: Setting
     return Plan(jobs, after) if jobs else None
 
 
-def _new(context: ExecutionContext, log: Log, eligible: Messages, hashes: list[str]) -> Messages:
-    """The messages after the newest chunk that the history knows; else those that are in no chunk."""
-    start = after_logged(hashes, log.chunk_hashes(), log.messages_of)
-    if start is not None:
-        left_out = {each for failure in log.failures() for each in failure.chunk.messages}
-    else:
-        start, left_out = 0, log.covered()
-        if log.newest() is not None:
-            context.warn(
-                "no remembered chunk ends in this history; only messages that were in no chunk are taken"
-            )
-    pairs = zip(eligible[start:], hashes[start:], strict=True)
-    return [message for message, each in pairs if each not in left_out]
-
-
-def _retries(log: Log, eligible: Messages, hashes: list[str]) -> list[Job]:
+def _retries(failures: list[Failure], done: Processed, eligible: Messages) -> list[Job]:
     """Failed chunks that may be tried again and of which the history still has messages."""
-    failures = [failure for failure in log.failures() if failure.may_be_tried]
-    if not failures:
-        return []
-    places = {each: index for index, each in enumerate(hashes)}
     jobs = []
-    for failure in failures:
-        found = [each for each in failure.chunk.messages if each in places]
-        if found:
-            record = ChunkRecord(failure.chunk.hash, tuple(found))
-            jobs.append(Job(record, [eligible[places[each]] for each in found], retried=True))
+    for failure, places in zip(failures, done.beside, strict=False):
+        if failure.may_be_tried and places:
+            messages = [eligible[place] for place in places]
+            record = ChunkRecord(failure.chunk.hash, tuple(map(message_hash, messages)))
+            jobs.append(Job(record, messages, retried=True))
     return jobs
 
 
 class _Writer:
-    """The work of one plan."""
+    """The work of one run. `has_merged`: the state document was asked for."""
 
     def __init__(self, context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
         self._context, self._store, self._settings = context, store, settings
         self._database = VectorDatabase(store)
+        self.has_merged = False
 
     def write(self, plan: Plan, told: Told) -> None:
         after = plan.after
@@ -191,32 +181,37 @@ class _Writer:
             )
 
     def _stored(self, job: Job, found: Extracted, after: str | None) -> bool:
-        ids = self._database.save(
+        stored = self._database.save(
             job.record,
             found.memories,
             after=after,
             index_topics=self._settings.flag("vectorMemoryIndexTopics"),
             retried=job.retried,
+            document=state_document.is_kept(self._settings),
         )
-        if ids is None:
+        if stored is None:
             return False
-        if ids:
-            self._beside(dict(zip(ids, found.memories, strict=True)))
+        if stored:
+            self._embed(stored)
+            self.merge()
         return True
 
-    def _beside(self, memories: Mapping[int, Mapping[str, Any]]) -> None:
-        """Vectors and the state document; the memories are stored, whatever happens here."""
-        texts = {each: str(memory["summary"]) for each, memory in memories.items()}
+    def _embed(self, memories: dict[int, str]) -> None:
+        """Vectors for new memories, which stay stored whatever happens here; later chunks bring the rest."""
         try:
-            embed_new(self._context, self._store, self._settings, texts)
+            embed_new(self._context, self._store, self._settings, memories)
         except (MiddlewareError, ValueError, OSError, sqlite3.Error) as error:
             _raise_if_cancelled(error)
             logger.error("new memories got no vectors: %s", error)
+
+    def merge(self) -> None:
+        """Bring the state document up to date; what it lacks after this waits for the next time."""
+        self.has_merged = True
         try:
-            state_document.merge(self._context, self._store, self._settings, texts.values())
-        except (MiddlewareError, ValueError, OSError) as error:
+            state_document.merge(self._context, self._store, self._settings)
+        except (MiddlewareError, ValueError, OSError, sqlite3.Error) as error:
             _raise_if_cancelled(error)
-            logger.error("the state document stays as it is: %s", error)
+            logger.error("the state document stays as it is for now: %s", error)
 
 
 def _raise_if_cancelled(error: BaseException) -> None:

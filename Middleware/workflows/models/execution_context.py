@@ -49,7 +49,7 @@ class LlmCall:
 
     `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
-    None = the context's. `stream`: None = as the context says.
+    None = the context's. `stream`: None = as the context says. `bare`: no template goes around the texts.
     """
 
     messages: Messages | None = None
@@ -59,6 +59,7 @@ class LlmCall:
     max_images: int = 0
     stream: bool | None = None
     must_show: str = ""
+    bare: bool = False
 
 
 class NodeKit(Protocol):
@@ -195,6 +196,7 @@ class ExecutionContext:
         max_images: int = 0,
         stream: bool | None = None,
         must_show: str = "",
+        bare: bool = False,
     ) -> NodeResult:
         """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`.
 
@@ -209,6 +211,7 @@ class ExecutionContext:
             max_images=max_images,
             stream=stream,
             must_show=must_show,
+            bare=bare,
         )
         return self.kit.dispatch(self, call)
 

@@ -110,6 +110,15 @@ class TestKeepOld:
         copy = keep_old(root, text, now=NOON - 86400)
         assert copy.is_file() and len(backups_of(root, FILE)) == 20
 
+    def test_after_a_clock_that_was_ahead_later_copies_still_come_first(self, text, tmp_path):
+        """Else each of them would push out the one before."""
+        root = tmp_path / "Configs"
+        for number in range(20):
+            keep_old(root, text, now=NOON + 86400 + number)
+        for number in range(3):
+            keep_old(root, ConfigText(text.place, b"[%d]" % number), now=NOON + number)
+        assert [path.read_bytes() for path in backups_of(root, FILE)[:3]] == [b"[2]", b"[1]", b"[0]"]
+
     def test_copies_of_other_files_are_left_alone(self, text, tmp_path):
         """Also of one whose name begins alike."""
         root = tmp_path / "Configs"

@@ -1,4 +1,4 @@
-"""Which messages are new, and how they are cut. Source: spec memory.md 4.6, 5."""
+"""How messages are cut into chunks. Source: spec memory.md 5."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory.chunking import (
-    after_logged,
     chunk_hash,
     chunk_text,
     chunked,
@@ -14,27 +13,6 @@ from Middleware.workflows.memory.chunking import (
     without_system,
 )
 from tests.workflows.memory.conftest import talk
-
-
-class TestMatching:
-    """The place behind the newest chunk of the log."""
-
-    @pytest.mark.parametrize(
-        ("logged", "start"),
-        [(["x", "b"], 4), (["a"], 3), (["x"], None), ([], None)],
-        ids=["newest-known", "last-of-equal-ones", "unknown", "nothing"],
-    )
-    def test_after_the_newest_chunk_that_the_history_knows(self, logged, start):
-        assert after_logged(["a", "c", "a", "b"], logged, lambda chunk: ()) == start
-
-    @pytest.mark.parametrize(
-        ("messages", "start"),
-        [(("x", "a"), 2), (("c", "a"), 4), (("c", "x", "a"), 4), (("y", "a"), 6), (("a",), 6), ((), 6)],
-        ids=["first", "second", "both", "third", "alone", "of-another-program"],
-    )
-    def test_equal_messages_are_told_apart_by_the_one_before(self, messages, start):
-        """The last that stands behind one of the chunk's; if none does, the last."""
-        assert after_logged(["x", "a", "c", "a", "y", "a"], ["a"], lambda chunk: messages) == start
 
 
 class TestCutting:

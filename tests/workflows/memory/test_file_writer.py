@@ -178,7 +178,7 @@ class TestWriting:
     def test_an_endpoint_of_prompts_gets_system_and_prompt(self, discussion, model):
         discussion.settings(**{**ONE_EACH, "endpointName": "flat", "systemPrompt": "Sys."})
         discussion.turn(talk(3))
-        assert (model.calls[0].system_prompt, model.calls[0].prompt) == ("<system>Sys.</system>", "word 0")
+        assert (model.calls[0].system_prompt, model.calls[0].prompt) == ("Sys.", "word 0")
 
 
 class TestSafety:

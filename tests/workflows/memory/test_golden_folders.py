@@ -208,7 +208,8 @@ class TestDatabase:
     def test_it_is_continued_where_it_is(self, path, open_trip):
         """The old rows stay as they are."""
         fact = {"title": "t", "summary": "Mara waits.", "entities": [], "key_phrases": []}
-        assert VectorDatabase(open_trip()).save(ChunkRecord("h", ("h",)), [fact], after="abc") == [2]
+        stored = VectorDatabase(open_trip()).save(ChunkRecord("h", ("h",)), [fact], after="abc")
+        assert stored == {2: "Mara waits."}
         with closing(sqlite3.connect(path)) as connection:
             rows = connection.execute("SELECT * FROM memories ORDER BY id").fetchall()
         assert rows[0] == (1, "trip", "Theo owes Mara a ticket.", "2031-05-04T10:20:30.123456+00:00", "{}")

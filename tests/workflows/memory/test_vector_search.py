@@ -1,4 +1,4 @@
-"""Search by words, by meaning and by both. Source: spec memory.md 8.3 to 8.7, 18.2 (16), 18.5."""
+"""Search by words, by meaning and by both. Source: spec memory.md 8.3 to 8.7, 18.2 (16, 19), 18.5."""
 
 from __future__ import annotations
 
@@ -151,6 +151,73 @@ class TestKeywords:
         with closing(sqlite3.connect(searched.database.path)) as connection, connection:
             connection.execute("DELETE FROM memories WHERE id = 1")
         assert searched.ids("ferry") == searched.ids("ferry", recency=True) == [2]
+
+
+SCRIPTS = [
+    ("han", "伊達在根特養蜜蜂，住在運河旁邊。", "蜜蜂"),
+    ("kana", "昨日は東京タワーに行きました。", "タワー"),
+    ("hangul-with-a-particle", "서울에서 만났다.", "서울"),
+    ("thai", "เราพบกันที่เชียงใหม่เมื่อวาน", "เชียงใหม่"),
+    ("lao", "ພວກເຮົາພົບກັນຢູ່ວຽງຈັນ", "ວຽງຈັນ"),
+    ("khmer", "យើងជួបគ្នានៅភ្នំពេញ", "ភ្នំពេញ"),
+    ("myanmar", "ရန်ကုန်မှာတွေ့ခဲ့တယ်", "ကုန်"),
+    ("latin-glued-on-both-sides", "重跑gen後完成。", "gen"),
+    ("latin-glued-behind", "使用Python。", "python"),
+    ("latin-glued-in-front", "Windows版は無料です", "WINDOWS"),
+    ("cyrillic-glued", "他住在Москва的郊区", "москва"),
+    ("two-glued-words", "用Visual Studio写", "visual studio"),
+    ("scripts-mixed-in-the-question", "教程:Python", "Python教程"),
+    ("punctuation-in-the-question", "他在東京工作", "「東京」？"),
+    ("signs-of-a-pattern", "進捗は100%_完了", "進捗"),
+]
+
+
+class TestWritingWithoutBlanks:
+    """A word is found inside a run of it, and words of other writing that are glued to it."""
+
+    @pytest.mark.parametrize(("text", "question"), [s[1:] for s in SCRIPTS], ids=[s[0] for s in SCRIPTS])
+    def test_a_word_inside_a_run_is_found(self, searched, text, question):
+        searched.put(fact("他什么也没说"), fact(text), fact("nothing of it"))
+        assert searched.ids(question) == [2]
+
+    @pytest.mark.parametrize("column", ["title", "entities", "phrases"])
+    def test_it_is_looked_for_in_every_column(self, searched, column):
+        value = "重跑完成" if column == "title" else ["重跑完成"]
+        searched.put(fact("s", **{column: value}))
+        assert searched.ids("完成") == [1]
+
+    @pytest.mark.parametrize("question", ["ge", "engen", "en", "x"], ids=str)
+    def test_a_part_of_a_word_with_blanks_is_none(self, searched, question):
+        searched.put(fact("重跑gen後完成。"))
+        assert searched.ids(question) == []
+
+    def test_what_holds_more_of_the_terms_comes_first(self, searched):
+        searched.put(*(fact("無関係な話") for _ in range(4)), fact("東京の話"), fact("東京のPython教室"))
+        assert searched.ids("東京;python") == [6, 5]
+
+    def test_weights_decide_which_column_counts(self, searched):
+        searched.put(*(fact("無関係") for _ in range(4)), fact("東京の話"), fact("s", title="東京の話"))
+        assert searched.ids("東京", weights=(9.0, 1.0, 1.0, 1.0, 1.0)) == [6, 5]
+        assert searched.ids("東京", weights=(0.0, 9.0, 1.0, 1.0, 1.0)) == [5, 6]
+
+    def test_recency_turns_the_order_around(self, searched):
+        searched.put(*(fact("無関係") for _ in range(4)), fact("東京 東京"), fact("東京"))
+        searched.dates(0, 0, 0, 0, 900, 0)
+        assert (searched.ids("東京"), searched.ids("東京", recency=True)) == ([5, 6], [6, 5])
+
+    def test_the_limit_is_kept(self, searched):
+        searched.put(*(fact(f"東京 {i}") for i in range(9)))
+        assert searched.ids("東京", limit=3) == [1, 2, 3]
+
+    def test_a_part_of_any_length_is_no_error(self, searched, caplog):
+        """The database's own LIKE takes 50,000 bytes."""
+        searched.put(fact("東京"))
+        assert searched.ids("東" * 30_000 + ";東京") == [1]
+        assert caplog.text == ""
+
+    def test_entities_in_it_are_followed(self, searched):
+        searched.put(fact("伊達在根特", entities=["運河"]), fact("她住在運河旁邊"))
+        assert searched.ids("根特", expand=True) == [1, 2]
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ class TestSaving:
 
     def test_a_memory_is_a_row_in_both_tables(self, database, ask):
         """The whole object as metadata; lists as words without double quotes."""
-        assert database.save(CHUNK, [FACT], after=None) == [1]
+        assert database.save(CHUNK, [FACT], after=None) == {1: "Theo owes."}
         assert ask("SELECT discussion_id, memory_text, metadata_json FROM memories") == [
             ("d", "Theo owes.", json.dumps(FACT))
         ]
@@ -99,7 +99,7 @@ class TestSaving:
     def test_the_chunk_is_logged_with_its_messages(self, database):
         database.save(CHUNK, [], after=None)
         with database.reading() as log:
-            assert (list(log.chunk_hashes()), log.covered()) == (["h2"], {"h1", "h2"})
+            assert (list(log.chunk_hashes()), log.chunks()) == (["h2"], [("h1", "h2")])
 
     def test_a_chunk_made_from_an_older_state_is_not_stored(self, database, ask):
         """Another one was faster."""
@@ -123,7 +123,41 @@ class TestSaving:
         database.save(ChunkRecord("ok", ("a", "ok")), [], after=None)
         database.save(ChunkRecord("ok", ("b", "ok")), [], after="ok")
         with database.reading() as log:
-            assert log.covered() == {"a", "b", "ok"}
+            assert log.chunks() == [("a", "ok"), ("b", "ok")]
+
+    def test_the_newest_chunk_is_not_the_one_with_the_latest_time(self, database, ask):
+        """A clock was ahead once."""
+        database.save(CHUNK, [], after=None)
+        with closing(sqlite3.connect(database.path)) as connection, connection:
+            connection.execute("UPDATE vector_memory_hash_log SET timestamp = '2099-01-01T00:00:00+00:00'")
+        database.save(ChunkRecord("h3", ("h3",)), [], after="h2")
+        assert newest(database) == "h3"
+
+    def test_a_memory_that_is_stored_for_the_chunk_is_not_stored_again(self, database, ask):
+        """Case and blanks make no other memory; another chunk does."""
+        database.save(CHUNK, [FACT], after=None)
+        again = {**FACT, "summary": "THEO  owes."}
+        assert database.save(CHUNK, [again, {**FACT, "summary": "new"}], after="h2") == {2: "new"}
+        assert database.save(ChunkRecord("h3", ("h3",)), [again], after="h2") == {3: "THEO  owes."}
+
+    def test_chunks_of_a_database_that_held_a_message_once_are_told_apart(self, database):
+        """Ours of before left out what the first of two chunks with one hash had."""
+        database.save(ChunkRecord("ok", ("a", "ok")), [], after=None)
+        database.save(ChunkRecord("z", ("z",)), [], after="ok")
+        database.save(ChunkRecord("ok", ("b", "ok")), [], after="z")
+        with closing(sqlite3.connect(database.path)) as connection, connection:
+            connection.execute("DELETE FROM memory_chunks WHERE chunk_hash = 'ok' AND ord = 3")
+        with database.reading() as log:
+            assert log.chunks() == [("a", "ok"), ("z",), ("b", "ok")]
+
+    def test_a_chunk_that_another_program_stored_is_known_by_its_end(self, database):
+        database.save(CHUNK, [], after=None)
+        with closing(sqlite3.connect(database.path)) as connection, connection:
+            connection.execute(
+                "INSERT INTO vector_memory_hash_log (discussion_id, message_hash, timestamp) VALUES ('d', 'h2', '')"
+            )
+        with database.reading() as log:
+            assert log.chunks() == [("h1", "h2"), (None, "h2")]
 
     def test_two_threads_make_one_database(self, store):
         """Each stores what it may, and none sees a half-made file."""
@@ -137,7 +171,7 @@ class TestSaving:
         threads = [threading.Thread(target=save) for _ in range(4)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
-        assert sorted(results, key=bool) == [None, None, None, [1]]
+        assert sorted(results, key=bool) == [None, None, None, {1: "Theo owes."}]
 
 
 class TestFailures:
@@ -165,7 +199,7 @@ class TestFailures:
         database.save(CHUNK, [], after=None)
         older = ChunkRecord("h0", ("h0",))
         database.record_failure(older, "no")
-        assert database.save(older, [FACT], after="h2", retried=True) == [1]
+        assert database.save(older, [FACT], after="h2", retried=True) == {1: "Theo owes."}
         with database.reading() as log:
             assert (log.newest(), log.failures()[0].may_be_tried) == ("h2", False)
 
@@ -175,7 +209,7 @@ class TestFile:
 
     def test_reading_makes_no_file(self, database, store):
         with database.reading() as log:
-            assert (log.newest(), log.covered(), log.failures()) == (None, set(), [])
+            assert (log.newest(), log.chunks(), log.failures()) == (None, [], [])
         assert not store.folder.exists()
 
     def test_ours_has_a_write_ahead_log_and_is_for_the_owner_only(self, database, ask):
@@ -189,7 +223,7 @@ class TestFile:
         with closing(sqlite3.connect(database.path)) as connection:
             connection.executescript(PEER_TABLES)
         assert newest(database) == "old"
-        assert database.save(CHUNK, [FACT], after="old") == [1]
+        assert database.save(CHUNK, [FACT], after="old") == {1: "Theo owes."}
         assert ask("PRAGMA journal_mode") == [("delete",)]
         assert ask("SELECT count(*) FROM memory_embeddings") == [(0,)]
 
@@ -223,7 +257,7 @@ class TestFile:
         database.path.parent.mkdir(parents=True)
         database.path.touch()
         assert newest(database) is None
-        assert database.save(CHUNK, [FACT], after=None) == [1]
+        assert database.save(CHUNK, [FACT], after=None) == {1: "Theo owes."}
 
 
 class TestVectors:

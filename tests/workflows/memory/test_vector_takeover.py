@@ -10,6 +10,7 @@ import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.workflows.memory import vector_takeover
+from Middleware.workflows.memory.state_reach import Reach
 from Middleware.workflows.memory.vector_cache import VectorCache
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 from Middleware.workflows.memory.vector_takeover import is_sound, take_over
@@ -39,8 +40,20 @@ class TestTakingOver:
         assert ask("SELECT memory_id, dim FROM memory_embeddings") == [(1, 1), (2, 1)]
         with database.reading() as log:
             assert list(log.chunk_hashes()) == ["n2"]
-            assert log.covered() == {"n1", "n2", "n3"}
+            assert log.chunks() == [("n1", "n2")]
             assert [failure.error for failure in log.failures()] == ["none"]
+
+    def test_the_state_document_waits_for_as_many_facts_as_before(self, database, other, ask):
+        """The ids are new; the newest ones wait."""
+        database.save(CHUNK, [FACT], after=None, document=True)
+        take_over(database, other)
+        assert database.unmerged() == (Reach(1), [(2, "Mara pays.")])
+
+    def test_a_document_that_knows_all_memories_knows_the_new_ones(self, database, other):
+        database.save(CHUNK, [FACT] * 3, after=None, document=True)
+        database.mark_merged(Reach(3))
+        take_over(database, other)
+        assert database.unmerged() == (Reach(2), [])
 
     def test_what_was_there_is_kept(self, database, other):
         database.save(CHUNK, [FACT] * 3, after=None)

@@ -101,6 +101,42 @@ class TestMatching:
         assert rows()[2:] == ["fact of other 0\nother 1"]
         assert "only messages that were in no chunk are taken" in caplog.text
 
+    def test_a_clock_that_was_ahead_once_stops_nothing(self, on, rows):
+        """Each message is remembered, and once."""
+        on.turn(talk(3))
+        with closing(sqlite3.connect(VectorDatabase(on.store).path)) as connection, connection:
+            connection.execute("UPDATE vector_memory_hash_log SET timestamp = '2099-01-01' WHERE id = 2")
+        for length in range(4, 8):
+            on.turn(talk(length))
+        assert rows() == [f"fact of word {i}" for i in range(7)]
+        assert len(on.model.calls) == 7
+
+    @pytest.mark.parametrize(
+        "tail",
+        [talk(1, "again"), [], [*talk(1, "again"), *talk(1, "more")]],
+        ids=["edited", "deleted", "more"],
+    )
+    def test_the_rest_of_a_chunk_whose_last_message_changes_is_not_doubled(self, on, rows, tail):
+        """Only what was in no chunk is asked for."""
+        on.settings(**BIG)
+        on.turn(talk(8))
+        later = talk(4, "later")
+        on.turn([*talk(7), *tail, *later])
+        before = "fact of word 0\nword 1\nword 2\nword 3\nword 4\nword 5\nword 6\nword 7"
+        new = "\n".join(message["content"] for message in [*tail, *later])
+        assert rows() == [before, f"fact of {new}"]
+
+    def test_a_word_that_every_turn_repeats_hides_nothing(self, on, rows):
+        """As many memories as from messages that differ."""
+        on.settings(**BIG)
+        history = [
+            {"role": "user", "content": "continue"} if i % 2 == 0 else message
+            for i, message in enumerate(talk(16))
+        ]
+        for length in range(3, 17):
+            on.turn(history[:length])
+        assert rows() == [f"fact of continue\nword {i}\ncontinue\nword {i + 2}" for i in range(1, 16, 4)]
+
 
 class TestChunks:
     """What the model is asked, and what is kept."""
@@ -286,6 +322,37 @@ class TestBeside:
         assert (
             on.store.read_text("state_document.md") == "- fact of word 0\n- fact of word 1\n- fact of word 2"
         )
+
+    @pytest.fixture
+    def merging(self, house, on):
+        """Merges that append, and begin to fail or to work."""
+        on.settings(**ON, useStateDocument=True, stateDocumentWorkflowName="Merge")
+
+        def switch(*, works):
+            append = {
+                "type": "StringConcatenator",
+                "strings": ["{agent2Input}", "{agent1Input}"],
+                "delimiter": "\n",
+            }
+            house.workflow("Merge", append if works else {**append, "strings": [], "delimiter": ""})
+
+        return switch
+
+    def test_facts_whose_merge_gave_nothing_come_with_the_next_ones(self, on, merging):
+        merging(works=False)
+        on.turn(talk(3))
+        merging(works=True)
+        on.turn(talk(4))
+        assert on.store.read_text("state_document.md") == "\n".join(f"- fact of word {i}" for i in range(4))
+
+    def test_they_come_with_the_next_turn_though_nothing_else_is_new(self, on, merging, model):
+        """No message is asked about again."""
+        merging(works=False)
+        on.turn(talk(3))
+        merging(works=True)
+        on.turn(talk(3))
+        assert on.store.read_text("state_document.md") == "\n".join(f"- fact of word {i}" for i in range(3))
+        assert len(model.calls) == 3
 
     def test_a_state_document_that_cannot_be_made_costs_no_memory(self, on, rows, caplog):
         on.settings(**ON, useStateDocument=True, stateDocumentWorkflowName="Nobody")

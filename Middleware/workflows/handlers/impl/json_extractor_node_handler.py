@@ -1,4 +1,6 @@
-"""JsonExtractor: one top-level field of a JSON object. Calls no model. Source: spec nodes.md 3.7."""
+"""JsonExtractor: one top-level field of a JSON object. Calls no model. Source: spec nodes.md 3.7, memory.md
+18.2 (20).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from Middleware.utilities.model_json import read_whole
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -19,11 +22,21 @@ def extract_field(text: str, field: str) -> str:
     text = text.strip()
     if fenced := _FENCE.fullmatch(text):
         text = fenced[1].strip()
+    value = _value(text)
+    return _shown(value.get(field)) if isinstance(value, dict) else ""
+
+
+def _value(text: str) -> Any:
+    """The JSON value of a text, also as weak models write it; None: it is none."""
     try:
-        value = json.loads(text)
-        return _shown(value.get(field)) if isinstance(value, dict) else ""
-    except (ValueError, RecursionError):
-        return ""
+        return json.loads(text)
+    except RecursionError:
+        return None
+    except ValueError:
+        try:
+            return read_whole(text)
+        except ValueError:
+            return None
 
 
 def _shown(value: Any) -> str:

@@ -24,6 +24,12 @@ SITUATIONS = [
     ("missing", '{"Route": "x"}', ""),
     ("not-an-object", '["route"]', ""),
     ("not-json", "route: left", ""),
+    ("raw-line-end", '{"route": "one\ntwo", "n": 1}', "one\ntwo"),
+    ("raw-tab", '{"route": "one\ttwo"}', "one\ttwo"),
+    ("comma-before-a-bracket", '{"route": ["a",], "n": 1,}', '["a"]'),
+    ("slips-in-a-fence", '```json\n{"route": "one\ntwo",}\n```', "one\ntwo"),
+    ("two-objects", '{"route": "a",} {"route": "b"}', ""),
+    ("too-deep-with-a-slip", '{"route": "one\ntwo", "n": ' + "[" * 100_000, ""),
     ("too-deep", "[" * 100_000, ""),
     ("endless-number", '{"route": ' + "9" * 5000 + "}", ""),
 ]

@@ -1,0 +1,117 @@
+"""JSON as weak models write it: what is meant is clear, and Python's parser refuses it.
+
+Read so: a comma before a closing bracket, line ends and tabs inside texts, escapes that JSON does not know;
+on wish also what Python prints (single quotes, None, True, False). Pure. Source: spec memory.md 18.2 (20).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+MAX_DEPTH = 100
+"""Levels of lists and objects; what is nested deeper is refused."""
+
+_TEXTS = {quote: re.compile(rf"{quote}((?:[^{quote}\\]|\\.)*){quote}", re.DOTALL) for quote in "\"'"}
+_BLANK = re.compile(r"\s*")
+_SCALAR = re.compile(r"[\w.+-]+")
+_ESCAPE = re.compile(r'\\u[0-9a-fA-F]{4}|\\.|"', re.DOTALL)
+_KNOWN_ESCAPES = frozenset('"\\/bfnrt')
+_PYTHON_WORDS = {"None": None, "True": True, "False": False}
+_CLOSING = {"[": "]", "{": "}"}
+
+
+def read_value(text: str, start: int = 0, *, python: bool = False) -> tuple[Any, int]:
+    """The value that begins at `start`, and where it ends. Raises ValueError.
+
+    `python`: also as Python prints it.
+    """
+    return _Reader(text, python).value(start, 0)
+
+
+def read_whole(text: str) -> Any:
+    """The value that is all of the text. Raises ValueError."""
+    value, end = read_value(text)
+    if text[end:].strip():
+        raise ValueError("something follows the value")
+    return value
+
+
+class _Reader:
+    """One reading of a text: each method takes a position, and gives a value and the position behind it."""
+
+    def __init__(self, text: str, python: bool) -> None:
+        self._text, self._python = text, python
+
+    def value(self, at: int, depth: int) -> tuple[Any, int]:
+        at = self._behind_blanks(at)
+        sign = self._text[at : at + 1]
+        if sign in _CLOSING:
+            if depth == MAX_DEPTH:
+                raise ValueError("nested too deeply")
+            return self._object(at + 1, depth + 1) if sign == "{" else self._list(at + 1, depth + 1)
+        if sign == '"' or (sign == "'" and self._python):
+            return self._quoted(at)
+        return self._scalar(at)
+
+    def _list(self, at: int, depth: int) -> tuple[list[Any], int]:
+        items: list[Any] = []
+        while (at := self._next_item(at, "]", first=not items)) >= 0:
+            item, at = self.value(at, depth)
+            items.append(item)
+        return items, -at
+
+    def _object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
+        items: dict[str, Any] = {}
+        first = True
+        while (at := self._next_item(at, "}", first=first)) >= 0:
+            first = False
+            key, at = self.value(at, MAX_DEPTH)
+            at = self._behind_blanks(at)
+            if not isinstance(key, str) or self._text[at : at + 1] != ":":
+                raise ValueError("no key")
+            items[key], at = self.value(at + 1, depth)
+        return items, -at
+
+    def _next_item(self, at: int, closing: str, *, first: bool) -> int:
+        """Where the next item begins; behind the closing bracket, as a negative number, if there is none."""
+        at = self._behind_blanks(at)
+        if not first and self._text[at : at + 1] == ",":
+            at, first = self._behind_blanks(at + 1), True
+        if self._text[at : at + 1] == closing:
+            return -(at + 1)
+        if not first:
+            raise ValueError("no comma")
+        return at
+
+    def _quoted(self, at: int) -> tuple[str, int]:
+        found = _TEXTS[self._text[at]].match(self._text, at)
+        if found is None:
+            raise ValueError("a text without an end")
+        text: str = json.loads(f'"{_ESCAPE.sub(_known_escape, found[1])}"', strict=False)
+        return text, found.end()
+
+    def _scalar(self, at: int) -> tuple[Any, int]:
+        found = _SCALAR.match(self._text, at)
+        if found is None:
+            raise ValueError("no value")
+        word = found[0]
+        if self._python and word in _PYTHON_WORDS:
+            return _PYTHON_WORDS[word], found.end()
+        return json.loads(word), found.end()
+
+    def _behind_blanks(self, at: int) -> int:
+        blank = _BLANK.match(self._text, at)
+        return blank.end() if blank else at
+
+
+def _known_escape(match: re.Match[str]) -> str:
+    r"""An escape that JSON knows, for the same text: `\_` is `_`, `\d` a backslash and a letter."""
+    escape = match[0]
+    if escape == '"':
+        return '\\"'
+    sign = escape[1]
+    if len(escape) > 2 or sign in _KNOWN_ESCAPES:
+        return escape
+    return f"\\\\{sign}" if sign.isalnum() else sign
