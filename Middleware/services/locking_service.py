@@ -20,7 +20,6 @@ from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.services.shared_state.member import Member, this_process
 
 logger = logging.getLogger(__name__)
@@ -44,12 +43,14 @@ CREATE TABLE IF NOT EXISTS InstanceStarts (
 """
 
 
-def lock_database(folder: Path, user: str, *, install: Path = OLD_DATA_DIRECTORY) -> Path:
+def lock_database(folder: Path, user: str, *, install: Path | None = None) -> Path:
     """`WilmerDb.<user>.sqlite` in `folder`; if it is not there but in the working directory or the install
-    folder, that.
+    folder, that. `install`: None: `folder` is the only place.
     """
     name = f"WilmerDb.{user}.sqlite"
-    places = (folder / name, Path.cwd() / name, install / name)
+    places = [folder / name]
+    if install is not None:
+        places += [Path.cwd() / name, install / name]
     return next((place for place in places if place.exists()), places[0])
 
 

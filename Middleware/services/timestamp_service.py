@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from Middleware.common.types import Message, Messages
-from Middleware.services.discussion_store import DiscussionStore, an_object
+from Middleware.services.discussion_store import DiscussionStore, FolderUnusable, an_object
 from Middleware.utilities.hashing_utils import (
     StampedMessage,
     message_hash,
@@ -228,5 +228,7 @@ def _worth_a_warning(what: str) -> Iterator[None]:
     """The disk's failures in the block are told and end there."""
     try:
         yield
+    except FolderUnusable:  # the store has reported it
+        logger.debug("%s", what)
     except OSError as error:
         logger.warning("%s: %s", what, error)

@@ -74,6 +74,12 @@ class TestWhere:
         (tmp_path / "cwd" / "WilmerDb.ana.sqlite").touch()
         assert lock_database(tmp_path / "f", "ana", install=tmp_path).parent.name == "cwd"
 
+    def test_without_an_old_place_the_folder_is_the_only_one(self, tmp_path, monkeypatch):
+        """Another installation's database in the working directory is not this one's."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "WilmerDb.ana.sqlite").touch()
+        assert lock_database(tmp_path / "f", "ana").parent == tmp_path / "f"
+
 
 class TestHolding:
     """Acquire, refuse, release, expire."""

@@ -91,6 +91,8 @@ class FullChatSummaryNode(WorkflowNodeHandler):
         if context.config.get("isManualConfig"):
             return _whole(reader) or NO_SUMMARY_FOUND
         remember(context, files_only=True)
+        if not context.store.can_be_written():
+            return _whole(reader) or NO_SUMMARY_FOUND
         if reader.behind_summary() in (0, 1):
             return _whole(reader)
         with _turn(context, context.store, SUMMARY_WORKFLOW_LEASE) as held:
@@ -108,7 +110,13 @@ class FullChatSummaryNode(WorkflowNodeHandler):
 
 @contextmanager
 def _turn(context: ExecutionContext, store: DiscussionStore, lease: str) -> Iterator[bool]:
-    """Wait for another request that works on the summary: two would fold the same memories in twice."""
+    """Wait for another request that works on the summary: two would fold the same memories in twice.
+
+    False as well where the summary could not be stored.
+    """
+    if not store.can_be_written():
+        yield False
+        return
     try:
         timeout_s = lock_timeout_s(memory_settings(context))
     except ConfigError:
@@ -137,7 +145,7 @@ class WriteSummaryNode(WorkflowNodeHandler):
         if not isinstance(authored, str):
             raise ConfigError("a WriteCurrentSummaryToFileAndReturnIt needs an 'input'")
         text = without_thoughts(context.fill(authored))
-        if context.store is None:
+        if context.store is None or not context.store.can_be_written():
             return text
         reader = MemoryReader(context.store)
         memories = reader.memories()

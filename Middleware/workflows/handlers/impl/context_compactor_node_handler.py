@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
+from Middleware.services.discussion_store import FolderUnusable
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.compactor import compact, shown
@@ -31,7 +34,8 @@ class ContextCompactorNode(WorkflowNodeHandler):
         except ConfigError as error:
             context.warn(f"nothing is compacted: {error}")
             return ""
-        compact(context, context.store, settings)
+        with suppress(FolderUnusable):  # the store has reported it
+            compact(context, context.store, settings)
         return shown(context.store)
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
