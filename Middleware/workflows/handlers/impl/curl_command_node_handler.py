@@ -89,6 +89,14 @@ class CurlCommandNode(WorkflowNodeHandler):
             raise ConfigError(f"CurlCommand: {error}") from None
         return _shown(run, settings, output, returns)
 
+    def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """Data that a filled-in value may break."""
+        args, is_jinja = config.get("args"), bool(config.get("jinja2"))
+        if not isinstance(args, list | tuple):
+            return []
+        notes = [fields.quoted_variable_note(arg, is_jinja=is_jinja) for arg in args]
+        return [(f"args/{index}", note) for index, note in enumerate(notes) if note]
+
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         return [] if fields.is_guarded(config) else ["args"]
 
@@ -115,8 +123,9 @@ def _arguments(context: ExecutionContext) -> list[str]:
     block = fields.flag(config, "blockOptionInjection")
     any_scheme = fields.flag(config, "allowSchemeInjection")
     args: list[str] = []
-    for index, template in enumerate(map(fields.as_text, authored)):
-        value = context.fill(template).encode("utf-8", "replace").decode("utf-8")
+    for index, element in enumerate(authored):
+        template = fields.as_text(element)
+        value = fields.filled_text(element, context.fill).encode("utf-8", "replace").decode("utf-8")
         before = args[-1] if args else ""
         if "\0" in value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")

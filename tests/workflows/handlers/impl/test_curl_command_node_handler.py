@@ -187,12 +187,31 @@ class TestCommand:
         fake('printf "%s " "$@"')
         assert bench("CurlCommand", args=["-q", "http://a.example"]) == "-q --config - "
 
-    @pytest.mark.parametrize("args", [[1, True, None], []])
-    def test_elements_are_made_text(self, bench, fake, args):
-        """As the peer does."""
+    @pytest.mark.parametrize(
+        ("args", "texts"), [([1, True, None, 1.5], ["1", "true", "null", "1.5"]), ([], [])]
+    )
+    def test_elements_are_made_text(self, bench, fake, args, texts):
+        """As JSON writes them."""
         fake("cat")
         urls = [line for line in bench("CurlCommand", args=args).splitlines() if "url" in line]
-        assert urls == [f'--url "{arg}"' for arg in args]
+        assert urls == [f'--url "{text}"' for text in texts]
+
+    def test_an_object_is_json_whatever_is_filled_in(self, curl, bench, site):
+        """No quote or line end of a value breaks it."""
+        bench.engine.values["said"] = 'He said "no",\nthen left.'
+        site.pages["/"] = 200, {}, b"ok"
+        curl("-sS", "--data-raw", {"text": "{said}", "ok": True, "list": [1, "{said}"]}, "{site}/")
+        assert json.loads(site.seen[0].body) == {
+            "text": 'He said "no",\nthen left.',
+            "ok": True,
+            "list": [1, 'He said "no",\nthen left.'],
+        }
+
+    def test_validation_warns_of_data_that_a_value_can_break(self):
+        """It names the argument."""
+        args = ["--json", '{"text": "{agent1Output}"}', "http://a.example"]
+        (found,) = node_handler("CurlCommand").config_warnings({"args": args})
+        assert found[0] == "args/1"
 
 
 class TestLog:
