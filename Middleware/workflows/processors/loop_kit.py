@@ -165,6 +165,10 @@ class LoopKit:
         source = self._source(context.config, context.messages, context.llm_handler)
         return variables.fill_parts(text, source)
 
+    def fill_prefix(self, context: ExecutionContext, text: str) -> tuple[str, str | None]:
+        source = self._source(context.config, context.messages, context.llm_handler)
+        return variables.fill_prefix(text, source)
+
     def run_workflow(self, context: ExecutionContext, call: ChildCall) -> NodeResult:
         source = self._source(context.config, context.messages, context.llm_handler)
         return self._run_child(self.run, context, call, source)

@@ -442,6 +442,61 @@ class TestFields:
         with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
             curl("-T", "{v}", "{site}/", blockOptionInjection=True)
 
+    @pytest.mark.parametrize("guard", ["blockPrivateAddresses", "allowedHosts", "outboundPolicy"])
+    @pytest.mark.parametrize(
+        "args",
+        [["--stderr={v}"], ["--libcurl", "{v}"], ["-T", "{v}"], ["-o", "dir/{v}"], ["-d@{v}"], ["{v}"]],
+        ids=str,
+    )
+    def test_a_guard_of_addresses_is_one_of_options(self, curl, bench, tmp_path, guard, args, user_with):
+        """Who sets it believes that what is filled in can do no harm."""
+        bench.engine.values["v"] = f"--stderr={tmp_path}/x" if args == ["{v}"] else f"../{tmp_path}/x"
+        fields = {"blockPrivateAddresses": True} if guard == "blockPrivateAddresses" else {}
+        if guard == "allowedHosts":
+            fields = {"allowedHosts": ["127.0.0.1"]}
+        if guard == "outboundPolicy":
+            bench.user = user_with(outbound_policy="block-private")
+        with pytest.raises(ConfigError, match=r"what was filled in (is an option|leaves the folder)"):
+            curl(*args, "http://93.184.216.34/", onError="return", **fields)
+        assert not (tmp_path / "x").exists()
+
+    def test_a_file_may_be_named_in_part(self, curl, bench, site, tmp_path):
+        """The folder is the author's, the rest is filled in."""
+        bench.engine.values["v"] = "note"
+        (tmp_path / "note.txt").write_text("from a file")
+        curl("--data-binary", f"@{tmp_path}/{{v}}.txt", "{site}/", blockOptionInjection=True)
+        assert site.seen[0].body == b"from a file"
+
+    def test_a_folder_of_the_author_may_be_a_variable(self, curl, bench, site, tmp_path):
+        """A user-wide or workflow variable is not filled in by a run."""
+        bench.engine.fixed["dir"], bench.engine.values["v"] = str(tmp_path), "note"
+        curl("-o", "{dir}/{v}.txt", "{site}/", blockOptionInjection=True)
+        assert (tmp_path / "note.txt").read_bytes() == b"ok"
+
+    def test_the_value_of_an_option_is_no_option(self, curl, bench, site):
+        """What follows it is read by itself."""
+        bench.engine.values["v"] = "x"
+        curl("-H", "-T", "{v}", "{site}/", blockOptionInjection=True, onError="return")
+        assert [seen.path for seen in site.seen] == ["/"]
+
+    @pytest.mark.parametrize(
+        ("args", "noted"),
+        [
+            (["-d", "@{v}"], ["args/1"]),
+            (["-d@dir/{v}"], ["args/0"]),
+            (["-F", "a=@{v}"], ["args/1"]),
+            (["-d", "@note.txt"], []),
+            (["--data-raw", "@{v}"], []),
+            (["-d", "me@{v}"], []),
+            (["-d", 7], []),
+        ],
+        ids=str,
+    )
+    def test_validation_notes_a_file_that_a_variable_names(self, args, noted):
+        """It is allowed where the author wrote the `@`."""
+        found = node_handler("CurlCommand").config_notes({"args": args})
+        assert [field for field, _ in found] == noted
+
     def test_a_scheme_can_be_allowed(self, curl, bench, tmp_path):
         """By the author."""
         (tmp_path / "x").write_text("local")
