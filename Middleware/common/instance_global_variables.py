@@ -59,6 +59,17 @@ class LaunchFacts:
         return self.data_directory or self.public_directory
 
     @property
+    def old_data_directory(self) -> Path | None:
+        """The folder of old programs, whose data stays in use; None where the Public or the config root is
+        another one than that of this install: a root that was named is the only place. Source: memory.md 2.2.
+        """
+        own = shipped_public()
+        is_own = is_same_path(self.public_directory, own) and is_same_path(
+            self.config_directory, own / "Configs"
+        )
+        return OLD_DATA_DIRECTORY if is_own else None
+
+    @property
     def beside_public(self) -> tuple[Path, ...]:
         """The folders above the Public root, and above a config root that is called `Public/Configs`."""
         config = Path(os.path.abspath(self.config_directory))
@@ -66,6 +77,11 @@ class LaunchFacts:
         if [part.casefold() for part in config.parts[-2:]] == ["public", "configs"]:
             above.append(config.parents[1])
         return tuple(dict.fromkeys(above))
+
+
+def is_same_path(one: Path, other: Path) -> bool:
+    """Whether two paths are spelt the same once they are absolute. Touches no disk."""
+    return os.path.abspath(one) == os.path.abspath(other)
 
 
 _facts = LaunchFacts()

@@ -5,14 +5,16 @@ The only code that knows the form of these files. Source: spec memory.md 3.2, 18
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import DiscussionStore, FolderUnusable
 
 MEMORIES = "memories.json"
 SUMMARY = "chat_summary.json"
@@ -67,7 +69,7 @@ class ChunkList:
 
     @property
     def exists(self) -> bool:
-        return self._store.path(self._name).exists()
+        return os.path.exists(self._store.path(self._name))
 
     def load(self) -> Entries:
         """The entries; none when there is no file, or one of another form (it is set aside).
@@ -85,7 +87,8 @@ class ChunkList:
     def open(self) -> Entries:
         """As `load`, but a file that is missing is made, empty (it ends the time of rebuilding)."""
         if not self.exists:
-            self._store.update_json(self._name, lambda value: [] if value is None else None)
+            with suppress(FolderUnusable):  # without a folder there are no entries either
+                self._store.update_json(self._name, lambda value: [] if value is None else None)
         return self.load()
 
     def update(self, change: Callable[[Entries], Sequence[Entry] | None]) -> Entries:
@@ -124,7 +127,7 @@ class ChunkList:
         path = self._store.path(self._name)
         try:
             facts = path.stat()
-        except FileNotFoundError:
+        except OSError:  # what cannot be looked at is read, and whoever reads it says why not
             return None
         return str(path), facts.st_ino, facts.st_size, facts.st_mtime_ns
 

@@ -1,4 +1,4 @@
-"""All discussions of a user: which there are, one as a zip file, and one out of a zip file.
+"""All discussions of a user: which there are, one as a zip file, and one out of a zip file or another folder.
 
 A zip file holds a discussion as plain text, whatever encrypts it where it lies. Source: spec memory.md 2, 15.
 """
@@ -17,13 +17,12 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.config.paths import is_discussion_id
 from Middleware.services.chunk_list import entries_of
 from Middleware.services.discussion_store import (
@@ -86,14 +85,19 @@ class Exported:
 @dataclass(frozen=True, slots=True)
 class DiscussionFolders:
     """The discussions below `root`, of one API key (`key_hash`, with `encryption_key` if files are
-    encrypted) or of
-    none.
+    encrypted) or of none. `install`: as in DiscussionStore.
     """
 
     root: Path
     key_hash: str | None = None
     encryption_key: bytes | None = None
-    install: Path = OLD_DATA_DIRECTORY
+    install: Path | None = None
+
+    @property
+    def bases(self) -> tuple[Path, ...]:
+        """The folders below which discussions are looked for: the root, and an old one if one counts."""
+        old = () if self.install is None else (self.install / "Public" / "DiscussionIds",)
+        return tuple(dict.fromkeys((self.root, *old)))
 
     def store(self, discussion_id: str) -> DiscussionStore:
         """Raises Refused for what cannot be a discussion id."""
@@ -119,7 +123,7 @@ class DiscussionFolders:
     def ids(self) -> list[str]:
         """The ids of all discussions, sorted."""
         found: set[str] = set()
-        for base in (self.root, self.install / "Public" / "DiscussionIds"):
+        for base in self.bases:
             folder = base / self.key_hash if self.key_hash else base
             found.update(self._ids_in(folder))
         return sorted(each for each in found if self.files(each))
@@ -144,6 +148,11 @@ class DiscussionFolders:
         places = {name: store.path(name) for name in NAMES}
         return {name: place for name, place in places.items() if place.is_file()}
 
+    def place_of(self, discussion_id: str) -> Path:
+        """Which of `bases` the discussion is in."""
+        store = self.store(discussion_id)
+        return self.root if store.folder == store.target else self.bases[-1]
+
     def existing(self, discussion_id: str) -> DiscussionStore:
         """The store of a discussion. Raises Refused when there is none."""
         store = self.store(discussion_id)
@@ -156,19 +165,27 @@ class DiscussionFolders:
 
         Of a damaged file its backup is taken.
         """
-        store = self.existing(discussion_id)
+        self.existing(discussion_id)
         if target.exists():
             raise Refused(f"{target} exists already; it is not overwritten")
         if not target.parent.is_dir():
             raise Refused(f"{target}: there is no folder {target.parent}")
-        files = self.files(discussion_id)
-        with store.lock():  # all files of one moment
+        good, left_out = self._contents(discussion_id, locked=True)
+        _write_zip(target, {f"{discussion_id}/{name}": data for name, data in good.items()})
+        return Exported(len(good), left_out)
+
+    def _contents(self, discussion_id: str, *, locked: bool) -> tuple[dict[str, bytes], list[str]]:
+        """The files as plain bytes, and the names of those of which nothing good is left. Raises Refused.
+
+        `locked`: all of one moment; else nothing is written, not even a lock.
+        """
+        store, files = self.store(discussion_id), self.files(discussion_id)
+        with store.lock() if locked else nullcontext():
             found = {name: _plain(store, name, path) for name, path in files.items()}
         good = {name: data for name, data in found.items() if data is not None}
         if not good:
             raise Refused(f"nothing of the discussion {discussion_id!r} can be read")
-        _write_zip(target, {f"{discussion_id}/{name}": data for name, data in good.items()})
-        return Exported(len(good), [name for name in found if name not in good])
+        return good, [name for name in found if name not in good]
 
     def archived(self, source: Path) -> tuple[str, list[str]]:
         """The id and the file names in a zip file that can be imported. Raises Refused with what is wrong."""
@@ -181,33 +198,69 @@ class DiscussionFolders:
             raise
         except (OSError, *_BROKEN_ZIP) as error:
             raise Refused(f"{source} cannot be read as a zip file: {error}") from error
+        self.refuse_existing(discussion_id)
+        return discussion_id, names
+
+    def refuse_existing(self, discussion_id: str) -> None:
+        """Raise Refused where a discussion cannot be made: there is one, or files that nobody knows."""
         store = self.store(discussion_id)
         if self.files(discussion_id):
             raise Refused(f"there is a discussion {discussion_id!r} already; it is not changed")
         for folder in {store.folder, store.target}:
             _refuse_what_is_left(folder)
-        return discussion_id, names
 
     def bring_in(self, source: Path) -> str:
         """Make a discussion of a zip file, whole or not at all; its id. Raises Refused, OSError."""
         discussion_id, names = self.archived(source)
+        with zipfile.ZipFile(source) as archive:
+            self._make(discussion_id, ((name, archive.read(f"{discussion_id}/{name}")) for name in names))
+        return discussion_id
+
+    def found_in(self, folder: Path) -> tuple[DiscussionFolders, list[str]]:
+        """The discussions of the same key in another folder, and their ids: `folder` is a program's folder, a
+        discussions root or the folder of one discussion. Raises Refused when there are none.
+        """
+        if _holds_files(folder):
+            of_key = self.key_hash is not None and folder.parent.name == self.key_hash
+            root = folder.parent.parent if of_key else folder.parent
+            return self._at(root, self.key_hash if of_key else None), [folder.name]
+        for root in (folder / "Public" / "DiscussionIds", folder / "DiscussionIds", folder):
+            source = self._at(root, self.key_hash)
+            if ids := source.ids():
+                return source, ids
+        of_whom = "without an API key" if self.key_hash is None else "of this API key"
+        raise Refused(f"{folder} holds no discussions {of_whom}")
+
+    def _at(self, root: Path, key_hash: str | None) -> DiscussionFolders:
+        is_of_install = (root.parent.name, root.name) == ("Public", "DiscussionIds")
+        install = root.parent.parent if is_of_install else None
+        return replace(self, root=root, key_hash=key_hash, install=install)
+
+    def take_over(self, source: DiscussionFolders, discussion_id: str) -> list[str]:
+        """Copy a discussion of other folders, whole or not at all; the names of damaged files that are left
+        out. Changes nothing of the source. Raises Refused, OSError, Forbidden.
+        """
+        self.refuse_existing(discussion_id)
+        good, left_out = source._contents(discussion_id, locked=False)
+        self._make(discussion_id, good.items())
+        return left_out
+
+    def _make(self, discussion_id: str, files: Iterable[tuple[str, bytes]]) -> None:
+        """Write the files of a new discussion, whole or not at all. Raises Refused, OSError."""
         place = self.store(discussion_id).target
         beside = self._store(discussion_id, IMPORTING + secrets.token_hex(8))
         folder = beside.make_folder()
         try:
             _remove_stale(folder.parent)
-            with zipfile.ZipFile(source) as archive:
-                for name in names:
-                    data = archive.read(f"{discussion_id}/{name}")
-                    if name == VECTOR_DATABASE:
-                        atomic_write(folder / name, data, new_mode=0o600)
-                    else:
-                        beside.put_plain(name, data)
+            for name, data in files:
+                if name == VECTOR_DATABASE:
+                    atomic_write(folder / name, data, new_mode=0o600)
+                else:
+                    beside.put_plain(name, data)
             _clear(place)
             os.rename(folder, place)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return discussion_id
 
 
 def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:

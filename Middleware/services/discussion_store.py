@@ -7,6 +7,7 @@ folder's lock over threads and processes while it reads, changes and writes. Sou
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.common.errors import Forbidden
-from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.config.paths import is_discussion_id
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import locked, locked_in_time
@@ -50,15 +50,19 @@ def an_object(value: Any) -> dict[str, Any]:
     return value
 
 
+class FolderUnusable(OSError):
+    """The folder of a discussion cannot be made or written to. The log has a line about it already."""
+
+
 class DiscussionStore:
     """Files of the discussion `discussion_id` below the discussions root.
 
     `key_hash`: `api_key_hash` of the request's key, None without one. `encryption_key`: Fernet key, None =
     plain files.
-    `install`: the folder of old installs, whose `Public/DiscussionIds` is still honoured. `folder_name`: of a
-    discussion that is being made beside its place; then no old place counts. File names are whole
-    (`timestamps.json`). Making a store touches no disk; folders appear with the first write. ValueError for
-    what cannot be a discussion id.
+    `install`: the folder of old installs, whose `Public/DiscussionIds` is still honoured; None: `root` is the
+    only place. `folder_name`: of a discussion that is being made beside its place; then no old place counts.
+    File names are whole (`timestamps.json`). Making a store touches no disk; folders appear with the first
+    write. ValueError for what cannot be a discussion id.
     """
 
     def __init__(
@@ -68,19 +72,20 @@ class DiscussionStore:
         *,
         key_hash: str | None = None,
         encryption_key: str | bytes | None = None,
-        install: Path = OLD_DATA_DIRECTORY,
+        install: Path | None = None,
         folder_name: str | None = None,
     ) -> None:
         if not is_discussion_id(discussion_id):
             raise ValueError(f"{discussion_id!r} cannot be a discussion id")
         self.discussion_id, self.key_hash = discussion_id, key_hash
-        self._root, self._install = root, install
+        self._root, self._install = root, None if folder_name is not None else install
         self._key = encryption_key.encode() if isinstance(encryption_key, str) else encryption_key
         self._beside = folder_name is not None
         name = folder_name or discussion_id
         relative = Path(key_hash, name) if key_hash else Path(name)
         self._target = root / relative
-        self._legacy = install / "Public" / "DiscussionIds" / relative
+        self._legacy = self._install / "Public" / "DiscussionIds" / relative if self._install else None
+        self._reported = False
 
     def __repr__(self) -> str:
         return f"DiscussionStore({str(self._target)!r}, encrypted={self._key is not None})"
@@ -99,14 +104,14 @@ class DiscussionStore:
         """The discussion's folder; an old install's folder is used for good while the right one does not
         exist.
         """
-        if not self._target.exists() and self._legacy.exists():
+        if self._legacy is not None and not _is_there(self._target) and _is_there(self._legacy):
             return self._legacy
         return self._target
 
     def path(self, name: str) -> Path:
         """Where the file `name` is or would be: in the folder, by another case, or at an old place."""
         exact = self.folder / name
-        if exact.exists():
+        if _is_there(exact):
             return exact
         old = list(self._old_places(name))
         if name.endswith(".json"):
@@ -125,7 +130,7 @@ class DiscussionStore:
             return
         if name.endswith(".json"):
             yield self._root / f"{self.discussion_id}_{name}"
-        elif name == VECTOR_DATABASE:
+        elif name == VECTOR_DATABASE and self._install is not None:
             for base in (self._install, Path.cwd()):
                 yield base / "Public" / f"{self.discussion_id}_{name}"
 
@@ -148,25 +153,48 @@ class DiscussionStore:
             yield held
 
     def make_folder(self) -> Path:
-        """The folder, made if need be (0700 below a key's folder); the old place if the right one cannot be
-        made.
+        """The folder, made if need be (0700 below a key's folder); the old place, if there may be one and the
+        right one cannot be made. Raises FolderUnusable, after one line in the log.
         """
         folder = self.folder
         try:
             self._make(folder)
         except OSError as error:
-            if folder == self._legacy:
-                raise
+            if self._legacy is None or folder == self._legacy:
+                raise self._unusable(folder, error) from error
             logger.warning("%s cannot be made (%s); %s is used", folder, error.strerror, self._legacy)
             folder = self._legacy
-            self._make(folder)
+            try:
+                self._make(folder)
+            except OSError as last:
+                raise self._unusable(folder, last) from last
         return folder
+
+    def can_be_written(self) -> bool:
+        """Whether the discussion has a folder to write to; makes it. False: the log says why."""
+        try:
+            self.make_folder()
+        except FolderUnusable:
+            return False
+        return True
+
+    def _unusable(self, folder: Path, error: OSError) -> FolderUnusable:
+        if not self._reported:
+            self._reported = True
+            logger.error(
+                "the discussion folder %s cannot be made or written to (%s); nothing of it is kept",
+                folder,
+                error.strerror,
+            )
+        return FolderUnusable(error.errno, error.strerror, str(folder))
 
     def _make(self, folder: Path) -> None:
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o700 if self.key_hash else 0o777
         folder.parent.mkdir(mode=mode, exist_ok=True)
         folder.mkdir(mode=mode, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
     def read_json(self, name: str, default: Any, form: Form = _as_it_is) -> Any:
         """What `form` makes of the value in a JSON file; `default` when there is no file.
@@ -238,8 +266,17 @@ class DiscussionStore:
         return value if found else default
 
     def _load(self, path: Path, parse: Parse) -> tuple[bool, Any]:
-        """(True, value), (False, None) when there is no file, (False, error) when it is damaged."""
-        raw = _bytes(path)
+        """(True, value), (False, None) when there is no file, (False, error) when it is damaged.
+
+        In a folder that is none, or that cannot be entered, there is no file; the log has a line about it.
+        """
+        try:
+            raw = _bytes(path)
+        except (NotADirectoryError, PermissionError) as error:
+            if os.access(path.parent, os.X_OK) and path.parent.is_dir():
+                raise
+            self._unusable(path.parent, error)
+            raw = None
         if raw is None:
             return False, None
         try:
@@ -306,11 +343,10 @@ class DiscussionStore:
 
 
 def _is_there(path: Path) -> bool:
-    """False also for a name that no file can have: an old flat name is longer than the id."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
+    """False also for a name that no file can have (an old flat name is longer than the id), and below a
+    folder that cannot be entered.
+    """
+    return os.path.exists(path)
 
 
 def _backup_of(path: Path) -> Path:
@@ -318,6 +354,7 @@ def _backup_of(path: Path) -> Path:
 
 
 def _bytes(path: Path) -> bytes | None:
+    """None: there is no such file. Raises OSError, also where its folder is a file or cannot be entered."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

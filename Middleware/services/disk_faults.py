@@ -10,6 +10,8 @@ import sqlite3
 from collections.abc import Callable
 from typing import TypeVar
 
+from Middleware.services.discussion_store import FolderUnusable
+
 logger = logging.getLogger(__name__)
 
 FAULTS = (OSError, sqlite3.Error)
@@ -31,7 +33,7 @@ class DiskFaults:
         try:
             return work()
         except FAULTS as error:
-            if not self.failed:
+            if not self.failed and not isinstance(error, FolderUnusable):  # the store reports that one itself
                 logger.error("%s: %s", consequence, error)
             self.failed = True
             return otherwise

@@ -20,9 +20,9 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from Middleware.common.instance_global_variables import OLD_DATA_DIRECTORY
 from Middleware.services.shared_state.member import Member, this_process
 from Middleware.utilities.datetime_utils import time_passed
+from Middleware.utilities.sqlite_files import Identity, identity_of, is_damage, set_aside
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +45,14 @@ CREATE TABLE IF NOT EXISTS InstanceStarts (
 """
 
 
-def lock_database(folder: Path, user: str, *, install: Path = OLD_DATA_DIRECTORY) -> Path:
+def lock_database(folder: Path, user: str, *, install: Path | None = None) -> Path:
     """`WilmerDb.<user>.sqlite` in `folder`; if it is not there but in the working directory or the install
-    folder, that.
+    folder, that. `install`: None: `folder` is the only place.
     """
     name = f"WilmerDb.{user}.sqlite"
-    places = (folder / name, Path.cwd() / name, install / name)
+    places = [folder / name]
+    if install is not None:
+        places += [Path.cwd() / name, install / name]
     return next((place for place in places if place.exists()), places[0])
 
 
@@ -95,13 +97,17 @@ class LockingService:
             self._records.setdefault(workflow_id, []).append(key)
         return True
 
-    def _acquire_file(self, lock_id: str, workflow_id: str) -> bool:
-        """The same on this machine."""
+    def _acquire_file(self, lock_id: str, workflow_id: str, *, again: bool = True) -> bool:
+        """The same on this machine. `again`: a database that is damaged, and moved away by that, is made anew
+        and asked once more.
+        """
         try:
             with self._transaction() as connection:
                 if not self._insert(connection, lock_id, workflow_id):
                     return False
         except sqlite3.Error as error:
+            if again and is_damage(error):
+                return self._acquire_file(lock_id, workflow_id, again=False)
             if _is_busy(error):
                 logger.info("lock '%s' counts as held: the lock database is busy", lock_id)
                 return False
@@ -225,8 +231,36 @@ class LockingService:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One immediate transaction on a connection of its own; rolled back when an error leaves it."""
+        """One immediate transaction on a connection of its own; rolled back when an error leaves it.
+
+        A damaged database is moved away, so that locks work again.
+        """
         self._database.parent.mkdir(parents=True, exist_ok=True)
+        seen = identity_of(self._database)
+        try:
+            with self._connected() as connection:
+                yield connection
+        except sqlite3.Error as error:
+            if is_damage(error):
+                self._set_aside(seen, error)
+            raise
+
+    def _set_aside(self, seen: Identity | None, error: sqlite3.Error) -> None:
+        try:
+            aside = set_aside(self._database, seen)
+        except OSError as trouble:
+            logger.error("%s is damaged (%s) and cannot be moved away: %s", self._database, error, trouble)
+            return
+        if aside is not None:
+            logger.error(
+                "%s was damaged (%s) and is kept as %s; the locks in it are free",
+                self._database,
+                error,
+                aside.name,
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
         connect = sqlite3.connect(self._database, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         with closing(connect) as connection:
             connection.executescript(_TABLES)

@@ -35,6 +35,16 @@ def api_key_hash(api_key: str) -> str:
     return hashlib.sha256(api_key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def key_readings(api_key: str) -> tuple[str, ...]:
+    """The texts that a server may have made of the key's bytes: UTF-8, and Latin-1 as old programs did.
+
+    Source: memory.md 13.1.
+    """
+    if api_key.isascii():
+        return (api_key,)
+    return api_key, api_key.encode("utf-8", "surrogatepass").decode("latin-1").strip()
+
+
 def derive_key(api_key: str, user: str = "") -> bytes:
     """Fernet key for an API key and a user name (exactly as the server was started with); takes tens of
     milliseconds.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.common.errors import Forbidden
-from Middleware.services.discussion_store import DiscussionStore, an_object
+from Middleware.services.discussion_store import DiscussionStore, FolderUnusable, an_object
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
 
 KEY = derive_key("test-key", "alice")
@@ -95,6 +95,38 @@ class TestWhere:
         put(root, "in the way")
         with pytest.raises(OSError):
             DiscussionStore(root, "talk", install=tmp_path).make_folder()
+
+    def test_without_an_install_folder_the_root_is_the_only_place(self, root, tmp_path, monkeypatch):
+        """Neither a folder nor a database is looked for elsewhere."""
+        put(tmp_path / "Public" / "talk_vector_memory.db", "")
+        put(tmp_path / "Public" / "DiscussionIds" / "talk" / "timestamps.json", '{"a": 1}')
+        monkeypatch.chdir(tmp_path)
+        store = DiscussionStore(root, "talk")
+        assert store.folder == root / "talk"
+        assert store.path("vector_memory.db") == root / "talk" / "vector_memory.db"
+        assert store.read_json("timestamps.json", None) is None
+
+    def test_a_folder_that_cannot_be_made_is_reported_once(self, root, caplog):
+        """One ERROR line names the folder and the reason; what reads finds nothing."""
+        put(root, "a file is in the way")
+        store = DiscussionStore(root, "talk")
+        for _ in range(2):
+            with pytest.raises(FolderUnusable):
+                store.update_json("timestamps.json", lambda _: {"a": 1})
+        assert store.can_be_written() is False
+        assert store.read_json("timestamps.json", None) is None
+        (line,) = [each for each in caplog.records if each.levelname == "ERROR"]
+        assert str(root / "talk") in line.getMessage()
+        assert "File exists" in line.getMessage()
+
+    def test_a_folder_that_only_can_be_read_is_unusable_too(self, root, monkeypatch):
+        """A disk mounted for reading: what it holds is read."""
+        put(root / "talk" / "timestamps.json", '{"a": 1}')
+        monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+        store = DiscussionStore(root, "talk")
+        with pytest.raises(FolderUnusable):
+            store.make_folder()
+        assert store.read_json("timestamps.json", None) == {"a": 1}
 
     def test_a_flat_legacy_file_is_read_and_written(self, make, root):
         flat = put(root / "talk_memories.json", "[]")

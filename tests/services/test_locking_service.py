@@ -85,6 +85,12 @@ class TestWhere:
         (tmp_path / "cwd" / "WilmerDb.ana.sqlite").touch()
         assert lock_database(tmp_path / "f", "ana", install=tmp_path).parent.name == "cwd"
 
+    def test_without_an_old_place_the_folder_is_the_only_one(self, tmp_path, monkeypatch):
+        """Another installation's database in the working directory is not this one's."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "WilmerDb.ana.sqlite").touch()
+        assert lock_database(tmp_path / "f", "ana").parent == tmp_path / "f"
+
 
 class TestHolding:
     """Acquire, refuse, release, expire."""
@@ -258,12 +264,36 @@ class TestTrouble:
         assert locks.acquire("nightly", "run-1") is True
         assert "without lock" in caplog.text
 
-    def test_what_is_no_database_is_no_lock(self, database, service, caplog):
+    @pytest.mark.parametrize("damage", ["another-file", "broken-page"])
+    def test_a_damaged_database_is_replaced(self, database, service, caplog, damage):
+        """It is kept under another name, and locks hold again."""
+        if damage == "another-file":
+            database.parent.mkdir()
+            broken = b"this is not a database at all" * 50
+        else:
+            service().acquire("nightly", "run-0")
+            service().release("run-0")
+            broken = database.read_bytes()[:4096] + b"\xff" * 4096 * 7
+        database.write_bytes(broken)
+        assert [service().acquire("nightly", run) for run in ("run-1", "run-2")] == [True, False]
+        (aside,) = database.parent.glob("*.corrupt-*")
+        assert (aside.read_bytes(), "was damaged" in caplog.text) == (broken, True)
+
+    def test_a_damaged_database_is_replaced_at_the_start_too(self, database, service):
+        database.parent.mkdir()
+        database.write_bytes(b"this is not a database at all" * 50)
+        service().remove_dead()
+        assert not database.exists()
+
+    def test_one_that_cannot_be_moved_away_is_no_lock(self, database, service, caplog, monkeypatch):
+        def refuse(file, seen):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(locking_service, "set_aside", refuse)
         database.parent.mkdir()
         database.write_bytes(b"this is not a database at all" * 50)
         assert service().acquire("nightly", "run-1") is True
-        service().remove_dead()
-        assert "without lock" in caplog.text and "old workflow locks stay" in caplog.text
+        assert "without lock" in caplog.text and "cannot be moved away" in caplog.text
 
     def test_a_busy_database_counts_as_held(self, service, database, monkeypatch):
         monkeypatch.setattr(locking_service, "BUSY_TIMEOUT_S", 0.05)

@@ -32,13 +32,13 @@ from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
 from Middleware.services.discussion_folders import DiscussionFolders, Refused
 from Middleware.services.discussion_store import VECTOR_DATABASE
 from Middleware.services.rekeying import holds_files_of, moved, rekey
-from Middleware.utilities.encryption_utils import api_key_hash, derive_key
+from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
 from Middleware.workflows.managers.memory_rebuild import Rebuild
 from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepared
 from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.upkeep import backfill, embeddings_endpoint, lacking, vector_count
-from Middleware.workflows.processors.run import discussions_root
+from Middleware.workflows.processors.run import discussions_root, old_discussions
 
 KEY, NEW_KEY = "WILMER_API_KEY", "WILMER_NEW_API_KEY"
 _NEWEST = 3
@@ -48,12 +48,25 @@ FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error)
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What every action works with."""
+    """What every action works with. `readings`: the folders of the key, by each reading of its bytes."""
 
     user: UserSettings
     request: RequestContext
-    folders: DiscussionFolders
+    readings: tuple[DiscussionFolders, ...]
     preview: bool
+
+    @property
+    def folders(self) -> DiscussionFolders:
+        """Where new discussions go."""
+        return self.readings[0]
+
+    def folders_of(self, discussion_id: str) -> DiscussionFolders:
+        """Where a discussion is, or would be made."""
+        return next((each for each in self.readings if each.files(discussion_id)), self.folders)
+
+    def discussions(self) -> Iterator[tuple[DiscussionFolders, str]]:
+        """All there are."""
+        return ((each, discussion_id) for each in self.readings for discussion_id in each.ids())
 
 
 @COMMANDS.register("memory")
@@ -99,34 +112,41 @@ def _desk(preview: bool) -> Desk:
     user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
     key = os.environ.get(KEY, "").strip() or None
     request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
-    encrypted = key is not None and user.encrypt_using_api_key
-    folders = DiscussionFolders(
+    readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
+    return Desk(user, request, readings, preview)
+
+
+def _folders(user: UserSettings, key: str | None) -> DiscussionFolders:
+    return DiscussionFolders(
         discussions_root(user),
         api_key_hash(key) if key else None,
-        derive_key(key, user.name) if key and encrypted else None,
+        derive_key(key, user.name) if key and user.encrypt_using_api_key else None,
+        old_discussions(user),
     )
-    return Desk(user, request, folders, preview)
 
 
 # --- actions ---
 
 
 def _list(desk: Desk) -> int:
-    ids = desk.folders.ids()
     unreadable = 0
-    for each in ids:
+    places = {desk.folders.root: 0}
+    for folders, each in desk.discussions():
+        place = folders.place_of(each)
+        places[place] = places.get(place, 0) + 1
         try:
-            print(f"{each}: {_counts(desk, each)}")
+            print(f"{each}: {_counts(folders, each)}")
         except FAULTS as error:
             unreadable += 1
             print(f"{each}: cannot be read: {_sentence(error)}")
-    print(f"user {desk.user.name}: discussions {len(ids)} in {desk.folders.root}")
+    counted = ", ".join(f"{count} in {place}" for place, count in places.items())
+    print(f"user {desk.user.name}: discussions {counted}")
     return 1 if unreadable else 0
 
 
-def _counts(desk: Desk, discussion_id: str) -> str:
-    store = desk.folders.store(discussion_id)
-    newest = max(path.stat().st_mtime for path in desk.folders.files(discussion_id).values())
+def _counts(folders: DiscussionFolders, discussion_id: str) -> str:
+    store = folders.store(discussion_id)
+    newest = max(path.stat().st_mtime for path in folders.files(discussion_id).values())
     return (
         f"memories {len(ChunkList(store, MEMORIES).load())}, vector memories {vector_count(store)}, "
         f"summary {'yes' if ChunkList(store, SUMMARY).load() else 'no'}, "
@@ -135,8 +155,9 @@ def _counts(desk: Desk, discussion_id: str) -> str:
 
 
 def _show(desk: Desk, discussion_id: str) -> int:
-    store = desk.folders.existing(discussion_id)
-    for name, path in desk.folders.files(discussion_id).items():
+    folders = desk.folders_of(discussion_id)
+    store = folders.existing(discussion_id)
+    for name, path in folders.files(discussion_id).items():
         facts = path.stat()
         print(f"{name}: {facts.st_size} bytes, {datetime.fromtimestamp(facts.st_mtime):%Y-%m-%d %H:%M}")
     reader = MemoryReader(store)
@@ -152,8 +173,8 @@ def _show(desk: Desk, discussion_id: str) -> int:
 
 def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
     messages = _conversation(file, desk.user)
-    desk.folders.store(discussion_id)
-    rebuild = Rebuild(WorkflowManager(desk.user, desk.request), desk.folders, discussion_id, messages)
+    folders = desk.folders_of(discussion_id)
+    rebuild = Rebuild(WorkflowManager(desk.user, desk.request), folders, discussion_id, messages)
     count = rebuild.planned()
     if not count:
         why = "too few or too short for a memory"
@@ -189,19 +210,19 @@ def _conversation(file: str, user: UserSettings) -> Messages:
 def _backfill(desk: Desk, *discussion_id: str) -> int:
     service = embeddings_endpoint(desk.user, desk.request)
     if discussion_id:
-        return _backfilled(desk, service, *discussion_id)
+        return _backfilled(desk, service, desk.folders_of(*discussion_id), *discussion_id)
     status = 0
-    for each in desk.folders.ids():
+    for folders, each in desk.discussions():
         try:
-            status = max(status, _backfilled(desk, service, each))
+            status = max(status, _backfilled(desk, service, folders, each))
         except FAULTS as error:
             status = 1
             print(f"{each}: cannot be read: {_sentence(error)}")
     return status
 
 
-def _backfilled(desk: Desk, service: EmbeddingService, discussion_id: str) -> int:
-    store = desk.folders.existing(discussion_id)
+def _backfilled(desk: Desk, service: EmbeddingService, folders: DiscussionFolders, discussion_id: str) -> int:
+    store = folders.existing(discussion_id)
     missing = lacking(store, service)
     if missing and not desk.preview:
         with progress(discussion_id) as told:
@@ -214,17 +235,20 @@ def _rekey(desk: Desk) -> int:
     key, new_key = os.environ.get(KEY, "").strip(), os.environ.get(NEW_KEY, "").strip()
     if not key:
         raise Refused(f"rekey needs the old key in the environment variable {KEY}")
-    old, new = derive_key(key, desk.user.name), derive_key(new_key, desk.user.name) if new_key else None
-    bases = dict.fromkeys([desk.folders.root, desk.folders.install / "Public" / "DiscussionIds"])
+    new = derive_key(new_key, desk.user.name) if new_key else None
     new_name = api_key_hash(new_key) if new_key else None
-    folders = list(_folders_of_key(bases, api_key_hash(key), new_name, old))
-    if not folders:
+    found: list[tuple[Path, bytes]] = []
+    for reading in key_readings(key):
+        old = derive_key(reading, desk.user.name)
+        folders = list(_folders_of_key(desk.folders.bases, api_key_hash(reading), new_name, old))
+        found += [(folder, old) for folder in folders if folder not in [each for each, _ in found]]
+    if not found:
         raise Refused(f"there is no folder of this key in {desk.folders.root}")
     if new and not desk.user.encrypt_using_api_key:
         print(
             f"Users/{desk.user.name}.json: set encryptUsingApiKey, or the server cannot read encrypted files"
         )
-    return max(_rekeyed(desk, folder, old, new, new_name) for folder in folders)
+    return max(_rekeyed(desk, folder, old, new, new_name) for folder, old in found)
 
 
 def _folders_of_key(bases: Iterable[Path], name: str, new_name: str | None, key: bytes) -> Iterator[Path]:
@@ -262,7 +286,7 @@ def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: 
 
 
 def _export(desk: Desk, discussion_id: str, file: str) -> int:
-    exported = desk.folders.export(discussion_id, Path(file).expanduser())
+    exported = desk.folders_of(discussion_id).export(discussion_id, Path(file).expanduser())
     for name in exported.left_out:
         print(f"{discussion_id}: {name} is damaged and has no good backup; it is left out")
     print(f"{discussion_id}: {exported.files} files are in {file}, as plain text")
@@ -271,12 +295,39 @@ def _export(desk: Desk, discussion_id: str, file: str) -> int:
 
 def _import(desk: Desk, file: str) -> int:
     path = Path(file).expanduser()
+    if path.is_dir():
+        return _take_over(desk, path)
     if desk.preview:
         discussion_id, names = desk.folders.archived(path)
         print(f"{discussion_id}: would be made of {', '.join(sorted(names))}")
     else:
         print(f"{desk.folders.bring_in(path)}: is there now")
     return 0
+
+
+def _take_over(desk: Desk, folder: Path) -> int:
+    """Copy the discussions of another folder; one that cannot be copied does not stop the others."""
+    source, ids = desk.folders.found_in(folder)
+    undone = done = 0
+    for each in ids:
+        try:
+            if desk.preview:
+                desk.folders.refuse_existing(each)
+                print(f"{each}: would be made of {', '.join(sorted(source.files(each)))}")
+                continue
+            left_out = desk.folders.take_over(source, each)
+        except FAULTS as error:
+            undone += 1
+            print(f"{each}: not imported: {_sentence(error)}")
+            continue
+        done += 1
+        for name in left_out:
+            undone += 1
+            print(f"{each}: {name} is damaged and has no good backup; it is left out")
+        print(f"{each}: is there now")
+    if not desk.preview:
+        print(f"{done} of {len(ids)} discussions in {source.root} were imported to {desk.folders.root}")
+    return 1 if undone else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +347,7 @@ ACTIONS = {
     "backfill": Action(_backfill, "an ID or nothing after it", 0, 1),
     "rekey": Action(_rekey, "nothing after it", 0, 0),
     "export": Action(_export, "an ID and a FILE", 2, 2),
-    "import": Action(_import, "a FILE", 1, 1),
+    "import": Action(_import, "a FILE or a FOLDER", 1, 1),
 }
 
 

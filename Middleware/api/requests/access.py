@@ -120,13 +120,28 @@ def is_loopback(address: str) -> bool:
 
 def bearer_of(headers: Mapping[str, str]) -> str | None:
     """The key of `Authorization: Bearer`, which may be empty; None: there is no such header."""
-    scheme, _, key = headers.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
+    scheme, _, key = _header_text(headers.get("HTTP_AUTHORIZATION", "")).strip().partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None
 
 
 def same_key(given: str, wanted: str) -> bool:
-    """Compared in constant time. `given`: a header's text, as WSGI hands it on."""
-    return hmac.compare_digest(given.encode("latin-1", "replace"), wanted.encode())
+    """Compared in constant time."""
+    return hmac.compare_digest(
+        given.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")
+    )
+
+
+def _header_text(value: str) -> str:
+    """What a header says. WSGI hands its bytes on as Latin-1; they are UTF-8 where they can be, else Latin-1.
+
+    Source: memory.md 13.1.
+    """
+    if value.isascii():
+        return value
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return value
 
 
 def _is_near(name: str) -> bool:
@@ -150,7 +165,7 @@ def api_key_of(headers: Mapping[str, str]) -> str | None:
     """
     if (key := bearer_of(headers)) is not None:
         return key or None
-    return headers.get("HTTP_X_API_KEY", "").strip() or None
+    return _header_text(headers.get("HTTP_X_API_KEY", "")).strip() or None
 
 
 def idempotency_key_of(headers: Mapping[str, str]) -> str | None:

@@ -23,9 +23,9 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
-from Middleware.services.locking_service import LockingService, lock_database
+from Middleware.services.locking_service import LockingService
 from Middleware.utilities.file_utils import remove_stale_temporaries
-from Middleware.workflows.processors.run import discussions_root, lock_folder
+from Middleware.workflows.processors.run import discussions_root, lock_database_of
 
 logger = logging.getLogger(__name__)
 
@@ -115,8 +115,7 @@ def _tidy_up(user: UserSettings) -> None:
     Never stops a start.
     """
     try:
-        database = lock_database(lock_folder(user), user.name)
-        LockingService(database, launch_facts().instance_id).remove_dead()
+        LockingService(lock_database_of(user), launch_facts().instance_id).remove_dead()
         remove_stale_temporaries(discussions_root(user))
     except OSError as error:
         logger.warning("what former servers left of user %s is not tidied up: %s", user.name, error)

@@ -5,6 +5,7 @@ Each call is one short transaction. Nothing needs to outlive the processes, so n
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 import time
@@ -13,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from Middleware.services.shared_state.store import LEASE_S, MESSAGE_LIFE_S, Forgotten, Places, StoreLost
+from Middleware.utilities.sqlite_files import Identity, identity_of, is_damage, set_aside
+
+logger = logging.getLogger(__name__)
 
 POLL_S = 0.05
 BUSY_TIMEOUT_S = 1.0
@@ -32,7 +36,7 @@ CREATE TABLE IF NOT EXISTS Messages (Number INTEGER PRIMARY KEY AUTOINCREMENT, T
 
 
 class SqliteStore:
-    """The view of one owner. The file and its folder are made on first use.
+    """The view of one owner. The file and its folder are made on first use, a damaged one is replaced.
 
     `clock`: seconds, the same in all processes of the machine. It is one that nobody sets: a jump of the time
     of day would make all of them dead, or a killed one immortal.
@@ -44,7 +48,7 @@ class SqliteStore:
         self._file, self._owner, self._clock = file, owner, clock
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int] | None = None
+        self._opened: Identity | None = None
         """Which file the connection is to: what stands under its name may have become another."""
         self._read = 0
         """Number of the last message that was heard."""
@@ -189,17 +193,30 @@ class SqliteStore:
         with self._lock:
             try:
                 if self._connection is None:
+                    self._opened = identity_of(self._file)
                     self._connection = self._open()
-                    self._opened = _which(self._file)
+                    self._opened = identity_of(self._file)
                 _begin(self._connection, mode)
                 yield self._connection
                 self._connection.execute("COMMIT")
             except (sqlite3.Error, OSError) as error:
                 self._drop_connection()
+                if isinstance(error, sqlite3.Error) and is_damage(error):
+                    self._replace(error)
                 raise StoreLost(f"{self._file}: {error}") from error
             except BaseException:  # a server that stops its thread here
                 self._drop_connection()
                 raise
+
+    def _replace(self, error: sqlite3.Error) -> None:
+        """Move a damaged file away: the next call makes a new one, for all workers."""
+        try:
+            aside = set_aside(self._file, self._opened)
+        except OSError as trouble:
+            logger.warning("%s is damaged (%s) and cannot be moved away: %s", self._file, error, trouble)
+            return
+        if aside is not None:
+            logger.warning("%s was damaged (%s) and is kept as %s", self._file, error, aside.name)
 
     def _open(self) -> sqlite3.Connection:
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +233,7 @@ class SqliteStore:
     def _check_file(self) -> None:
         """A file that was removed is left: workers that begin later share another one."""
         with self._lock:
-            if self._connection is not None and _which(self._file) != self._opened:
+            if self._connection is not None and identity_of(self._file) != self._opened:
                 self._drop_connection()
 
     def _drop_connection(self) -> None:
@@ -224,15 +241,6 @@ class SqliteStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _which(file: Path) -> tuple[int, int] | None:
-    """What tells the file from another one of its name; None: there is none."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _begin(connection: sqlite3.Connection, mode: str) -> None:

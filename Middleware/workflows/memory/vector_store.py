@@ -91,7 +91,7 @@ class VectorDatabase:
 
     @property
     def exists(self) -> bool:
-        return self.path.exists()
+        return os.path.exists(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[Log]:

@@ -71,6 +71,8 @@ class NodeKit(Protocol):
 
     def fill_parts(self, context: ExecutionContext, text: str) -> tuple[str, str | None]: ...
 
+    def fill_prefix(self, context: ExecutionContext, text: str) -> tuple[str, str | None]: ...
+
     def run_workflow(self, context: ExecutionContext, call: ChildCall) -> NodeResult: ...
 
     def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult: ...
@@ -152,6 +154,10 @@ class ExecutionContext:
     def fill_parts(self, text: str) -> tuple[str, str | None]:
         """Filled text, and the base folder of nodes.md 6.1 (None: no limit)."""
         return self.kit.fill_parts(self, text)
+
+    def fill_prefix(self, text: str) -> tuple[str, str | None]:
+        """Filled text, and what of it comes before the first run-time value (None: it holds none)."""
+        return self.kit.fill_prefix(self, text)
 
     def run_workflow(
         self,

@@ -14,14 +14,13 @@ from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.locking_service import lock_database
 from Middleware.services.run_trace import TracedNode
 from Middleware.workflows.dispatch.client_wishes import Taken
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream
 from Middleware.workflows.processors.node_numbers import with_numbers
-from Middleware.workflows.processors.run import Known, Run, lock_folder
+from Middleware.workflows.processors.run import Known, Run, lock_database_of
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.source import VariableSource
 
@@ -167,6 +166,10 @@ class LoopKit:
         source = self._source(context.config, context.messages, context.llm_handler)
         return variables.fill_parts(text, source)
 
+    def fill_prefix(self, context: ExecutionContext, text: str) -> tuple[str, str | None]:
+        source = self._source(context.config, context.messages, context.llm_handler)
+        return variables.fill_prefix(text, source)
+
     def run_workflow(self, context: ExecutionContext, call: ChildCall) -> NodeResult:
         source = self._source(context.config, context.messages, context.llm_handler)
         return self._run_child(self.run, context, call, source)
@@ -189,8 +192,7 @@ class LoopKit:
         )
 
     def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
-        user = self.run.state.user
-        locking = self.run.state.services.locking(lock_database(lock_folder(user), user.name))
+        locking = self.run.state.services.locking(lock_database_of(self.run.state.user))
         return locking.acquire(lock_id, self.run.workflow_id)
 
     def is_cancelled(self, context: ExecutionContext) -> bool:

@@ -17,13 +17,13 @@ from typing import Any
 
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigError, MiddlewareError, WorkflowError, let_go
-from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.instance_global_variables import is_same_path, launch_facts
 from Middleware.common.request_context import RequestContext
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.services.locking_service import LockingService
+from Middleware.services.locking_service import LockingService, lock_database
 from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
@@ -88,6 +88,7 @@ class RequestState:
                     discussion_id,
                     key_hash=self.api_key_hash,
                     encryption_key=self.encryption_key,
+                    install=old_discussions(self.user),
                 )
                 self._stamps[discussion_id] = RequestStamps(store)
             return self._stamps[discussion_id]
@@ -101,6 +102,25 @@ def discussions_root(user: UserSettings) -> Path:
     if user.discussion_directory:
         return Path(user.discussion_directory).expanduser()
     return facts.data_root / "DiscussionIds"
+
+
+def old_discussions(user: UserSettings) -> Path | None:
+    """The install folder where old discussions may lie; None where another root is named: nothing is looked
+    for elsewhere then. Source: memory.md 2.2.
+    """
+    facts = launch_facts()
+    is_default = is_same_path(discussions_root(user), facts.data_root / "DiscussionIds")
+    return facts.old_data_directory if is_default else None
+
+
+def lock_database_of(user: UserSettings) -> Path:
+    """The file of a user's locks; an old one counts only where no other folder is named.
+
+    Source: workflows.md 11.
+    """
+    facts, folder = launch_facts(), lock_folder(user)
+    is_default = is_same_path(folder, facts.data_root / "SqlLiteDBs")
+    return lock_database(folder, user.name, install=facts.old_data_directory if is_default else None)
 
 
 def lock_folder(user: UserSettings) -> Path:

@@ -216,6 +216,17 @@ _OTHER_VALUES = frozenset(
         "service-name",
         "variable",
         "help",
+        "etag-compare",
+        "etag-save",
+        "egd-file",
+        "random-file",
+        "pubkey",
+        "proxy-cert",
+        "proxy-key",
+        "proxy-cacert",
+        "proxy-capath",
+        "proxy-crlfile",
+        "ssl-sessions",
     ]
 )
 _OTHER_FLAGS = frozenset(
@@ -240,6 +251,43 @@ _OTHER_FLAGS = frozenset(
         "haproxy-protocol",
     ]
 )
+NAME_A_FILE = frozenset(
+    [
+        "output",
+        "output-dir",
+        "dump-header",
+        "cookie-jar",
+        "stderr",
+        "trace",
+        "trace-ascii",
+        "libcurl",
+        "etag-save",
+        "etag-compare",
+        "hsts",
+        "alt-svc",
+        "ssl-sessions",
+        "netrc-file",
+        "config",
+        "upload-file",
+        "cert",
+        "key",
+        "pubkey",
+        "cacert",
+        "capath",
+        "crlfile",
+        "egd-file",
+        "random-file",
+        "proxy-cert",
+        "proxy-key",
+        "proxy-cacert",
+        "proxy-capath",
+        "proxy-crlfile",
+        "unix-socket",
+    ]
+)
+"""Options whose value is the name of a file or folder that is read, written or obeyed, without a mark before
+it.
+"""
 _VALUES = HARMLESS_VALUES | _OTHER_VALUES
 _ALL_FLAGS = HARMLESS_FLAGS | _OTHER_FLAGS
 

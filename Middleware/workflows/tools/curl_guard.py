@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from Middleware.utilities.network_security_utils import (
     AddressPolicy,
@@ -17,10 +17,13 @@ from Middleware.utilities.network_security_utils import (
     parse_target,
 )
 from Middleware.workflows.tools.curl_arguments import (
+    NAME_A_FILE,
     Part,
+    UnknownOption,
     is_harmless,
     option_and_value,
     option_before,
+    read_arguments,
     url_may_follow,
 )
 
@@ -35,10 +38,18 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _IPV6 = re.compile(r"^\[[0-9A-Fa-f:.%]*\]")
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/|$)")
 _HEADERS_FILE = re.compile(r";\s*headers\s*=\s*[@<]", re.IGNORECASE)
-_NAME_A_FILE = frozenset(["upload-file", "config"])
-"""Options whose value is the name of a file that is sent or obeyed, without a mark before it."""
+_BEGUN_FORM_FILE = re.compile(r"(?:^[^=]*=[@<](?:[^;,]*,)*|;\s*headers\s*=\s*[@<])([^;,]*)$", re.IGNORECASE)
+"""A part of `--form` up to where a file name has begun."""
+_OUTPUT = "%output{"
+_BEGUN_OUTPUT = re.compile(r"%output\{(?:>>)?([^}]*)$")
+_FILE_OF_VARIABLE = re.compile(r"(?:^|^[^={]*=)@[^;,{]*\{")
+_SEPARATOR = re.compile(r"[/\\]")
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
+_NUMBERED = re.compile(r"#[0-9]")
 _ENCODED = frozenset(["data-urlencode", "url-query", "variable"])
 """Options with `name=value` or `name@file`."""
+_PLAIN_TEXTS = frozenset(["data-raw", "form-string", "user-agent", "referer", "user", "request"])
+"""Options of whose value no part names a file."""
 _BODY = frozenset(
     [
         "data",
@@ -57,38 +68,120 @@ _KEYS = frozenset(["user", "oauth2-bearer", "cookie", "cert", "key", "pass"])
 _KEY_HEADER = re.compile(r"[^:;]*(?:key|token|secret|passw|auth|session|cookie|credential)", re.IGNORECASE)
 
 
-def inserted_option(template: str, value: str, before: str = "") -> bool:
-    """Claims that what was filled in became an option, or the name of a file to be read.
+AN_OPTION = "what was filled in is an option or names a file"
+LEAVES = "what was filled in leaves the folder that the argument names"
 
-    `before`: the argument before.
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """An argument. `template`: as it was written; `value`: as curl gets it; `authored`: what of the value
+    comes before the first run-time value, None: it holds none.
     """
+
+    template: str
+    value: str
+    authored: str | None
+
+
+def insertion_fault(filled: Filled, before: str = "") -> str:
+    """Why what was filled in is refused, empty if it is not: it became an option, or decides which file is
+    read, written or sent.
+
+    `before`: the option whose value the argument is, if it is one. A file name that the author began may go
+    on with what was filled in, below the folder that it names. Source: tools.md 4.3, 11.4.
+    """
+    template, value, authored = filled.template, filled.value, filled.authored
     if any(value.startswith(mark) and not template.startswith(mark) for mark in "-@"):
-        return True
-    authored = template.partition("{")[0]
+        return AN_OPTION
+    if authored is None or value == authored:
+        return ""
     inserted = value.removeprefix(authored)
-    if not inserted or template == value:
-        return False
-    option, said = (
-        option_and_value(authored) if authored.startswith("-") else (option_before(before), authored)
-    )
-    if authored.endswith("@") or (option in _NAME_A_FILE and not said):
-        return True
-    ends_before_value = authored.endswith("=") or (authored.startswith("-") and bool(option) and not said)
-    if ends_before_value and inserted.startswith(("@", "<")):
-        return True
-    return _file_in_a_field(option, said, inserted)
+    if not template.startswith("-"):
+        return _file_fault(option_before(before), authored, inserted)
+    option, said = option_and_value(authored)
+    is_named = "=" in authored if authored.startswith("--") else bool(option)
+    return _file_fault(option, said, inserted) if is_named else AN_OPTION
 
 
-def _file_in_a_field(option: str, said: str, inserted: str) -> bool:
-    """The value of an option that may name a file somewhere in it, of which `said` is the author's."""
+def _file_fault(option: str, said: str, inserted: str) -> str:
+    """The same for the value of an option, of which `said` is the author's."""
+    if option in _PLAIN_TEXTS:
+        return ""
+    if option in NAME_A_FILE:
+        return _name_fault(said, inserted, may_glob=option != "upload-file") if said else AN_OPTION
     if option == "form":
-        content = inserted if "=" in said else inserted.partition("=")[2]
-        return ("=" not in said and content.startswith(("@", "<"))) or bool(_HEADERS_FILE.search(content))
-    if option in _ENCODED and not any(mark in said for mark in "=@"):
-        return "@" in inserted.partition("=")[0]
-    if option == "cookie":  # without a name and a value it is a file of cookies
-        return "=" not in said + inserted
-    return option == "write-out" and "%output{" in inserted
+        return _form_fault(said, inserted)
+    if option == "cookie" and "=" not in said + inserted:  # without a value it is a file of cookies
+        return _name_fault(said, inserted) if said else AN_OPTION
+    if option == "write-out" and not said.startswith("@"):
+        return _output_fault(said, inserted)
+    if said.startswith("@"):
+        return _name_fault(said[1:], inserted)
+    if option in _ENCODED and "=" not in said:
+        _, at, name = said.partition("@")
+        if at:
+            return _name_fault(name, inserted) if name else AN_OPTION
+        return AN_OPTION if "@" in inserted.partition("=")[0] else ""
+    if not option:  # an unknown one, or none
+        marked = said.endswith("=") and inserted.startswith(("@", "<"))
+        return AN_OPTION if marked or said.endswith("@") else ""
+    begins = not said or said.endswith("=")
+    return AN_OPTION if begins and inserted.startswith("@") else ""
+
+
+def _name_fault(said: str, inserted: str, *, may_glob: bool = True) -> str:
+    """For the name of a file that begins with `said`. What names no folder names the current one."""
+    last = _SEPARATOR.split(said)[-1]
+    climbs = ".." in _SEPARATOR.split(last + inserted)
+    absolute = not last and _ABSOLUTE.match(inserted)
+    globs = not may_glob and any(mark in inserted for mark in "{[")
+    return LEAVES if climbs or absolute or globs else ""
+
+
+def _form_fault(said: str, inserted: str) -> str:
+    """For `name=content`, `name=@file,file;type=...;headers=@file`."""
+    if len(_HEADERS_FILE.findall(said + inserted)) > len(_HEADERS_FILE.findall(said)):
+        return AN_OPTION
+    if "=" not in said:
+        return AN_OPTION if inserted.partition("=")[2].startswith(("@", "<")) else ""
+    if begun := _BEGUN_FORM_FILE.search(said):
+        return AN_OPTION if any(mark in inserted for mark in ',;"') else _name_fault(begun[1], inserted)
+    content = said.partition("=")[2]
+    more_files = content.startswith("@") and "," in inserted
+    marked = not content and inserted.startswith(("@", "<"))
+    return AN_OPTION if more_files or marked else ""
+
+
+def _output_fault(said: str, inserted: str) -> str:
+    """For a text with `%output{file}`."""
+    begun = _BEGUN_OUTPUT.search(said)
+    if (said + inserted).count(_OUTPUT) > said.count(_OUTPUT) or (begun and not begun[1]):
+        return AN_OPTION
+    return _name_fault(begun[1], inserted.partition("}")[0]) if begun else ""
+
+
+def names_a_file_by_variable(template: str, before: str) -> bool:
+    """Whether the author wrote an `@` before a file name that holds a variable."""
+    option, said = option_before(before), template
+    if template.startswith("-"):
+        option, said = option_and_value(template)
+    return option not in _PLAIN_TEXTS and bool(_FILE_OF_VARIABLE.search(said))
+
+
+def names_a_file_by_pattern(args: Sequence[Filled]) -> bool:
+    """Whether a pattern that was filled into a URL gets into the name of a file (`-o dir/#1`)."""
+    try:
+        parts = read_arguments([filled.value for filled in args])
+    except UnknownOption:
+        return False
+    if not any(part.name == "output" and _NUMBERED.search(part.value or "") for part in parts):
+        return False
+    urls = [part.value for part in parts if part.name == "url" and part.value]
+    return any(
+        any(mark in filled.value.removeprefix(filled.authored) for mark in "{[")
+        for filled in args
+        if filled.authored is not None and any(url in filled.value for url in urls)
+    )
 
 
 def inserted_scheme(template: str, value: str, before: str) -> bool:

@@ -108,10 +108,13 @@ def locate(name: str) -> tuple[Path, Path]:
     directory, the install folder, the one that holds the Public root, or that root itself, which `Public` at
     the beginning of a name means whatever its name is. Source: tools.md 8.2.
 
+    For a name below `Public` the install folder comes last, also when it is the working directory: with a
+    Public root elsewhere, a script of the same name in the install is another installation's (memory.md 2.2).
     Raises FileNotFoundError.
     """
     path = Path(os.path.expanduser(name))
-    for root in roots():
+    below_public = len(path.parts) > 1 and path.parts[0] == "Public"
+    for root in sorted(roots(), key=INSTALL_DIRECTORY.__eq__) if below_public else roots():
         if "\0" not in name and name.strip() and os.path.exists(place := from_root(root, path)):
             return place, root
     raise FileNotFoundError(f"no file '{name[:MOST_OF_A_NAME]}'")

@@ -77,7 +77,7 @@ class HelperDoor:
     """The loop runs in a process of its own, which ends, with all servers, when this one does.
 
     One JSON object a line: `{"id", "request"}` or `{"cancel"}` there; `{"id", "result"}`, `{"id", "error"}`,
-    `{"said": [server, user, line]}` or `{"level", "log"}` back.
+    `{"said": [server, user, line]}` or `{"level", "log"}` back, and first of all `{"ready"}`.
     """
 
     def __init__(self) -> None:
@@ -93,12 +93,17 @@ class HelperDoor:
         self._count = 0
         self._calls: dict[int, Future[Any]] = {}
         self._ended = False
+        self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, name="MCP helper", daemon=True)
         self._reader.start()
 
     @property
     def is_open(self) -> bool:
         return not self._ended
+
+    def wait_until_ready(self) -> None:
+        """Until the helper has its packages, or has ended."""
+        self._ready.wait()
 
     def submit(self, request: McpRequest) -> Future[Any]:
         future: Future[Any] = Future()
@@ -143,11 +148,14 @@ class HelperDoor:
             for line in lines:
                 self._take(json.loads(line))
         self._ended = True
+        self._ready.set()
         self._fail_all()
 
     def _take(self, message: dict[str, Any]) -> None:
         if "log" in message:
             logger.log(message["level"], "%s", message["log"])
+        elif "ready" in message:
+            self._ready.set()
         elif "said" in message:
             server_logs().said(*message["said"])
         elif (future := self._calls.get(message["id"])) is not None:
@@ -203,6 +211,33 @@ def door() -> Door:
                 atexit.register(end_sessions)
             _owner = os.getpid()
         return _door
+
+
+def door_soon() -> Future[Door]:
+    """This process's door, once it is open. Opening it imports packages, or starts a process that does:
+    whoever waits need not wait that long. The future raises MCPToolCallError.
+    """
+    soon: Future[Door] = Future()
+    ready = _door
+    if ready is not None and _owner == os.getpid() and ready.is_open:
+        soon.set_result(ready)
+    else:
+        threading.Thread(target=_open, args=(soon,), name="MCP door", daemon=True).start()
+    return soon
+
+
+def _open(soon: Future[Door]) -> None:
+    """The edge of a thread: what goes wrong is the future's."""
+    try:
+        opened = door()
+        if isinstance(opened, HelperDoor):
+            opened.wait_until_ready()
+        soon.set_result(opened)
+    except InvalidStateError:
+        logger.debug("nobody waits for the MCP door any more")
+    except BaseException as error:
+        with contextlib.suppress(InvalidStateError):
+            soon.set_exception(error)
 
 
 def end_sessions() -> None:

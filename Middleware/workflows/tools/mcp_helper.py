@@ -49,6 +49,7 @@ class _LogLines(logging.Handler):
 async def serve(lines: IO[bytes], wire: _Wire) -> None:
     """Until `lines` ends; then all sessions are ended."""
     sessions = new_sessions(lambda server, user, line: wire.send({"said": [server, user, line]}))
+    wire.send({"ready": True})
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
 

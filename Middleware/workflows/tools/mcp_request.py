@@ -64,6 +64,8 @@ class McpRequest:
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
     timeout_s: float = 30.0
     private: bool = True
+    waited_s: float = 0.0
+    """How much of the time limit is over: the first call has waited for the package to be imported."""
 
     @property
     def key(self) -> str:

@@ -49,7 +49,7 @@ class Sessions:
     async def perform(self, request: McpRequest) -> Any:
         """The result's text, or the tools as `list_tools` gives them. Raises MCPToolCallError."""
         try:
-            async with asyncio.timeout(request.timeout_s) as limit:
+            async with asyncio.timeout(request.timeout_s - request.waited_s) as limit:
                 return await self._performed(request)
         except MCPToolCallError:
             raise

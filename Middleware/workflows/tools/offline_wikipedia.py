@@ -86,7 +86,9 @@ def _base(user: UserSettings) -> str:
 
 
 def _items(answer: Any) -> list[Any]:
-    """Raises ValueError for what is no list."""
+    """None for an empty answer of any kind. Raises ValueError for what else is no list."""
+    if not answer:
+        return []
     if not isinstance(answer, list):
         raise ValueError("no list")
     return answer

@@ -27,7 +27,7 @@ from Middleware.workflows.variables.format_text import (
 from Middleware.workflows.variables.names import AllNames, EarlyNames
 from Middleware.workflows.variables.source import VariableSource
 
-__all__ = ["VariableSource", "fill", "fill_early", "fill_override", "fill_parts"]
+__all__ = ["VariableSource", "fill", "fill_early", "fill_override", "fill_parts", "fill_prefix"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,20 +65,24 @@ def fill_parts(text: str, source: VariableSource) -> tuple[str, str | None]:
     The base is the folder part before the first run-time value (anything but workflow and user-wide variables
     and dates), not normalised, `~` not expanded; `"."` when that part has no folder.
     """
-    names = AllNames(source)
-    prefix: str | None
-    if source.node.get("jinja2"):
-        with _errors_name_the_field(text, source):
-            filled = jinja_text.render(text, names)
-            prefix = jinja_text.static_prefix(text, filled, names)
-    else:
-        pieces = _format_pieces(text, source, names)
-        filled = joined(pieces)
-        first = next((index for index, piece in enumerate(pieces) if piece.origin is Origin.RUN), None)
-        prefix = None if first is None else joined(pieces[:first])
+    filled, prefix = fill_prefix(text, source)
     if prefix == "":
         logger.warning("%s: a path that begins with a run-time value has no limit", _place(text, source))
     return filled, _folder(prefix) if prefix else None
+
+
+def fill_prefix(text: str, source: VariableSource) -> tuple[str, str | None]:
+    """The filled text, and what of it comes before the first run-time value (as in `fill_parts`); None: no
+    such value decides anything in it.
+    """
+    names = AllNames(source)
+    if source.node.get("jinja2"):
+        with _errors_name_the_field(text, source):
+            filled = jinja_text.render(text, names)
+            return filled, jinja_text.static_prefix(text, filled, names)
+    pieces = _format_pieces(text, source, names)
+    first = next((index for index, piece in enumerate(pieces) if piece.origin is Origin.RUN), None)
+    return joined(pieces), None if first is None else joined(pieces[:first])
 
 
 def fill_override(text: str, source: VariableSource) -> str:

@@ -37,7 +37,7 @@ class House:
         self.write("Workflows/alice/Memory", {**base, **fields})
 
     def store(self, discussion_id="trip", **facts):
-        return DiscussionStore(self.root, discussion_id, install=self.folder / "install", **facts)
+        return DiscussionStore(self.root, discussion_id, **facts)
 
     def remember(self, **facts):
         store = self.store(**facts)
@@ -56,7 +56,6 @@ def house(tmp_path, monkeypatch):
     )
     monkeypatch.delenv("WILMER_API_KEY", raising=False)
     monkeypatch.delenv("WILMER_NEW_API_KEY", raising=False)
-    monkeypatch.setattr("Middleware.services.discussion_folders.OLD_DATA_DIRECTORY", tmp_path / "install")
     yield built
     set_launch_facts(before)
 

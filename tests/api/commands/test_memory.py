@@ -11,6 +11,7 @@ from Middleware.api.commands import memory
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import LaunchFacts, set_launch_facts
 from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key, encrypt
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
@@ -27,7 +28,7 @@ class TestUsage:
             (["show"], "show: give an ID"),
             (["list", "x"], "list: give nothing after it"),
             (["rebuild", "x"], "rebuild: give an ID and a FILE"),
-            (["import", "a", "b"], "import: give a FILE"),
+            (["import", "a", "b"], "import: give a FILE or a FOLDER"),
         ],
         ids=str,
     )
@@ -140,6 +141,96 @@ class TestZip:
         assert status == 1
         assert "trip: vector_memory.db is damaged and has no good backup; it is left out\n" in text
         assert "trip: 3 files are in" in text
+
+
+class TestFolders:
+    """import of a folder: what an old place holds is taken over."""
+
+    @pytest.fixture
+    def old(self, house, tmp_path):
+        """Discussions of another installation: two without a key, one with."""
+        program = tmp_path / "old"
+        root = program / "Public" / "DiscussionIds"
+        key = {"key_hash": HASH, "encryption_key": derive_key("test-key", "alice")}
+        for name, facts in (("trip", {}), ("walk", {}), ("secret", key)):
+            ChunkList(DiscussionStore(root, name, **facts), "memories.json").replace(Entry(name, "h"))
+        return program
+
+    @pytest.mark.parametrize("part", ["", "Public", "Public/DiscussionIds"])
+    def test_all_discussions_of_an_installation_come_in(self, memory_of, house, old, part):
+        """The program's folder or a folder in it."""
+        status, text = memory_of("import", str(old / part))
+        assert (status, text.splitlines()[:2]) == (0, ["trip: is there now", "walk: is there now"])
+        assert f"2 of 2 discussions in {old}/Public/DiscussionIds were imported to {house.root}" in text
+        assert ChunkList(house.store("walk"), "memories.json").load() == (Entry("walk", "h"),)
+        assert (old / "Public/DiscussionIds/walk/memories.json").exists()
+
+    def test_with_a_key_those_of_the_key(self, memory_of, house, old, monkeypatch):
+        monkeypatch.setenv("WILMER_API_KEY", "test-key")
+        assert memory_of("import", str(old))[1].startswith("secret: is there now")
+        raw = (house.root / HASH / "secret" / "memories.json").read_bytes()
+        assert raw.startswith(TOKEN_START)
+
+    def test_one_discussion_comes_in(self, memory_of, house, old):
+        assert memory_of("import", str(old / "Public/DiscussionIds/trip"))[0] == 0
+        assert not house.store("walk").folder.exists()
+
+    def test_nothing_is_overwritten(self, memory_of, house, old):
+        """The others come in, and the status is 1."""
+        house.remember()
+        status, text = memory_of("import", str(old))
+        assert (status, "trip: not imported: there is a discussion 'trip' already" in text) == (1, True)
+        assert len(ChunkList(house.store(), "memories.json").load()) == 5
+        assert house.store("walk").folder.exists()
+
+    def test_a_preview_changes_nothing(self, memory_of, house, old):
+        assert "walk: would be made of memories.json" in memory_of("import", str(old), preview=True)[1]
+        assert not house.root.exists()
+
+    def test_a_folder_without_discussions_is_an_error(self, memory_of, tmp_path):
+        (tmp_path / "empty").mkdir()
+        assert (
+            "empty holds no discussions without an API key" in memory_of("import", str(tmp_path / "empty"))[1]
+        )
+
+
+class TestPlaces:
+    """Where discussions are looked for. Source: spec memory.md 2.2, 13.1."""
+
+    def test_a_named_root_is_the_only_place(self, memory_of, house, monkeypatch, tmp_path):
+        """What lies in the program's folder belongs to another installation."""
+        facts = "Middleware.common.instance_global_variables"
+        monkeypatch.setattr(f"{facts}.OLD_DATA_DIRECTORY", tmp_path / "install")
+        old = DiscussionStore(tmp_path / "install" / "Public" / "DiscussionIds", "theirs")
+        old.update_text("state_document.md", lambda _: "secret")
+        assert memory_of("list") == (0, f"user alice: discussions 0 in {house.root}\n")
+        assert memory_of("show", "theirs")[0] == 1
+
+    def test_the_old_place_of_the_default_root_is_named(self, memory_of, house, monkeypatch, tmp_path):
+        """A package that keeps data in the user's folder, and discussions of an older program."""
+        facts = "Middleware.common.instance_global_variables"
+        monkeypatch.setattr(f"{facts}.INSTALL_DIRECTORY", tmp_path / "install")
+        monkeypatch.setattr(f"{facts}.OLD_DATA_DIRECTORY", tmp_path / "install")
+        (tmp_path / "install" / "Public").mkdir(parents=True)
+        (house.folder / "Configs").rename(tmp_path / "install" / "Public" / "Configs")
+        set_launch_facts(LaunchFacts(data_directory=house.folder, users=("alice",)))
+        old = tmp_path / "install" / "Public" / "DiscussionIds"
+        DiscussionStore(old, "before").update_text("state_document.md", lambda _: "old")
+        house.remember()
+        assert f"discussions 1 in {house.root}, 1 in {old}\n" in memory_of("list")[1]
+
+    @pytest.mark.parametrize("read_as", ["utf-8", "latin-1"])
+    def test_a_key_that_is_not_ascii_is_found_by_either_reading(self, memory_of, house, monkeypatch, read_as):
+        """Old programs took the bytes of the header for Latin-1."""
+        key = "schlüssel".encode().decode(read_as)
+        house.remember(key_hash=api_key_hash(key), encryption_key=derive_key(key, "alice"))
+        monkeypatch.setenv("WILMER_API_KEY", "schlüssel")
+        assert "trip: memories 5" in memory_of("list")[1]
+        assert "memory 5:" in memory_of("show", "trip")[1]
+        monkeypatch.setenv("WILMER_NEW_API_KEY", "schlüssel")
+        memory_of("rekey")
+        assert (house.root / api_key_hash("schlüssel") / "trip").is_dir()
+        assert "trip: memories 5" in memory_of("list")[1]
 
 
 class TestRekey:

@@ -110,6 +110,10 @@ def test_keys_are_not_in_the_repr():
         ({"HTTP_AUTHORIZATION": "Basic abc", "HTTP_X_API_KEY": "k"}, "k"),
         ({"HTTP_X_API_KEY": " k "}, "k"),
         ({"HTTP_X_API_KEY": " "}, None),
+        ({"HTTP_AUTHORIZATION": "Bearer schlüssel".encode().decode("latin-1")}, "schlüssel"),
+        ({"HTTP_AUTHORIZATION": "Bearer voilà".encode().decode("latin-1")}, "voilà"),
+        ({"HTTP_AUTHORIZATION": "Bearer schlüssel"}, "schlüssel"),
+        ({"HTTP_X_API_KEY": "ключ".encode().decode("latin-1")}, "ключ"),
     ],
 )
 def test_api_key(headers, expected):

@@ -30,14 +30,38 @@ def test_a_folder_that_cannot_be(tmp_path):
         SqliteStore(tmp_path / "taken" / "workers.sqlite", "one").join()
 
 
-def test_a_file_that_is_none_of_ours(tmp_path, monkeypatch):
-    """It is left as it is."""
-    monkeypatch.setattr(sqlite_store, "BUSY_TIMEOUT_S", 0.1)
+def test_a_file_that_is_none_of_ours(tmp_path, caplog):
+    """The call that finds it is lost; the file is kept under another name, and the next call has a new one."""
     file = tmp_path / "workers.sqlite"
     file.write_bytes(b"something else" * 100)
+    made = SqliteStore(file, "one")
     with pytest.raises(StoreLost, match="not a database"):
-        SqliteStore(file, "one").join()
-    assert file.read_bytes() == b"something else" * 100
+        made.join()
+    made.join()
+    made.put("key", "k", "v")
+    assert made.find("key", "k") == "v"
+    made.close()
+    (aside,) = tmp_path.glob("*.corrupt-*")
+    assert (aside.read_bytes(), "was damaged" in caplog.text) == (b"something else" * 100, True)
+
+
+def test_one_that_is_damaged_while_it_is_used(store, tmp_path):
+    """Of several workers one moves it away, and all of them meet in the new one."""
+    other = SqliteStore(tmp_path / "workers.sqlite", "two")
+    store.join()
+    other.join()
+    for file in tmp_path.glob("workers.sqlite*"):
+        file.write_bytes(b"\xff" * file.stat().st_size)
+    for each in (store, other):
+        with pytest.raises(StoreLost):
+            for _ in range(3):
+                each.put("key", "k", "v")
+    store.join()
+    other.join()
+    store.put("key", "k", "v")
+    assert other.find("key", "k") == "v"
+    assert len(list(tmp_path.glob("*.corrupt-*"))) == 1
+    other.close()
 
 
 def test_one_that_others_hold_for_too_long(store, tmp_path, monkeypatch):

@@ -48,6 +48,11 @@ class FakeEngine:
         head, mark, _ = marked.partition("\0")
         return filled, (head.rpartition("/")[0] or ".") if mark and head else None
 
+    def fill_prefix(self, context: ExecutionContext, text: str) -> tuple[str, str | None]:
+        marked = re.sub(r"\{(\w+)\}", lambda m: self.fixed.get(m[1], "\0" * (m[1] in self.values)), text)
+        head, mark, _ = marked.partition("\0")
+        return self.fill(context, text), head if mark else None
+
     def run_workflow(self, context: ExecutionContext, call: ChildCall) -> Any:
         self.children.append(call)
         return self.child(call)

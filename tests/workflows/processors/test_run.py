@@ -27,8 +27,10 @@ from Middleware.workflows.processors.run import (
     RequestState,
     Run,
     discussions_root,
+    lock_database_of,
     lock_folder,
     new_workflow_id,
+    old_discussions,
     responder_index,
 )
 
@@ -68,6 +70,64 @@ def test_locks(facts, launch, user, root):
     """The same for the lock database."""
     facts(**launch)
     assert lock_folder(UserSettings("ana", **user)) == Path(root)
+
+
+class TestOldPlaces:
+    """Data of old programs counts only where the roots are those of this install. Source: memory.md 2.2."""
+
+    @pytest.fixture
+    def install(self, monkeypatch, tmp_path):
+        """The program's folder, which is also where old data lies."""
+        before = launch_facts()
+        for name in ("INSTALL_DIRECTORY", "OLD_DATA_DIRECTORY"):
+            monkeypatch.setattr(f"Middleware.common.instance_global_variables.{name}", tmp_path)
+        yield tmp_path
+        set_launch_facts(before)
+
+    def test_the_default_roots_have_old_places(self, install):
+        set_launch_facts(LaunchFacts())
+        assert old_discussions(UserSettings("ana")) == install
+
+    @pytest.mark.parametrize("name", ["public_directory", "config_directory", "discussion_directory"])
+    def test_a_named_root_is_the_only_place_of_discussions(self, install, name):
+        set_launch_facts(LaunchFacts(**{name: install / "else"}))
+        assert old_discussions(UserSettings("ana")) is None
+
+    def test_so_is_the_folder_of_the_user_file(self, install):
+        set_launch_facts(LaunchFacts())
+        assert old_discussions(UserSettings("ana", discussion_directory=str(install / "else"))) is None
+
+    def test_naming_the_default_root_changes_nothing(self, install):
+        set_launch_facts(LaunchFacts(public_directory=install / "Public" / "." / "../Public"))
+        assert old_discussions(UserSettings("ana")) == install
+
+    @pytest.mark.parametrize(
+        ("launch", "user", "is_old"),
+        [
+            ({}, {}, True),
+            ({"public_directory": Path("/else")}, {}, False),
+            ({"config_directory": Path("/else/Configs")}, {}, False),
+            ({"sqlite_directory": Path("/else")}, {}, False),
+            ({}, {"sql_lite_directory": "/else"}, False),
+            ({"discussion_directory": Path("/else")}, {}, True),
+        ],
+        ids=["default", "public", "configs", "launch", "user", "only-discussions"],
+    )
+    def test_lock_databases(self, install, launch, user, is_old):
+        (install / "WilmerDb.ana.sqlite").touch()
+        set_launch_facts(LaunchFacts(**launch))
+        found = lock_database_of(UserSettings("ana", **user))
+        assert (found == install / "WilmerDb.ana.sqlite") is is_old
+
+    def test_a_request_looks_nowhere_else(self, install):
+        """The secret of one installation stays out of another one's prompts."""
+        old = install / "Public" / "DiscussionIds" / "talk"
+        old.mkdir(parents=True)
+        set_launch_facts(LaunchFacts(public_directory=install / "other"))
+        state = RequestState(
+            RequestContext("r", "ana", "openaichatcompletion"), UserSettings("ana"), None, ProcessServices()
+        )
+        assert state.stamps("talk").store.folder == install / "other" / "DiscussionIds" / "talk"
 
 
 def test_an_encrypted_discussion_has_a_key(facts):

@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.tools import curl_guard
-from Middleware.workflows.tools.curl_arguments import UnknownOption, read_arguments
+from Middleware.workflows.tools.curl_arguments import NAME_A_FILE, UnknownOption, read_arguments
 
 PUBLIC = "93.184.216.34"
 NAMES = {"a.example": [PUBLIC, "2606:4700::1"], "inner.example": ["10.0.0.1"]}
@@ -198,6 +198,11 @@ def test_no_trick_passes(args):
         judged(args)
 
 
+def filled(template, value):
+    """`{v}` of the template is a run-time value."""
+    return curl_guard.Filled(template, value, template.partition("{v}")[0] if "{v}" in template else None)
+
+
 def judged(args):
     parts = read_arguments(args)
     curl_guard.refuse_strange_parts(parts)
@@ -226,8 +231,12 @@ def test_an_address_needs_no_pin():
     [
         ("{v}", "-o/etc/passwd", True),
         ("{v}", "@/etc/passwd", True),
-        ("-{v}", "-s", False),
-        ("@{v}", "@file", True),
+        ("-{v}", "-s", True),
+        ("-s{v}", "-so/tmp/x", True),
+        ("--{v}", "--silent", True),
+        ("--data{v}", "--data-binary", True),
+        ("@{v}", "@file", False),
+        ("@{v}", "@/etc/passwd", True),
         ("@file", "@file", False),
         ("{v}", "plain", False),
         ("a={v}", "a=@/etc/passwd", True),
@@ -244,7 +253,7 @@ def test_an_address_needs_no_pin():
 )
 def test_an_inserted_option(template, value, refused):
     """Or the name of a file, also inside an argument."""
-    assert curl_guard.inserted_option(template, value) is refused
+    assert bool(curl_guard.insertion_fault(filled(template, value))) is refused
 
 
 @pytest.mark.parametrize(
@@ -299,7 +308,105 @@ def test_an_inserted_option(template, value, refused):
 )
 def test_an_inserted_file_behind_an_option(before, template, value, refused):
     """The option may be an argument of its own, or the last of joined letters."""
-    assert curl_guard.inserted_option(template, value, before) is refused
+    assert bool(curl_guard.insertion_fault(filled(template, value), before)) is refused
+
+
+@pytest.mark.parametrize("option", sorted(NAME_A_FILE))
+@pytest.mark.parametrize("form", ["apart", "attached"])
+def test_a_value_is_no_file_name(option, form):
+    """Of no option that reads, writes or sends a file; only the author says which."""
+    template, value = (
+        ("{v}", "report.txt") if form == "apart" else (f"--{option}={{v}}", f"--{option}=report.txt")
+    )
+    before = f"--{option}" if form == "apart" else ""
+    assert curl_guard.insertion_fault(filled(template, value), before) == curl_guard.AN_OPTION
+
+
+@pytest.mark.parametrize(
+    ("before", "template", "inserted", "stays"),
+    [
+        ("-o", "dir/{v}", "report.txt", True),
+        ("-o", "dir/{v}", "a/b.txt", True),
+        ("-o", "dir/{v}.txt", "..report", True),
+        ("-o", "dir/{v}", "../x", False),
+        ("-o", "dir/{v}", "a/../../x", False),
+        ("-o", "dir/{v}", "..", False),
+        ("-o", "dir/.{v}", "./x", False),
+        ("-o", "dir/{v}", "a\\..\\..\\x", False),
+        ("-o", "dir/{v}", "/etc/x", False),
+        ("-o", "out_{v}", "1.txt", True),
+        ("-o", "out_{v}", "/../../x", False),
+        ("", "-sodir/{v}", "../x", False),
+        ("", "-sodir/{v}", "x", True),
+        ("", "--output=dir/{v}", "../x", False),
+        ("--stderr", "dir/{v}", "../x", False),
+        ("-T", "dir/{v}", "../x", False),
+        ("-T", "dir/{v}", "{x,y}", False),
+        ("-T", "dir/{v}", "[1-9]", False),
+        ("-c", "dir/{v}", "../x", False),
+        ("-b", "dir/{v}", "../x", False),
+        ("-b", "dir/{v}", "jar", True),
+        ("-K", "dir/{v}", "../x", False),
+        ("-d", "@{v}", "note.txt", True),
+        ("-d", "@{v}", "/etc/passwd", False),
+        ("-d", "@{v}", "../x", False),
+        ("-d", "@{v}", "C:/x", False),
+        ("-d", "@dir/{v}", "note.txt", True),
+        ("-d", "@dir/{v}", "../x", False),
+        ("--json", "@dir/{v}", "../x", False),
+        ("-H", "@dir/{v}", "../x", False),
+        ("", "-d@dir/{v}", "../x", False),
+        ("", "-d@dir/{v}", "x", True),
+        ("--data-raw", "@dir/{v}", "../x", True),
+        ("--data-urlencode", "name@dir/{v}", "../x", False),
+        ("--data-urlencode", "name@dir/{v}", "x", True),
+        ("--data-urlencode", "name@{v}", "x", False),
+        ("-F", "a=@dir/{v}", "x", True),
+        ("-F", "a=@dir/{v}", "../x", False),
+        ("-F", "a=@{v}", "x", True),
+        ("-F", "a=@{v}", "/etc/passwd", False),
+        ("-F", "a=<dir/{v}", "../x", False),
+        ("-F", "a=@dir/{v}", "x,/etc/passwd", False),
+        ("-F", "a=@dir/{v}", "x;headers=@/etc/passwd", False),
+        ("-F", "a=@dir/x;type={v}", "text/plain", True),
+        ("-F", "a=@dir/x;type={v}", "text/plain,/etc/passwd", False),
+        ("-F", "a=b;headers=@dir/{v}", "../x", False),
+        ("-F", "a=b;headers={v}", "@/etc/passwd", False),
+        ("-w", "%output{dir/{v}}", "../x", False),
+        ("-w", "%output{dir/{v}}", "x", True),
+        ("-w", "%output{{v}}", "x", False),
+        ("-w", "%output{v}", "{/tmp/x}", False),
+        ("", "http://a.example/{v}", "../x", True),
+        ("-d", "note={v}", "see ../x", True),
+    ],
+)
+def test_a_file_stays_in_its_folder(before, template, inserted, stays):
+    """In the one that the author named, else in the current one."""
+    value = template.replace("{v}", inserted)
+    assert (curl_guard.insertion_fault(filled(template, value), before) == "") is stays
+
+
+def test_what_no_run_decides_is_the_authors():
+    """A workflow variable names the folder."""
+    written = curl_guard.Filled("{dir}/x", "/srv/../x", None)
+    begun = curl_guard.Filled("{dir}/{v}", "/srv/note", "/srv/")
+    assert [curl_guard.insertion_fault(each, "-o") for each in (written, begun)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("output", "url", "refused"),
+    [
+        ("dir/#1", "{a,../../x}", True),
+        ("dir/#1", "[1-3]", True),
+        ("dir/#1", "plain", False),
+        ("dir/x", "{a,b}", False),
+    ],
+)
+def test_a_pattern_in_a_url_names_no_file(output, url, refused):
+    """curl puts what it made of the pattern in the place of `#1`."""
+    base = "http://a.example/"
+    args = [filled("-o", "-o"), filled(output, output), filled(base + "{v}", base + url)]
+    assert curl_guard.names_a_file_by_pattern(args) is refused
 
 
 @pytest.mark.parametrize(

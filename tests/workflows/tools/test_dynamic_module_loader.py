@@ -323,6 +323,36 @@ class TestPublicRootOfAnotherName:
         assert run_dynamic_module("Public/scripts/tool.py") == "near"
 
 
+class TestTwoInstallations:
+    """The Public root of another installation, and a script of the same name in the program's folder."""
+
+    @pytest.fixture
+    def root(self, tmp_path, monkeypatch):
+        """The named root; the program's folder is `program`."""
+        for home, word in (("program", "theirs"), ("other", "mine")):
+            script = tmp_path / home / "Public" / "scripts" / "tool.py"
+            script.parent.mkdir(parents=True)
+            script.write_text(invoke(f"return {word!r}"))
+        loader = "Middleware.workflows.tools.dynamic_module_loader.INSTALL_DIRECTORY"
+        monkeypatch.setattr(loader, tmp_path / "program")
+        before = launch_facts()
+        set_launch_facts(LaunchFacts(public_directory=tmp_path / "other" / "Public"))
+        yield tmp_path / "other" / "Public"
+        set_launch_facts(before)
+
+    @pytest.mark.parametrize("working_directory", [".", "program", "other"])
+    def test_the_script_of_the_named_root_runs(self, root, tmp_path, monkeypatch, working_directory):
+        """Also when the server is started in the program's folder."""
+        monkeypatch.chdir(tmp_path / working_directory)
+        assert run_dynamic_module("Public/scripts/tool.py") == "mine"
+
+    def test_one_that_only_the_program_has_is_found(self, root, tmp_path, monkeypatch):
+        """Scripts that came with the program need no copy."""
+        monkeypatch.chdir(tmp_path)
+        (root / "scripts" / "tool.py").unlink()
+        assert run_dynamic_module("Public/scripts/tool.py") == "theirs"
+
+
 class TestWheel:
     """The program came out of a wheel: its folder is that of other packages, too."""
 

@@ -54,6 +54,34 @@ class TestCalls:
             MCPClient().call_tool("tests", "slow", {"seconds": 100}, timeout=60)
         assert seen(trace, "slow cancelled")
 
+    @pytest.mark.parametrize("ended_by", ["time", "cancellation"])
+    def test_the_time_of_the_first_call_includes_the_import(self, registry, monkeypatch, ended_by):
+        """The package takes long to import: the call does not wait for it longer than it may."""
+        importing, done = threading.Event(), threading.Event()
+
+        def slow(say):
+            importing.set()
+            done.wait(60)
+            raise MCPToolCallError("imported")
+
+        def cancel():
+            importing.wait(60)
+            cancellation_service.request_cancellation("r1")
+
+        mcp_doors.end_sessions()
+        monkeypatch.setattr(mcp_doors, "new_sessions", slow)
+        limit_s, error, words = 0.01, MCPToolCallError, "'tests': timed out after 0.01 seconds"
+        if ended_by == "cancellation":
+            threading.Thread(target=cancel).start()
+            limit_s, error, words = 60, RequestCancelled, None
+        with pytest.raises(error, match=words):
+            MCPClient().call_tool("tests", "echo", {"text": "x"}, timeout=limit_s)
+        importing.wait(60)
+        done.set()
+        cancellation_service.acknowledge_cancellation("r1")
+        with pytest.raises(MCPToolCallError, match="imported"):
+            MCPClient().call_tool("tests", "echo", {"text": "x"}, timeout=60)
+
     def test_users_share_no_session(self, registry, trace, tmp_path):
         """The same file, two users, two processes."""
         MCPClient().call_tool("tests", "echo", {"text": "x"})

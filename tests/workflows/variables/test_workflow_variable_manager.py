@@ -403,4 +403,11 @@ class TestOverrides:
 
 def test_the_face_is_complete():
     """What other packages use of this one."""
-    assert set(variables.__all__) == {"VariableSource", "fill", "fill_early", "fill_override", "fill_parts"}
+    assert set(variables.__all__) == {
+        "VariableSource",
+        "fill",
+        "fill_early",
+        "fill_override",
+        "fill_parts",
+        "fill_prefix",
+    }

@@ -6,9 +6,11 @@ What is wrong in them is a ConfigError, whatever `onError` says. Source: spec to
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from Middleware.common.errors import ConfigError
@@ -17,10 +19,14 @@ from Middleware.config.environment import ENV_REFERENCE, from_environment
 from Middleware.utilities.network_security_utils import AddressPolicy
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, joined
 
 DEFAULT_CAP = 10 * 1024 * 1024
 MAX_SECONDS = 2_000_000.0
 """A longer wait than the system's clocks can count."""
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
+_EXPRESSION = re.compile(r"\{\{[^{}]*\}\}")
 
 POSITIVE: Schema = {"type": ["number", "string"], "exclusiveMinimum": 0}
 BYTES: Schema = {"type": ["number", "string"]}
@@ -169,4 +175,59 @@ def wrong(field: str, allowed: str) -> ConfigError:
 
 
 def as_text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
+    """A text as it is, any other value as JSON writes it: `true`, `null`, `1.5`. Source: tools.md 3.1."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=dict)
+
+
+def filled(value: Any, fill: Callable[[str], str]) -> Any:
+    """A JSON value with the variables of its texts filled; keys and other values stay as they are."""
+    if isinstance(value, str):
+        return fill(value)
+    if isinstance(value, Mapping):
+        return {name: filled(item, fill) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [filled(item, fill) for item in value]
+    return value
+
+
+def filled_text(value: Any, fill: Callable[[str], str]) -> str:
+    """A JSON value as a text, its variables filled before it is written: no quote or line end that is filled
+    in breaks an object or a list.
+    """
+    return as_text(filled(value, fill))
+
+
+def quoted_variable_note(text: Any, *, is_jinja: bool) -> str:
+    """What `--validate` says of a text that is JSON but for variables, of which one stands between quotes: a
+    quote or a line end in its value makes it no JSON. Empty for any other text. Source: tools.md 3.1.
+    """
+    if not isinstance(text, str) or not text.lstrip().startswith(("{", "[")):
+        return ""
+    with_word, with_text = (_with_stand_in(text, word, is_jinja=is_jinja) for word in ("0", '"x"'))
+    if with_word == with_text or not _is_json(with_word) or _is_json(with_text):
+        return ""
+    return "a quote or a line end in a variable between quotes breaks this JSON; write it as an object"
+
+
+class _StandIn:
+    """Gives every variable the same text."""
+
+    def __init__(self, word: str) -> None:
+        self._found = Found(word, live=False, origin=Origin.RUN)
+
+    def find(self, name: str) -> Found | None:
+        return self._found if _VARIABLE.fullmatch(name) else None
+
+
+def _with_stand_in(text: str, word: str, *, is_jinja: bool) -> str:
+    if is_jinja:  # a template is never rendered for a check
+        return _EXPRESSION.sub(lambda found: "0" if "tojson" in found[0] else word, text)
+    return joined(fill_pieces(text, _StandIn(word)).pieces)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

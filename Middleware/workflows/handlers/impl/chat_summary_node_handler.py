@@ -99,7 +99,7 @@ class FullChatSummaryNode(WorkflowNodeHandler):
         if context.config.get("isManualConfig"):
             return disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
         remember(context, disk, files_only=True)
-        if not disk.failed:
+        if not disk.failed and store.can_be_written():
             value = disk.tried(lambda: _brought_up_to_date(context, store, reader), None, NOT_KEPT)
             if not disk.failed:
                 return value
@@ -127,7 +127,13 @@ def _brought_up_to_date(
 
 @contextmanager
 def _turn(context: ExecutionContext, store: DiscussionStore, lease: str) -> Iterator[bool]:
-    """Wait for another request that works on the summary: two would fold the same memories in twice."""
+    """Wait for another request that works on the summary: two would fold the same memories in twice.
+
+    False as well where the summary could not be stored.
+    """
+    if not store.can_be_written():
+        yield False
+        return
     try:
         timeout_s = lock_timeout_s(memory_settings(context))
     except ConfigError:
@@ -156,7 +162,7 @@ class WriteSummaryNode(WorkflowNodeHandler):
         if not isinstance(authored, str):
             raise ConfigError("a WriteCurrentSummaryToFileAndReturnIt needs an 'input'")
         text = without_thoughts(context.fill(authored))
-        if context.store is None:
+        if context.store is None or not context.store.can_be_written():
             return text
         reader = MemoryReader(context.store)
         return DiskFaults().tried(lambda: _kept(context, reader, text), text, "the new summary is not kept")

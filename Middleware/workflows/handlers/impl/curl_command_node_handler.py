@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
@@ -19,7 +19,13 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools import curl_guard as guard
-from Middleware.workflows.tools.curl_arguments import Part, UnknownOption, config_line, read_arguments
+from Middleware.workflows.tools.curl_arguments import (
+    Part,
+    UnknownOption,
+    config_line,
+    option_before,
+    read_arguments,
+)
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
 from Middleware.workflows.tools.mcp_request import secrets_of_words
 from Middleware.workflows.tools.outside_log import measured
@@ -54,7 +60,8 @@ class CurlCommandNode(WorkflowNodeHandler):
         "timeout": "Seconds in all; then curl is killed. Default: 30.",
         "outputFormat": "`full`: stdout, stderr and returncode as JSON text. Default: stdout.",
         "proxy": "Takes variables.",
-        "blockOptionInjection": "A filled-in value may be no option and name no file.",
+        "blockOptionInjection": "A filled-in value may be no option and name no file. A guard of addresses "
+        "sets it.",
         "allowSchemeInjection": "A filled-in value may be an address of another scheme than http.",
     }
     SCHEMA: ClassVar[Schema] = {
@@ -89,6 +96,26 @@ class CurlCommandNode(WorkflowNodeHandler):
             raise ConfigError(f"CurlCommand: {error}") from None
         return _shown(run, settings, output, returns)
 
+    def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """Data that a filled-in value may break."""
+        args, is_jinja = config.get("args"), bool(config.get("jinja2"))
+        if not isinstance(args, list | tuple):
+            return []
+        notes = [fields.quoted_variable_note(arg, is_jinja=is_jinja) for arg in args]
+        return [(f"args/{index}", note) for index, note in enumerate(notes) if note]
+
+    def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """A file that a filled-in value names, where the author wrote the `@`. Source: tools.md 11.4."""
+        args = config.get("args")
+        if not isinstance(args, list | tuple):
+            return []
+        texts = [arg if isinstance(arg, str) else "" for arg in args]
+        return [
+            (f"args/{index}", "the variable behind '@' says which file of the server is read and sent")
+            for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False))
+            if guard.names_a_file_by_variable(text, before)
+        ]
+
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         return [] if fields.is_guarded(config) else ["args"]
 
@@ -112,22 +139,40 @@ def _arguments(context: ExecutionContext) -> list[str]:
     authored = config.get("args")
     if not isinstance(authored, list | tuple):
         raise fields.wrong("args", "a list")
-    block = fields.flag(config, "blockOptionInjection")
+    # who guards addresses believes that what is filled in can do no harm (tools.md 11.4)
+    block = fields.flag(config, "blockOptionInjection") or fields.address_policy(context).guards
     any_scheme = fields.flag(config, "allowSchemeInjection")
-    args: list[str] = []
-    for index, template in enumerate(map(fields.as_text, authored)):
-        value = context.fill(template).encode("utf-8", "replace").decode("utf-8")
-        before = args[-1] if args else ""
-        if "\0" in value:
+    args: list[guard.Filled] = []
+    before = ""
+    for index, element in enumerate(authored):
+        filled = _filled(context, element)
+        if "\0" in filled.value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
-        if block and guard.inserted_option(template, value, before):
-            raise ConfigError(
-                f"CurlCommand: argument {index + 1}: what was filled in is an option or names a file"
-            )
-        if not any_scheme and guard.inserted_scheme(template, value, before):
+        if block and (fault := guard.insertion_fault(filled, before)):
+            raise ConfigError(f"CurlCommand: argument {index + 1}: {fault}")
+        if not any_scheme and guard.inserted_scheme(filled.template, filled.value, before):
             raise ConfigError(f"CurlCommand: argument {index + 1}: what was filled in is no http address")
-        args.append(value)
-    return args
+        args.append(filled)
+        before = "" if option_before(before) else filled.value  # the value of an option is no option
+    if block and guard.names_a_file_by_pattern(args):
+        raise ConfigError("CurlCommand: a pattern that was filled in gets into the name of a file ('#1')")
+    return [filled.value for filled in args]
+
+
+def _filled(context: ExecutionContext, element: Any) -> guard.Filled:
+    template = fields.as_text(element)
+    authored: str | None
+    if isinstance(element, str):
+        value, authored = context.fill_prefix(element)
+    else:
+        value = fields.filled_text(element, context.fill)
+        authored = None if value == template else ""
+    return guard.Filled(template, _sendable(value), None if authored is None else _sendable(authored))
+
+
+def _sendable(text: str) -> str:
+    """Without halves of characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _host(args: Sequence[str]) -> str:

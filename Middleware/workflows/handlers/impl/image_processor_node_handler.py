@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -99,10 +99,10 @@ class ImageProcessorNode(WorkflowNodeHandler):
 
 def _fresh(context: ExecutionContext) -> str:
     messages = context.messages
-    places = [i for i, message in enumerate(messages) if message.get("images")]
-    if not places:
+    jobs = [(i, image) for i, message in enumerate(messages) for image in message.get("images") or ()]
+    if not jobs:
         return NO_IMAGES
-    text = _joined(d.text for ds in _described(context, places).values() for d in ds)
+    text = _joined(d.text for d in _described(context, jobs))
     if context.config.get("addAsUserMessage"):
         start = _exchange_start(messages)
         place = max(len(messages) - 1, 1) if start == len(messages) else start
@@ -134,23 +134,46 @@ def _exchange_start(messages: Messages) -> int:
 
 
 def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: list[int]) -> dict[int, str]:
-    """Place of a message -> its description, in the order of `places`; what is new and good is stored."""
+    """Place of a message -> its description, in the order of `places`; what is new and good is stored.
+
+    A message whose pictures are not all described leaves those that are, each under the key that the message
+    would have with this picture alone. Source: memory.md 4.4, nodes.md 6.6.
+    """
     keys = {i: vision_key(context.messages[i]) for i in places}
     stored = _stored(context, store)
     texts: dict[str, Any] = dict(stored)
     unknown = {key: i for i, key in reversed(keys.items()) if key not in texts}
+    jobs = [(i, image) for i in sorted(unknown.values()) for image in context.messages[i]["images"]]
+    known = {
+        job: Description(str(stored[key]), True) for job in jobs if (key := _alone(context, job)) in stored
+    }
+    missing = [job for job in dict.fromkeys(jobs) if job not in known]
+    found = known | dict(zip(missing, _described(context, missing), strict=True))
     new: dict[str, str] = {}
-    for place, found in _described(context, sorted(unknown.values())).items():
-        key = keys[place]
-        texts[key] = _joined(d.text for d in found)
-        if all(d.good for d in found):
+    for key, i in unknown.items():
+        of_message = {job: found[job] for job in jobs if job[0] == i}
+        texts[key] = _joined(found[i, image].text for image in context.messages[i]["images"])
+        if all(d.good for d in of_message.values()):
             new[key] = texts[key]
-    if new:
+        else:
+            new |= {_alone(context, job): d.text for job, d in of_message.items() if d.good}
+    done = {_alone(context, job) for job in known if keys[job[0]] in new}
+    if new != {key: stored.get(key) for key in new}:
         try:
-            store.update_json(CACHE_FILE, lambda old: {**old, **new}, {}, an_object)
+            store.update_json(CACHE_FILE, lambda old: _without(old, done) | new, {}, an_object)
         except OSError as error:  # the descriptions are worth more than their memory
             context.warn(f"new descriptions are not kept in {CACHE_FILE}: {error}")
     return {i: str(texts[keys[i]]) for i in places}
+
+
+def _alone(context: ExecutionContext, job: tuple[int, str]) -> str:
+    """The key that a message would have with one of its pictures."""
+    place, image = job
+    return vision_key({**context.messages[place], "images": [image]})
+
+
+def _without(texts: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: text for key, text in texts.items() if key not in keys}
 
 
 def _stored(context: ExecutionContext, store: DiscussionStore) -> dict[str, Any]:
@@ -163,21 +186,15 @@ def _stored(context: ExecutionContext, store: DiscussionStore) -> dict[str, Any]
     return texts
 
 
-def _described(context: ExecutionContext, places: list[int]) -> dict[int, list[Description]]:
-    """The descriptions of all images of the messages at `places`; the calls run at the same time."""
-    jobs = [(i, image) for i in places for image in context.messages[i]["images"]]
-    if len(jobs) == 1:
-        results = [_describe(context, *jobs[0])]
-    else:
-        with ThreadPoolExecutor(max(1, context.user.max_parallel_nodes)) as pool:
-            waiting = [
-                pool.submit(contextvars.copy_context().run, _describe, context, i, image) for i, image in jobs
-            ]
-            results = [future.result() for future in waiting]
-    found: dict[int, list[Description]] = {i: [] for i in places}
-    for (place, _), result in zip(jobs, results, strict=True):
-        found[place].append(result)
-    return found
+def _described(context: ExecutionContext, jobs: list[tuple[int, str]]) -> list[Description]:
+    """What is seen in each image of the message at that place; the calls run at the same time."""
+    if len(jobs) < 2:
+        return [_describe(context, *job) for job in jobs]
+    with ThreadPoolExecutor(max(1, context.user.max_parallel_nodes)) as pool:
+        waiting = [
+            pool.submit(contextvars.copy_context().run, _describe, context, i, image) for i, image in jobs
+        ]
+        return [future.result() for future in waiting]
 
 
 def _describe(context: ExecutionContext, place: int, image: str) -> Description:
@@ -189,7 +206,7 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
             f"endpoint '{handler.llm.endpoint.name}' cannot take an image from this source: "
             f"{shown(image[:100])}"
         )
-        return Description(FAILED_NOTICE, good=False)
+        return Description(FAILED_NOTICE, good=True)  # it will not see it the next time either
     conversation = [_without_images(message) for message in context.messages]
     authored = config.get("prompt")
     try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.services.outside_call import json_text, outside_call
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.base.outside_fields import place
+from Middleware.workflows.handlers.base.outside_fields import filled, place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
@@ -78,14 +78,3 @@ def _seconds(value: Any) -> float:
     if not 0 < seconds < math.inf:
         raise ConfigError(f"'timeout' is {value!r}; it must be a number of seconds above 0")
     return seconds
-
-
-def filled(value: Any, fill: Callable[[str], str]) -> Any:
-    """A JSON value with the variables of its texts filled; keys and other values stay as they are."""
-    if isinstance(value, str):
-        return fill(value)
-    if isinstance(value, Mapping):
-        return {name: filled(item, fill) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [filled(item, fill) for item in value]
-    return value

@@ -42,7 +42,7 @@ class _ResearcherNode(WorkflowNodeHandler):
         prompt, rounds = config.get("promptToSearch"), config.get("maxIterations")
         if prompt is None:
             raise ConfigError(f"a {config.get('type')} needs a 'promptToSearch'")
-        question: dict[str, Any] = {"query": context.fill(str(prompt)), "mode": self.MODE}
+        question: dict[str, Any] = {"query": fields.filled_text(prompt, context.fill), "mode": self.MODE}
         if rounds is not None:
             question["max_iterations"] = rounds
         return research(

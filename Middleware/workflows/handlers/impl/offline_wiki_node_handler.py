@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
+from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     INTEGER,
     NUMBERLIKE,
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.base.outside_fields import place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, WikiKind, WikiQuery, ask
@@ -38,8 +38,10 @@ class _WikiNode(WorkflowNodeHandler):
         prompt = context.config.get("promptToSearch")
         if prompt is None:
             raise ConfigError(f"a {context.config.get('type')} needs a 'promptToSearch'")
-        question = {"prompt": context.fill(str(prompt)), **self.numbers(context.config)}
-        return ask(self.KIND, context.user, question, context.request_id, place(context), trace=context.trace)
+        question = {"prompt": fields.filled_text(prompt, context.fill), **self.numbers(context.config)}
+        return ask(
+            self.KIND, context.user, question, context.request_id, fields.place(context), trace=context.trace
+        )
 
     def numbers(self, config: NodeConfig) -> WikiQuery:
         """What is asked for beside the prompt."""

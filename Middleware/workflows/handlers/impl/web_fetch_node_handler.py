@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -44,7 +45,7 @@ class WebFetchNode(WorkflowNodeHandler):
         "url": "What is fetched, http or https. Takes variables.",
         "method": "Default: GET.",
         "headers": "Values take variables, and `${ENV:NAME}` for a secret of the environment.",
-        "body": "Sent as UTF-8. Takes variables.",
+        "body": "A text, sent as UTF-8; or an object or list, sent as JSON. Texts in it take variables.",
         "timeout": "Seconds for the connection and for each read. Default: 30.",
         "totalTimeout": "Seconds for the whole exchange, redirects included.",
         "outputFormat": "`full`: status, headers and body as JSON text. Default: text.",
@@ -91,6 +92,11 @@ class WebFetchNode(WorkflowNodeHandler):
             raise WebError(outcome.message)
         return _shown_failure(outcome, output, layout)
 
+    def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """A body that a filled-in value may break."""
+        note = fields.quoted_variable_note(config.get("body"), is_jinja=bool(config.get("jinja2")))
+        return [("body", note)] if note else []
+
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         return [] if fields.is_guarded(config) else ["url"]
 
@@ -126,11 +132,13 @@ def _request(context: ExecutionContext) -> WebRequest:
     url = context.fill(url).strip()
     headers, private = _headers(context)
     body = config.get("body")
+    if isinstance(body, Mapping | list | tuple) and "content-type" not in map(str.lower, headers):
+        headers["Content-Type"] = "application/json"
     return WebRequest(
         url,
         method.upper(),
         headers,
-        None if body is None else context.fill(fields.as_text(body)).encode("utf-8", "replace"),
+        None if body is None else fields.filled_text(body, context.fill).encode("utf-8", "replace"),
         timeout,
         total,
         _proxy(context, policy),
@@ -150,12 +158,17 @@ def _headers(context: ExecutionContext) -> tuple[dict[str, str], frozenset[str]]
         return {}, frozenset()
     if not isinstance(authored, Mapping):
         raise fields.wrong("headers", "an object of header names and values")
-    texts = {str(name): fields.as_text(value) for name, value in authored.items()}
     pointer = f"/nodes/{context.node_number - 1}/headers"
     filled = {
-        name: fields.fill_with_secrets(context, text, f"{pointer}/{name}") for name, text in texts.items()
+        name: fields.filled_text(value, partial(_with_secrets, context, f"{pointer}/{name}"))
+        for name, value in authored.items()
     }
-    return filled, frozenset(name.lower() for name, text in texts.items() if ENV_REFERENCE.search(text))
+    private = (name for name, value in authored.items() if ENV_REFERENCE.search(fields.as_text(value)))
+    return filled, frozenset(map(str.lower, private))
+
+
+def _with_secrets(context: ExecutionContext, pointer: str, text: str) -> str:
+    return fields.fill_with_secrets(context, text, pointer)
 
 
 def _proxy(context: ExecutionContext, policy: AddressPolicy) -> str | None:

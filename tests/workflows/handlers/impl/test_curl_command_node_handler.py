@@ -187,12 +187,31 @@ class TestCommand:
         fake('printf "%s " "$@"')
         assert bench("CurlCommand", args=["-q", "http://a.example"]) == "-q --config - "
 
-    @pytest.mark.parametrize("args", [[1, True, None], []])
-    def test_elements_are_made_text(self, bench, fake, args):
-        """As the peer does."""
+    @pytest.mark.parametrize(
+        ("args", "texts"), [([1, True, None, 1.5], ["1", "true", "null", "1.5"]), ([], [])]
+    )
+    def test_elements_are_made_text(self, bench, fake, args, texts):
+        """As JSON writes them."""
         fake("cat")
         urls = [line for line in bench("CurlCommand", args=args).splitlines() if "url" in line]
-        assert urls == [f'--url "{arg}"' for arg in args]
+        assert urls == [f'--url "{text}"' for text in texts]
+
+    def test_an_object_is_json_whatever_is_filled_in(self, curl, bench, site):
+        """No quote or line end of a value breaks it."""
+        bench.engine.values["said"] = 'He said "no",\nthen left.'
+        site.pages["/"] = 200, {}, b"ok"
+        curl("-sS", "--data-raw", {"text": "{said}", "ok": True, "list": [1, "{said}"]}, "{site}/")
+        assert json.loads(site.seen[0].body) == {
+            "text": 'He said "no",\nthen left.',
+            "ok": True,
+            "list": [1, 'He said "no",\nthen left.'],
+        }
+
+    def test_validation_warns_of_data_that_a_value_can_break(self):
+        """It names the argument."""
+        args = ["--json", '{"text": "{agent1Output}"}', "http://a.example"]
+        (found,) = node_handler("CurlCommand").config_warnings({"args": args})
+        assert found[0] == "args/1"
 
 
 class TestLog:
@@ -422,6 +441,61 @@ class TestFields:
         bench.engine.values["v"] = "/etc/passwd"
         with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
             curl("-T", "{v}", "{site}/", blockOptionInjection=True)
+
+    @pytest.mark.parametrize("guard", ["blockPrivateAddresses", "allowedHosts", "outboundPolicy"])
+    @pytest.mark.parametrize(
+        "args",
+        [["--stderr={v}"], ["--libcurl", "{v}"], ["-T", "{v}"], ["-o", "dir/{v}"], ["-d@{v}"], ["{v}"]],
+        ids=str,
+    )
+    def test_a_guard_of_addresses_is_one_of_options(self, curl, bench, tmp_path, guard, args, user_with):
+        """Who sets it believes that what is filled in can do no harm."""
+        bench.engine.values["v"] = f"--stderr={tmp_path}/x" if args == ["{v}"] else f"../{tmp_path}/x"
+        fields = {"blockPrivateAddresses": True} if guard == "blockPrivateAddresses" else {}
+        if guard == "allowedHosts":
+            fields = {"allowedHosts": ["127.0.0.1"]}
+        if guard == "outboundPolicy":
+            bench.user = user_with(outbound_policy="block-private")
+        with pytest.raises(ConfigError, match=r"what was filled in (is an option|leaves the folder)"):
+            curl(*args, "http://93.184.216.34/", onError="return", **fields)
+        assert not (tmp_path / "x").exists()
+
+    def test_a_file_may_be_named_in_part(self, curl, bench, site, tmp_path):
+        """The folder is the author's, the rest is filled in."""
+        bench.engine.values["v"] = "note"
+        (tmp_path / "note.txt").write_text("from a file")
+        curl("--data-binary", f"@{tmp_path}/{{v}}.txt", "{site}/", blockOptionInjection=True)
+        assert site.seen[0].body == b"from a file"
+
+    def test_a_folder_of_the_author_may_be_a_variable(self, curl, bench, site, tmp_path):
+        """A user-wide or workflow variable is not filled in by a run."""
+        bench.engine.fixed["dir"], bench.engine.values["v"] = str(tmp_path), "note"
+        curl("-o", "{dir}/{v}.txt", "{site}/", blockOptionInjection=True)
+        assert (tmp_path / "note.txt").read_bytes() == b"ok"
+
+    def test_the_value_of_an_option_is_no_option(self, curl, bench, site):
+        """What follows it is read by itself."""
+        bench.engine.values["v"] = "x"
+        curl("-H", "-T", "{v}", "{site}/", blockOptionInjection=True, onError="return")
+        assert [seen.path for seen in site.seen] == ["/"]
+
+    @pytest.mark.parametrize(
+        ("args", "noted"),
+        [
+            (["-d", "@{v}"], ["args/1"]),
+            (["-d@dir/{v}"], ["args/0"]),
+            (["-F", "a=@{v}"], ["args/1"]),
+            (["-d", "@note.txt"], []),
+            (["--data-raw", "@{v}"], []),
+            (["-d", "me@{v}"], []),
+            (["-d", 7], []),
+        ],
+        ids=str,
+    )
+    def test_validation_notes_a_file_that_a_variable_names(self, args, noted):
+        """It is allowed where the author wrote the `@`."""
+        found = node_handler("CurlCommand").config_notes({"args": args})
+        assert [field for field, _ in found] == noted
 
     def test_a_scheme_can_be_allowed(self, curl, bench, tmp_path):
         """By the author."""

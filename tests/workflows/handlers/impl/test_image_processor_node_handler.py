@@ -261,6 +261,36 @@ class TestMemory:
         assert remember() == f"a cat{LINE}a cat"
         assert len(look.engine.calls) == 1
 
+    def test_a_good_description_is_kept_beside_a_failed_one(self, look, remember):
+        """Only the failed picture is looked at again; then the message is known as a whole."""
+        broken = {"dog"}
+
+        def reply(call):
+            (image,) = [image for images in seen(call).values() for image in images]
+            if image in broken:
+                raise BackendError("e", "overloaded", "busy")
+            return f"a {image}"
+
+        look.engine.reply = reply
+        look.messages = [user("x", "cat", "dog"), user("y")]
+        assert remember() == remember() == f"a cat{LINE}{FAILED_NOTICE}"
+        assert [seen(call) for call in look.engine.calls].count({0: ["cat"]}) == 1
+        assert self.kept(look) == {vision_key(user("x", "cat")): "a cat"}
+        broken.clear()
+        assert remember() == remember() == f"a cat{LINE}a dog"
+        assert [seen(call) for call in look.engine.calls].count({0: ["cat"]}) == 1
+        assert self.kept(look) == {vision_key(look.messages[0]): f"a cat{LINE}a dog"}
+
+    def test_a_picture_that_the_endpoint_cannot_see_is_described_by_its_notice(self, look, remember):
+        """It does not keep the other one from being known."""
+        llm = SimpleNamespace(
+            endpoint=SimpleNamespace(name="eyes", raw={}), can_show=lambda image: image == "cat"
+        )
+        look.facts["llm_handler"] = SimpleNamespace(llm=llm)
+        look.messages = [user("x", "https://h/a.png", "cat"), user("y")]
+        assert remember() == remember() == f"{FAILED_NOTICE}{LINE}a cat"
+        assert len(look.engine.calls) == 1
+
     def test_empty_and_failed_descriptions_are_not_kept(self, look, remember):
         look.messages = [user("x", "cat")]
         look.engine.reply = lambda call: " "

@@ -195,6 +195,67 @@ class TestRequest:
         assert site.seen[0].body == b"7"
         assert "Content-Type" not in site.seen[0].headers
 
+    def test_an_object_is_sent_as_json(self, fetch, bench, site):
+        """Its texts are filled at any depth, its keys never; no quote or line end of a value can break it."""
+        bench.engine.values["said"] = 'He said "no",\nthen left.'
+        site.pages["/"] = 200, {}, b"ok"
+        body = {"text": "{said}", "{said}": True, "n": None, "list": [1, {"deep": "so: {said}"}, "\u00fc"]}
+        fetch(method="POST", body=body)
+        seen = site.seen[0]
+        said = bench.engine.values["said"]
+        assert json.loads(seen.body) == {
+            "text": said,
+            "{said}": True,
+            "n": None,
+            "list": [1, {"deep": f"so: {said}"}, "\u00fc"],
+        }
+        assert seen.headers["Content-Type"] == "application/json"
+
+    def test_a_list_is_sent_as_json(self, fetch, site):
+        site.pages["/"] = 200, {}, b"ok"
+        fetch(method="POST", body=["{site}", False])
+        assert json.loads(site.seen[0].body) == [site.url(""), False]
+
+    def test_a_content_type_of_the_author_stays(self, fetch, site):
+        """However its name is spelt."""
+        site.pages["/"] = 200, {}, b"ok"
+        fetch(method="POST", body={"a": 1}, headers={"content-TYPE": "application/vnd.a+json"})
+        types = [value for name, value in site.seen[0].headers.items() if name.lower() == "content-type"]
+        assert types == ["application/vnd.a+json"]
+
+    def test_header_values_are_written_as_json_writes_them(self, fetch, bench, site):
+        """A service reads `true` and `null`, not Python's words; an object cannot be broken either."""
+        bench.engine.values["said"] = 'a "b"'
+        site.pages["/"] = 200, {}, b"ok"
+        values = {"X-T": True, "X-N": None, "X-F": 1.5, "X-O": {"a": ["{said}", False]}}
+        fetch(headers=values)
+        seen = site.seen[0].headers
+        assert (seen["X-T"], seen["X-N"], seen["X-F"]) == ("true", "null", "1.5")
+        assert json.loads(seen["X-O"]) == {"a": ['a "b"', False]}
+
+    @pytest.mark.parametrize(
+        ("body", "jinja2", "warned"),
+        [
+            ('{"text": "{agent1Output}"}', False, True),
+            ('{{"text": "so: {agent1Output}", "n": 1}}', False, True),
+            ('[{"a": {"b": "{chat_user_prompt_last_one}"}}]', False, True),
+            ('{"text": "{{ agent1Output }}"}', True, True),
+            ('{"n": {agent1Output}}', False, False),
+            ('{"text": {{ agent1Output | tojson }}}', True, False),
+            ('{"text": "fixed"}', False, False),
+            ("text={agent1Output}", False, False),
+            ('say "{agent1Output}"', False, False),
+            ('{"text": "{agent1Output}"', False, False),
+            ({"text": "{agent1Output}"}, False, False),
+            (None, False, False),
+        ],
+        ids=str,
+    )
+    def test_validation_warns_of_a_text_that_a_value_can_break(self, body, jinja2, warned):
+        """A variable between the quotes of what otherwise is JSON."""
+        found = node_handler("WebFetch").config_warnings({"body": body, "jinja2": jinja2})
+        assert [field for field, _ in found] == ["body"] * warned
+
     @pytest.mark.parametrize("headers", [None, {}, "", 0, False, []])
     def test_empty_headers_are_none(self, fetch, site, headers):
         """Whatever their type."""
