@@ -34,6 +34,10 @@ DEFAULT_THREADS = 400
 CONSOLE_KEY = "HEADRACE_CONSOLE_KEY"
 """Variable of the environment: the key of the console, where the command line gives none."""
 LEAST_KEY = 8
+LEVELS = ("request", "endpoint")
+"""What `--concurrency` counts: whole requests, or calls to a model."""
+_OLD_LEVELS = {"wilmer": "request"}
+"""WilmerAI's spelling, which users' service files hold -> ours."""
 OPEN = "the console shows every prompt to anyone who can reach this address; --console-key closes it"
 
 
@@ -182,6 +186,11 @@ def _at_least(least: int, most: int | None = None) -> type:
     return whole  # type: ignore[return-value]
 
 
+def _level(text: str) -> str:
+    """The level in our words; an unknown one is left for argparse to refuse."""
+    return _OLD_LEVELS.get(text, text)
+
+
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not seconds > 0:
@@ -302,7 +311,7 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     add("--listen", nargs="?", default="127.0.0.1", const="0.0.0.0", metavar="ADDR")
     add("--concurrency", type=_at_least(0), default=1, metavar="N", help="requests at once; 0: no limit")
     add("--concurrency-timeout", type=_seconds, default=900.0, metavar="S")
-    add("--concurrency-level", choices=("wilmer", "endpoint"), default="wilmer")
+    add("--concurrency-level", type=_level, choices=LEVELS, default=LEVELS[0])
     add("--threads", type=_at_least(1), default=DEFAULT_THREADS, metavar="N")
     add("--max-queue", type=_at_least(0), default=0, metavar="N", help="requests that may wait; 0: no limit")
     add("--cors-origin", action="append", type=_origin, default=[], metavar="ORIGIN")

@@ -121,8 +121,15 @@ class TestServer:
             False,
         )
         assert (made.facts.concurrency, made.facts.concurrency_timeout_s) == (1, 900.0)
-        assert made.facts.concurrency_level == "wilmer" and made.rules.max_queue == 0
+        assert made.facts.concurrency_level == "request" and made.rules.max_queue == 0
         assert made.rules.access.loopback and made.command is None
+
+    @pytest.mark.parametrize(
+        ("word", "level"), [("request", "request"), ("wilmer", "request"), ("endpoint", "endpoint")]
+    )
+    def test_levels(self, launch, word, level):
+        """Ours; WilmerAI's spelling is understood."""
+        assert launch("--User", "mira", "--concurrency-level", word).facts.concurrency_level == level
 
     @pytest.mark.parametrize(
         ("words", "host", "loopback"),

@@ -340,7 +340,7 @@ class TestStart:
         assert server.request("GET", "/health")[0] == 200
         if "gunicorn" not in server.log:
             assert (
-                f"listening on {server.url} users=ann,after concurrency=2/wilmer" in server.log.splitlines()
+                f"listening on {server.url} users=ann,after concurrency=2/request" in server.log.splitlines()
             )
 
     def test_a_port_that_is_taken(self, launch):
