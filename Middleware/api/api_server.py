@@ -74,6 +74,7 @@ class ApiServer:
             self.door.traffic.waiting = lambda: gate.waiting
         else:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
+        self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
         self.door.observers.observe(NodeLines())
         self.door.observers.observe(metrics)

@@ -124,6 +124,11 @@ class TestServer:
         assert made.facts.concurrency_level == "request" and made.rules.max_queue == 0
         assert made.rules.access.loopback and made.command is None
 
+    @pytest.mark.parametrize(("words", "size"), [((), 64), (("--max-body-mb", "8"), 8)])
+    def test_how_large_a_body_may_be(self, launch, words, size):
+        """In MiB."""
+        assert launch("--User", "mira", *words).rules.most_body_bytes == size * 1024 * 1024
+
     @pytest.mark.parametrize(
         ("word", "level"), [("request", "request"), ("wilmer", "request"), ("endpoint", "endpoint")]
     )
