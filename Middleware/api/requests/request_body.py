@@ -46,7 +46,8 @@ class LimitedBody(RawIOBase):
 
     def readall(self) -> bytes:
         pieces = []
-        while not self.ended and (piece := self._next(_PIECE)):
+        size = _PIECE if self._declared is None else min(self._declared, self._most + 1)  # no second copy
+        while not self.ended and (piece := self._next(size)):
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
