@@ -47,6 +47,7 @@ def _application(words: Sequence[str]) -> Flask:
     server = startup.prepare(parse(words))
     startup.warm_up()
     importlib.import_module("Middleware.api.serving.foreign_stop").stop_in_order(server.door)
+    importlib.import_module("Middleware.api.serving.foreign_refusals").refuse_in_our_form(server.door)
     for line in server.console_lines(""):
         print(line, flush=True)
     application: Flask = server.app

@@ -65,7 +65,7 @@ class ApiServer:
             self._prepare()
         doors = self.app.extensions[_DOORS] = all_doors()
         facts = launch_facts()
-        slots = facts.concurrency if facts.concurrency_level == "wilmer" else 0
+        slots = facts.concurrency if facts.concurrency_level == "request" else 0
         gate = outgoing_gate()
         if slots > 0:
             gate = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}")
@@ -74,6 +74,7 @@ class ApiServer:
             self.door.traffic.waiting = lambda: gate.waiting
         else:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
+        self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
         self.door.observers.observe(NodeLines())
         self.door.observers.observe(metrics)

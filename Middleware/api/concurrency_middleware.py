@@ -1,4 +1,4 @@
-"""The gate of level `wilmer`: at most so many generation requests at once, in order of arrival.
+"""The gate of level `request`: at most so many generation requests at once, in order of arrival.
 
 A slot is held until the request's work has ended (`request_life.py`), also when its stream has ended before.
 Other methods and routes pass. What Open WebUI asks for itself stands behind what people ask. Source: spec
@@ -13,7 +13,7 @@ from typing import Any
 
 from Middleware.api.handlers.registry import all_doors
 from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.open_webui import TASK_HEADER, TASK_START, task_of
+from Middleware.api.requests.open_webui import TASK_HEADER, TASK_MARKS, task_of
 from Middleware.api.requests.request_body import peeked
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife
@@ -23,8 +23,7 @@ from Middleware.common.errors import ClientRequestError, MiddlewareError, Server
 from Middleware.services.fair_gate import FairGate
 
 _TASK_HEADER = "HTTP_" + TASK_HEADER.upper().replace("-", "_")
-_TASK_MARKS = (TASK_START.encode(), b"chat_history")
-"""What stands in the body of each such request, however its JSON is written."""
+_TASK_MARKS = tuple(tuple(mark.encode() for mark in marks) for marks in TASK_MARKS)
 
 
 def is_background(environ: dict[str, Any], doors: Doors) -> bool:
@@ -36,7 +35,7 @@ def is_background(environ: dict[str, Any], doors: Doors) -> bool:
     if environ.get(_TASK_HEADER, "").strip():
         return asked.task_messages({"messages": []}) is not None
     data = peeked(environ)
-    if any(mark not in data for mark in _TASK_MARKS):
+    if not any(all(mark in data for mark in marks) for marks in _TASK_MARKS):
         return False
     try:
         body = json_body(data)

@@ -18,7 +18,7 @@ from typing import NoReturn
 import Middleware.utilities.cleaning_fields  # noqa: F401  (user files may hold the keys of cleaning rules)
 from Middleware.api.commands.registry import Command, CommandArguments
 from Middleware.api.requests.access import LOOPBACK_NAMES, AccessRules
-from Middleware.api.serving.api_rules import NEEDS_KEY, ConsoleWish, ServerRules
+from Middleware.api.serving.api_rules import MOST_BODY_BYTES, NEEDS_KEY, ConsoleWish, ServerRules
 from Middleware.api.serving.install_layout import data_directory, default_public, layout_notes, program
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import ConfigError
@@ -34,6 +34,11 @@ DEFAULT_THREADS = 400
 CONSOLE_KEY = "HEADRACE_CONSOLE_KEY"
 """Variable of the environment: the key of the console, where the command line gives none."""
 LEAST_KEY = 8
+MIB = 1024 * 1024
+LEVELS = ("request", "endpoint")
+"""What `--concurrency` counts: whole requests, or calls to a model."""
+_OLD_LEVELS = {"wilmer": "request"}
+"""WilmerAI's spelling, which users' service files hold -> ours."""
 OPEN = "the console shows every prompt to anyone who can reach this address; --console-key closes it"
 
 
@@ -76,6 +81,7 @@ def parse(words: Sequence[str]) -> Launch:
             ),
             given.max_queue,
             _console(given, warnings),
+            given.max_body_mb * MIB,
         ),
         host=host,
         port=_port(given, facts, settings, warnings),
@@ -180,6 +186,11 @@ def _at_least(least: int, most: int | None = None) -> type:
         return number
 
     return whole  # type: ignore[return-value]
+
+
+def _level(text: str) -> str:
+    """The level in our words; an unknown one is left for argparse to refuse."""
+    return _OLD_LEVELS.get(text, text)
 
 
 def _seconds(text: str) -> float:
@@ -302,9 +313,16 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     add("--listen", nargs="?", default="127.0.0.1", const="0.0.0.0", metavar="ADDR")
     add("--concurrency", type=_at_least(0), default=1, metavar="N", help="requests at once; 0: no limit")
     add("--concurrency-timeout", type=_seconds, default=900.0, metavar="S")
-    add("--concurrency-level", choices=("wilmer", "endpoint"), default="wilmer")
+    add("--concurrency-level", type=_level, choices=LEVELS, default=LEVELS[0])
     add("--threads", type=_at_least(1), default=DEFAULT_THREADS, metavar="N")
     add("--max-queue", type=_at_least(0), default=0, metavar="N", help="requests that may wait; 0: no limit")
+    add(
+        "--max-body-mb",
+        type=_at_least(1),
+        default=MOST_BODY_BYTES // MIB,
+        metavar="MB",
+        help="of a request, in MiB; a larger one gets 413",
+    )
     add("--cors-origin", action="append", type=_origin, default=[], metavar="ORIGIN")
     add("--require-api-key", action="append", type=_api_key, default=[], metavar="KEY")
     add("--console", choices=("off", "view", "edit"), help="the page of the runs and workflows")

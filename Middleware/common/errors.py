@@ -97,6 +97,10 @@ class Forbidden(ClientRequestError):
     status_hint = 403
 
 
+class TooLarge(ClientRequestError):
+    status_hint = 413
+
+
 class Unsupported(ClientRequestError):
     status_hint = 415
 

@@ -49,7 +49,7 @@ class LaunchFacts:
     log_folder: Path | None = None
     concurrency: int = 1
     concurrency_timeout_s: float = 900.0
-    concurrency_level: str = "wilmer"
+    concurrency_level: str = "request"
     instance_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started_at: int = field(default_factory=lambda: int(time.time()))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from Middleware.common.errors import ConfigError
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import DEFAULT_WORKFLOW, TOOL_FILE
+from Middleware.config.paths import DEFAULT_WORKFLOW, TOOL_FILE, is_flat_name
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import WARNING, Finding, json_pointer, without_nulls
 from Middleware.config.workflows import shared_names, shared_root
@@ -23,6 +23,8 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 _ONE_INPUT: Mapping[str, Any] = {
     "message": {"type": "string", "description": "What to do.", "required": True}
 }
+LATEST_TAG = "latest"
+"""What Ollama clients put behind a name and a colon: it names no workflow."""
 _SHOWN = ("type", "description", "enum", "default")
 
 
@@ -64,7 +66,9 @@ class ToolInput:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowTool:
-    """One tool. `folder`: that of its workflow; `message`: with `{input}` where an input's text stands."""
+    """One tool. `folder`: that of its workflow; `message`: with `{input}` where an input's text stands.
+    `chat`: it is on the model lists, too.
+    """
 
     folder: str
     name: str
@@ -72,6 +76,7 @@ class WorkflowTool:
     title: str | None
     inputs: tuple[ToolInput, ...] = field(repr=False)
     message: str = field(repr=False)
+    chat: bool = False
 
 
 @dataclass(slots=True)
@@ -121,6 +126,30 @@ def _unfit(snapshot: ConfigSnapshot, tool: WorkflowTool, folder: str, taken: set
     return ""
 
 
+def chat_names(snapshot: ConfigSnapshot, user: UserSettings) -> list[str]:
+    """The sub-folders of the user's shared folder that are chat models, sorted.
+
+    A tool is one only when its file says `"chat": true`. A folder that no `model` field can name is none.
+    Raises ConfigError when the shared folder itself cannot be known. Source: frontend-api.md 5.
+    """
+    root = shared_root(snapshot, user)
+    return [
+        name
+        for name in shared_names(snapshot, user)
+        if is_flat_name(name) and name != LATEST_TAG and _chats(snapshot, tool_file(f"{root}/{name}"))
+    ]
+
+
+def _chats(snapshot: ConfigSnapshot, file: str) -> bool:
+    """Whether the workflow beside this tool file is a chat model. One with a faulty file is not."""
+    if not snapshot.exists(file):
+        return True
+    try:
+        return load_tool(snapshot, file).chat
+    except ConfigError:
+        return False
+
+
 def load_tool(snapshot: ConfigSnapshot, file: str) -> WorkflowTool:
     """Raises ConfigMissing, ConfigError (the file's faults)."""
 
@@ -151,6 +180,7 @@ def _tool(document: Any, folder: str) -> WorkflowTool:
         said.get("title"),
         inputs,
         said.get("message", first),
+        said.get("chat", False),
     )
 
 

@@ -9,6 +9,7 @@ frontend-api.md 1, 10 to 13, more-fronts.md 1.
 from __future__ import annotations
 
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -337,12 +338,21 @@ WIRE_FORMATS: Mapping[str, WireFormat] = PROTOCOLS.formats
 """API type -> WireFormat: a live view."""
 
 
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
+
+
 def is_under(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in roots)
 
 
 def encoded(unit: str) -> bytes:
-    """UTF-8. Two halves of a surrogate pair become one character, a lone half U+FFFD."""
+    """UTF-8. Two halves of a surrogate pair become one character, a lone half U+FFFD.
+
+    Line ends of Unicode, which JSON allows in a text, are escaped: readers that cut a stream into lines as
+    Python does (httpx, so the `ollama` package) would cut the unit.
+    """
+    if not unit.isascii() and _LINE_ENDS.search(unit) is not None:
+        unit = _LINE_ENDS.sub(lambda end: f"\\u{ord(end[0]):04x}", unit)
     try:
         return unit.encode()
     except UnicodeEncodeError:

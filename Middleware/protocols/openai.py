@@ -41,8 +41,8 @@ class _OpenAIFramer(Framer):
         return [sse("[DONE]")]
 
     def error(self, reply: ErrorReply) -> list[str]:
-        told = {**error_object(reply), "choices": []}  # clients read choices[0] of each
-        return [sse(compact_json(told)), *self.end()]
+        """Without `choices`: with them the AI SDK takes the unit for a chunk, and the error is lost."""
+        return [sse(compact_json(error_object(reply))), *self.end()]
 
 
 class OpenAIChatFramer(_OpenAIFramer):

@@ -2,7 +2,7 @@
 
 Who says so stands behind everybody else: what a front end asks for itself waits for what people ask. A gate
 with a name is one with the gates of that name in other processes. Knows nothing of HTTP or of models: the
-API's gate (level `wilmer`) and the gate of outgoing calls (level `endpoint`) are both made of it. Source:
+API's gate (level `request`) and the gate of outgoing calls (level `endpoint`) are both made of it. Source:
 spec frontend-api.md 15 and backends.md 15.5.
 """
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.services.answers import (
@@ -22,7 +23,8 @@ from Middleware.services.answers import (
     whole_openai_calls,
 )
 
-FINGERPRINT = "wmr_123456789"
+FINGERPRINT = f"hr-{VERSION}"
+"""`system_fingerprint` of every answer: the same in chunks and whole answers."""
 OLLAMA_VERSION = "0.9.0"
 MODIFIED_AT = "2024-11-23T00:00:00Z"
 
@@ -44,7 +46,7 @@ class ResponseBuilderService:
             "id": model_id,
             "object": "model",
             "created": created,
-            "owned_by": "Wilmer",
+            "owned_by": "headrace",
             "name": model_id,
         }
 

@@ -112,7 +112,7 @@ def house(monkeypatch, configs, engine, facts):
         protocol = TELETYPE
         routes = generation_routes(TypeAPI, "/tt/type")
 
-    facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+    facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
     app = _App("third", static_folder=None)
     app.door = ApiServer(app).door
     return app

@@ -27,10 +27,10 @@ def test_the_modules_application_is_the_default(configs):
 
 
 @pytest.mark.parametrize(
-    ("level", "limit", "gated"), [("wilmer", 2, True), ("wilmer", 0, False), ("endpoint", 2, False)]
+    ("level", "limit", "gated"), [("request", 2, True), ("request", 0, False), ("endpoint", 2, False)]
 )
 def test_the_gate_stands_when_one_is_configured(configs, facts, level, limit, gated):
-    """At level `wilmer` with a limit."""
+    """At level `request` with a limit."""
     facts(concurrency=limit, concurrency_level=level)
     assert isinstance(ApiServer(_App("t", static_folder=None)).door.app, ConcurrencyLimitMiddleware) is gated
 

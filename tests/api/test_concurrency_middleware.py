@@ -133,6 +133,9 @@ def test_a_full_queue_is_503(answer):
 TASK = "### Task:\nGenerate a title.\n<chat_history>\nUSER: hi\n</chat_history>"
 
 
+EMOJI = "Your task is to reflect the speaker's likely facial expression through a fitting emoji. Interpret"
+
+
 def posted(path, text=TASK, more=None, header=None):
     """The environment of a POST with one message."""
     body = json.dumps({"messages": [{"role": "user", "content": text}], **(more or {})}).encode()
@@ -154,6 +157,8 @@ def posted(path, text=TASK, more=None, header=None):
         (posted("/api/chat"), False),
         (posted("/api/chat", more={"stream": False}), True),
         (posted("/v1/completions"), False),
+        (posted("/v1/chat/completions", EMOJI), True),
+        (posted("/v1/chat/completions", f"He said: {EMOJI}"), False),
         (posted("/v1/chat/completions", "hi"), False),
         (posted("/v1/chat/completions", "what is ### Task: and <chat_history>?"), False),
         (posted("/v1/chat/completions", "hi", header="title_generation"), True),

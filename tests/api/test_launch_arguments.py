@@ -121,8 +121,20 @@ class TestServer:
             False,
         )
         assert (made.facts.concurrency, made.facts.concurrency_timeout_s) == (1, 900.0)
-        assert made.facts.concurrency_level == "wilmer" and made.rules.max_queue == 0
+        assert made.facts.concurrency_level == "request" and made.rules.max_queue == 0
         assert made.rules.access.loopback and made.command is None
+
+    @pytest.mark.parametrize(("words", "size"), [((), 64), (("--max-body-mb", "8"), 8)])
+    def test_how_large_a_body_may_be(self, launch, words, size):
+        """In MiB."""
+        assert launch("--User", "mira", *words).rules.most_body_bytes == size * 1024 * 1024
+
+    @pytest.mark.parametrize(
+        ("word", "level"), [("request", "request"), ("wilmer", "request"), ("endpoint", "endpoint")]
+    )
+    def test_levels(self, launch, word, level):
+        """Ours; WilmerAI's spelling is understood."""
+        assert launch("--User", "mira", "--concurrency-level", word).facts.concurrency_level == level
 
     @pytest.mark.parametrize(
         ("words", "host", "loopback"),

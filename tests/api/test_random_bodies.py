@@ -61,7 +61,7 @@ LIKELY = st.fixed_dictionaries(
 @pytest.fixture
 def app(configs, engine, facts):
     """The application behind a gate of one slot."""
-    facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=5)
+    facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=5)
     made = _App("random", static_folder=None)
     made.door = ApiServer(made).door
     return made

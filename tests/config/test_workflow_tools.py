@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.config.users import UserSettings
-from Middleware.config.workflow_tools import input_count, load_tool, tool_faults, tool_offer
+from Middleware.config.workflow_tools import chat_names, input_count, load_tool, tool_faults, tool_offer
 
 ANA = UserSettings("ana")
 FILE = "Workflows/_shared/tide/_mcpTool.json"
@@ -43,6 +43,24 @@ def test_the_number_of_inputs(configs, file, count):
     snapshot = put(configs, file)
     assert input_count(snapshot, FILE) == count
     assert input_count(snapshot, "Workflows/_shared/none/_mcpTool.json") == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ({"description": "Tide."}, []),
+        ({"description": "Tide.", "chat": False}, []),
+        ({"description": "Tide.", "chat": None}, []),
+        ({"description": "Tide.", "chat": True}, ["tide"]),
+        ({"description": " ", "chat": True}, ["tide"]),
+        ({"descripton": "Tide.", "chat": True}, []),
+        ({"description": "Tide.", "chat": "yes"}, []),
+    ],
+    ids=["tool", "no", "null", "both", "chat alone", "faulty", "no boolean"],
+)
+def test_a_tool_that_is_a_chat_model(configs, file, names):
+    """Only one whose file says so. Source: frontend-api.md 5."""
+    assert chat_names(put(configs, file), ANA) == names
 
 
 def test_what_is_offered(configs):

@@ -200,6 +200,44 @@ class TestHangUps:
         assert not call.hung_up.wait(1)
 
 
+class TestPipelining:
+    """A client may send its next request before it has the answer to the one before."""
+
+    @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+    def test_a_request_behind_an_answer_is_served(self, server, backend, stream):
+        """Behind a stream, too, whose last chunk tells its end."""
+        marks = [f"pipe-{number}-{server.port}-{stream}" for number in range(2)]
+        for mark in marks:
+            backend.on(mark, Reply([f"[{mark}]"]))
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+            connection.sendall(b"".join(as_bytes({**ask(mark), "stream": stream}) for mark in marks))
+            said = b""
+            while f"[{marks[1]}]".encode() not in said and (part := connection.recv(65536)):
+                said += part
+        assert said.count(b"HTTP/1.1 200 OK") == 2 and f"[{marks[0]}]".encode() in said
+
+    @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="this kernel does not tell")
+    @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+    @pytest.mark.parametrize("running", [0, 1], ids=["first", "second"])
+    def test_a_client_that_leaves(self, server, backend, stream, running):
+        """Whichever of the two is being answered."""
+        marks = [f"leave-{running}{number}-{server.port}-{stream}" for number in range(2)]
+        for number, mark in enumerate(marks):
+            backend.on(mark, Reply(["a"], hangs=number >= running))
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+            connection.sendall(b"".join(as_bytes({**ask(mark), "stream": stream}) for mark in marks))
+            call = backend.wait_for_call(marks[running])
+            since = time.monotonic()
+        assert left_the_backend(call, since) < 3 * SOON_S
+
+
+def as_bytes(body):
+    """A POST of a chat, as it goes over the wire."""
+    data = json.dumps(body).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
+    return head.encode() + data
+
+
 class TestCancel:
     def test_a_stream_ends_properly(self, server, backend):
         """DELETE by the id of the header: finish chunk and end mark, and the backend is left."""
@@ -340,7 +378,7 @@ class TestStart:
         assert server.request("GET", "/health")[0] == 200
         if "gunicorn" not in server.log:
             assert (
-                f"listening on {server.url} users=ann,after concurrency=2/wilmer" in server.log.splitlines()
+                f"listening on {server.url} users=ann,after concurrency=2/request" in server.log.splitlines()
             )
 
     def test_a_port_that_is_taken(self, launch):

@@ -88,6 +88,21 @@ class TestEveryProtocol:
         unit = framer(api_type).units([chunk("x\ud83d"), chunk("\ude00 \ud83d.")])[-1]
         assert "x😀 \ufffd." in encoded(unit).decode()
 
+    @pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
+    @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c"])
+    def test_a_unit_is_cut_nowhere(self, api_type, end):
+        """Readers that cut a stream into lines take more for a line end than a line feed."""
+        stream = framer(api_type)
+        units = [*stream.units([chunk(f"é{end}a")]), *stream.units([chunk("", "stop")])]
+        sent = b"".join(map(encoded, units)).decode()
+        assert sent.splitlines() == sent.split("\n")[:-1]
+
+    @pytest.mark.parametrize("api_type", ALL)
+    def test_what_was_escaped_is_read_as_it_was(self, api_type):
+        """It is the same JSON."""
+        unit = encoded(framer(api_type).units([chunk("a\u2028b\x85c\u2029d")])[-1]).decode()
+        assert text_of(payloads([unit])[0]) == "a\u2028b\x85c\u2029d"
+
     @pytest.mark.parametrize("api_type", ALL)
     def test_nothing_is_sent_behind_the_finish(self, api_type):
         """The finish chunk ends the answer."""

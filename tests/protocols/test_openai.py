@@ -7,6 +7,7 @@ import pytest
 from Middleware.protocols.openai import error_object
 from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply
 from Middleware.services.answers import usage_numbers
+from Middleware.services.response_builder_service import FINGERPRINT
 from tests.protocols.streams import CALL, REST, STEPS, SUM, chunk, framer, payloads
 
 
@@ -42,7 +43,7 @@ class TestOpenAIChat:
         stream = framer("openaichatcompletion", include_usage=True)
         units = payloads(stream.units([chunk("a")]) + stream.units([chunk("", "stop")]))
         facts = {(u["id"], u["created"], u["model"], u["system_fingerprint"]) for u in units}
-        assert facts == {("chatcmpl-R", 1760000000, "mira", "wmr_123456789")}
+        assert facts == {("chatcmpl-R", 1760000000, "mira", FINGERPRINT)}
         assert [u["usage"] for u in units[:-1]] == [None, None, None]
 
     def test_usage_comes_last_on_request(self):
@@ -119,13 +120,12 @@ class TestOpenAIChat:
         ]
 
     def test_an_error_ends_the_stream(self):
-        """One error unit, then the end mark; readers of `choices[0]` find a list that is empty."""
+        """One error unit, then the end mark. It has no `choices`: the AI SDK would take it for a chunk."""
         error, end = payloads(
             framer("openaichatcompletion").error(ErrorReply(502, "M", code="backend_error"))
         )
         assert error == {
             "error": {"message": "M", "type": "server_error", "param": None, "code": "backend_error"},
-            "choices": [],
         }
         assert end == "[DONE]"
 
@@ -156,7 +156,7 @@ class TestProgress:
         ] * 2
         assert framer("openaichatcompletion", progress="status").progress_units(STEPS[:1]) == [
             'data: {"id":"chatcmpl-R","object":"chat.completion.chunk","created":1760000000,"model":"mira",'
-            '"system_fingerprint":"wmr_123456789","choices":[],"event":{"type":"status","data":{'
+            '"system_fingerprint":"' + FINGERPRINT + '","choices":[],"event":{"type":"status","data":{'
             '"description":"[1/2] Recall","done":false}}}\n\n'
         ]
         assert deltas(stream.units([chunk("a")]))[0] == {"role": "assistant", "content": ""}

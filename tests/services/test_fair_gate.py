@@ -129,7 +129,7 @@ def test_a_full_queue_turns_away(cancellation):
 
 @pytest.mark.parametrize(
     ("level", "limit", "is_there"),
-    [("endpoint", 2, True), ("endpoint", 0, False), ("wilmer", 2, False)],
+    [("endpoint", 2, True), ("endpoint", 0, False), ("request", 2, False)],
 )
 def test_the_gate_of_outgoing_calls(level, limit, is_there):
     """There is one for the process at level `endpoint` with a limit."""

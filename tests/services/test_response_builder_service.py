@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.services.answers import METRICS, AnswerFacts, WholeAnswer
@@ -35,7 +36,7 @@ class TestOpenAI:
             ("object", "chat.completion"),
             ("created", 1760000000),
             ("model", "mira"),
-            ("system_fingerprint", "wmr_123456789"),
+            ("system_fingerprint", f"hr-{VERSION}"),
             (
                 "choices",
                 [
@@ -77,7 +78,7 @@ class TestOpenAI:
             ("object", "text_completion"),
             ("created", 1760000000),
             ("model", "mira"),
-            ("system_fingerprint", "wmr_123456789"),
+            ("system_fingerprint", f"hr-{VERSION}"),
             ("choices", [{"text": "Roland: Always.", "index": 0, "logprobs": None, "finish_reason": "stop"}]),
             ("usage", {"prompt_tokens": 24, "completion_tokens": 5, "total_tokens": 29}),
         ]
@@ -102,7 +103,7 @@ class TestOpenAI:
                     "id": "mira:novel",
                     "object": "model",
                     "created": 1759990000,
-                    "owned_by": "Wilmer",
+                    "owned_by": "headrace",
                     "name": "mira:novel",
                 }
             ],

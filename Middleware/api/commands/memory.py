@@ -1,6 +1,7 @@
 """`--memory ACTION [ID] [FILE]`: looks after the discussions of one user. Prints, never serves.
 
-Keys come from the environment only: `WILMER_API_KEY` (whose discussions) and `WILMER_NEW_API_KEY` (rekey).
+Keys come from the environment only: `HEADRACE_API_KEY` (whose discussions) and
+`HEADRACE_NEW_API_KEY` (rekey); WilmerAI's names `WILMER_API_KEY` and `WILMER_NEW_API_KEY` are understood.
 Source: spec memory.md 15.
 """
 
@@ -40,10 +41,17 @@ from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.upkeep import backfill, embeddings_endpoint, lacking, vector_count
 from Middleware.workflows.processors.run import discussions_root, old_discussions
 
-KEY, NEW_KEY = "WILMER_API_KEY", "WILMER_NEW_API_KEY"
+KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
+_OLD_NAMES = {KEY: "WILMER_API_KEY", NEW_KEY: "WILMER_NEW_API_KEY"}
+"""Our variable -> WilmerAI's, which is read when ours is not set."""
 _NEWEST = 3
 FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error)
 """What is told in one sentence: the discussion, a file or the disk is at fault."""
+
+
+def _key_in(name: str) -> str:
+    """The key that the environment gives under our name, else under the old one; empty: none."""
+    return os.environ.get(name, "").strip() or os.environ.get(_OLD_NAMES[name], "").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,7 @@ def _desk(preview: bool) -> Desk:
     facts = launch_facts()
     snapshot = tree_of(facts.config_directory).snapshot()
     user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
-    key = os.environ.get(KEY, "").strip() or None
+    key = _key_in(KEY) or None
     request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
     readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
     return Desk(user, request, readings, preview)
@@ -232,7 +240,7 @@ def _backfilled(desk: Desk, service: EmbeddingService, folders: DiscussionFolder
 
 
 def _rekey(desk: Desk) -> int:
-    key, new_key = os.environ.get(KEY, "").strip(), os.environ.get(NEW_KEY, "").strip()
+    key, new_key = _key_in(KEY), _key_in(NEW_KEY)
     if not key:
         raise Refused(f"rekey needs the old key in the environment variable {KEY}")
     new = derive_key(new_key, desk.user.name) if new_key else None

@@ -100,13 +100,15 @@ class ConsoleDoor:
         place, peer = _place(environ), str(environ.get("REMOTE_ADDR", ""))
         checked = check(self.rules, environ, place)
         is_about_keys = not isinstance(checked, Refusal) or checked.status == 401
-        if place == "api" and is_about_keys and self._wrong_keys.shuts_out(peer):
-            return _logged(429, "too many wrong keys: wait a minute", environ, _retry())
-        if not isinstance(checked, Refusal):
+        is_looked_at = place != "api" or not is_about_keys or self._wrong_keys.looks_at(peer)
+        if is_looked_at and not isinstance(checked, Refusal):
             environ[_RIGHTS] = checked
             return None
-        if checked.wrong_key:
+        is_shut_out = place == "api" and is_about_keys and self._wrong_keys.shuts_out(peer)
+        if is_looked_at and isinstance(checked, Refusal) and checked.wrong_key:
             self._wrong_keys.add(peer)
+        if is_shut_out or not isinstance(checked, Refusal):
+            return _logged(429, "too many wrong keys: wait a minute", environ, _retry())
         if checked.status == 401 and not checked.wrong_key:
             return _error(401, checked.sentence)
         return _logged(checked.status, checked.sentence, environ)

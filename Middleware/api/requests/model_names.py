@@ -12,11 +12,12 @@ from Middleware.common.errors import ClientRequestError, ConfigError, NotFound
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import load_user, pointer_user
-from Middleware.config.workflows import picked_folder, shared_names
+from Middleware.config.workflow_tools import LATEST_TAG, chat_names
+from Middleware.config.workflows import picked_folder
 
 logger = logging.getLogger(__name__)
 
-LATEST = ":latest"
+LATEST = f":{LATEST_TAG}"
 
 
 def is_multi_user() -> bool:
@@ -91,21 +92,19 @@ def advertised_context_length(snapshot: ConfigSnapshot) -> int:
 
 
 def advertised_ids(snapshot: ConfigSnapshot) -> list[str]:
-    """The ids of the model lists, in order. In multi-user mode the bare user stands before its workflows."""
+    """The ids of the model lists, in order: each user (the user's own routing), then its workflows."""
     users = launch_facts().users or (single_user(snapshot),)
     ids: list[str] = []
     for user in users:
-        workflows = _shared_workflows(snapshot, user)
-        if is_multi_user() or not workflows:
-            ids.append(user)
-        ids += [f"{user}:{name}" for name in workflows]
+        ids.append(user)
+        ids += [f"{user}:{name}" for name in _shared_workflows(snapshot, user)]
     return ids
 
 
 def _shared_workflows(snapshot: ConfigSnapshot, user: str) -> list[str]:
     try:
         settings = load_user(snapshot, user)
-        return shared_names(snapshot, settings) if settings.allow_shared_workflows else []
+        return chat_names(snapshot, settings) if settings.allow_shared_workflows else []
     except ConfigError as error:
         logger.warning("the workflows of user %s cannot be listed: %s", user, error)
         return []

@@ -21,6 +21,10 @@ TOOL_ANSWER = '{"tool_calls": []}'
 TASK_HEADER = "X-OpenWebUI-Task"
 TASK_START, TASK_HISTORY = "### Task:", "<chat_history>"
 """What the text of a background task begins with, and what it holds."""
+EMOJI_START = "Your task is to reflect the speaker's likely facial expression through a fitting emoji."
+"""What the text of the one task begins with that has another form. Source: Open WebUI's own template."""
+TASK_MARKS = ((TASK_START, "chat_history"), ("likely facial expression through a fitting emoji",))
+"""For each form, words that are in its JSON however that is written: no quotes, no `<`."""
 
 _KINDS = (  # by what the text asks for, and by the key of the JSON that it wants
     ("autocompletion", re.compile("autocomplet", re.I)),
@@ -51,7 +55,10 @@ def task_of(messages: Any, header: str, stream: bool) -> str | None:
         return None
     newest_first = reversed(messages) if isinstance(messages, list) else ()
     last = next((text for role, text in _texts(newest_first) if role == "user"), "")
-    if not last.lstrip().startswith(TASK_START) or TASK_HISTORY not in last:
+    last = last.lstrip()
+    if last.startswith(EMOJI_START):
+        return "emoji"
+    if not last.startswith(TASK_START) or TASK_HISTORY not in last:
         return None
     asked = last.partition(TASK_HISTORY)[0]
     return next((kind for kind, words in _KINDS if words.search(asked)), "unknown")

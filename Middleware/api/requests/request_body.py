@@ -6,15 +6,99 @@ Source: PEP 3333 (`wsgi.input`), spec frontend-api.md 12.5.
 
 from __future__ import annotations
 
-from io import BytesIO
+from io import BytesIO, RawIOBase
 from typing import Any
 
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.wsgi import get_input_stream
 
-from Middleware.common.errors import ClientRequestError, RequestCancelled, Unsupported
+from Middleware.common.errors import (
+    ClientRequestError,
+    MiddlewareError,
+    RequestCancelled,
+    TooLarge,
+    Unsupported,
+)
 
 _INPUT = "wsgi.input"
+_PIECE = 1024 * 1024
+_MIB = 1024 * 1024
+
+
+class LimitedBody(RawIOBase):
+    """A body of which no more than `most` bytes are read: what goes beyond raises TooLarge and is not held.
+
+    `declared`: how many there are, None: its end tells. `ended`: nothing is left to be read, or can be.
+    """
+
+    def __init__(self, stream: Any, most: int, declared: int | None) -> None:
+        self._stream, self._most, self._declared = stream, most, declared
+        self._read = 0
+        self.ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._next(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        pieces = []
+        size = _PIECE if self._declared is None else min(self._declared, self._most + 1)  # no second copy
+        while not self.ended and (piece := self._next(size)):
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def skip(self, size: int) -> int:
+        """Read so many bytes at most, whatever the limit is, and drop them: how many there were."""
+        return len(self._piece(size))
+
+    def _next(self, size: int) -> bytes:
+        piece = self._piece(size)
+        if self._read > self._most:
+            raise too_large(self._most)
+        return piece
+
+    def _piece(self, size: int) -> bytes:
+        if self._declared is not None:  # what stands behind it is the next request's
+            size = min(size, self._declared - self._read)
+        if self.ended or not size:
+            return b""
+        try:
+            piece: bytes = self._stream.read(size)
+        except BaseException:
+            self.ended = True
+            raise
+        self._read += len(piece)
+        self.ended = not piece or self._read == self._declared
+        return piece
+
+
+def too_large(most: int) -> TooLarge:
+    """What is said of a body of more than `most` bytes."""
+    return TooLarge(f"the body has more than {most / _MIB:g} MiB; --max-body-mb allows more")
+
+
+def limit_body(environ: dict[str, Any], most: int) -> LimitedBody | None:
+    """From now on no more than `most` bytes of the body are read, whoever does. None: there is no body."""
+    declared, stream = _declared(environ), environ.get(_INPUT)
+    if stream is None or (not declared and "HTTP_TRANSFER_ENCODING" not in environ):
+        return None
+    body = environ[_INPUT] = LimitedBody(stream, most, declared)
+    return body
+
+
+def check_length(environ: dict[str, Any], most: int) -> None:
+    """Raises TooLarge for a body that is declared to have more than `most` bytes."""
+    if (_declared(environ) or 0) > most:
+        raise too_large(most)
+
+
+def _declared(environ: dict[str, Any]) -> int | None:
+    given = environ.get("CONTENT_LENGTH") or ""
+    return int(given) if given.isascii() and given.isdigit() else None
 
 
 class _Broken:
@@ -42,7 +126,7 @@ def peeked(environ: dict[str, Any]) -> bytes:
 
 def read_body(environ: dict[str, Any], most_bytes: int | None = None) -> bytes:
     """The whole body. Raises RequestCancelled when the client leaves in the middle of it, Unsupported for a
-    coding, ClientRequestError when it has no proper form.
+    coding, TooLarge beyond the server's limit, ClientRequestError when it has no proper form.
     """
     coding = environ.get("HTTP_CONTENT_ENCODING", "").strip()
     if coding.lower() not in ("", "identity"):
@@ -51,7 +135,7 @@ def read_body(environ: dict[str, Any], most_bytes: int | None = None) -> bytes:
         return get_input_stream(environ, max_content_length=most_bytes).read()
     except (ClientDisconnected, OSError) as error:
         raise RequestCancelled("the client left in the middle of its request") from error
-    except HTTPException:
+    except (HTTPException, MiddlewareError):
         raise
     except Exception as error:  # gunicorn has errors of its own for chunks
         raise ClientRequestError(f"the body cannot be read: {type(error).__name__}") from error

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from Middleware.api.requests.access import AccessRules
 
+MOST_BODY_BYTES = 64 * 1024 * 1024
+"""How large the body of a request may be, where the command line says nothing."""
 NEEDS_KEY = "the console is off: --require-api-key needs --console-key beside it"
 
 
@@ -22,8 +24,11 @@ class ConsoleWish:
 
 @dataclass(frozen=True, slots=True)
 class ServerRules:
-    """`max_queue`: how many requests may wait for the gate; 0: any number."""
+    """`max_queue`: how many requests may wait for the gate; 0: any number. `most_body_bytes`: how large the
+    body of one may be.
+    """
 
     access: AccessRules = field(default_factory=AccessRules)
     max_queue: int = 0
     console: ConsoleWish = field(default_factory=ConsoleWish)
+    most_body_bytes: int = MOST_BODY_BYTES

@@ -15,14 +15,25 @@ from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import within
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.request_body import check_length, limit_body, too_large
 from Middleware.api.requests.request_life import HUNG_UP, LIFE, REQUEST_ID, HeldBody, RequestLife
+from Middleware.api.serving.api_rules import MOST_BODY_BYTES
 from Middleware.api.serving.doors import ENTER_GATE, PROTOCOL, Console, Doors, is_console
+from Middleware.api.serving.lingering import drop_rest
 from Middleware.api.serving.traffic import TRAFFIC, Traffic
 from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, on_one_line, send_error, status_line
-from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
+from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, TooLarge, Unauthorized
+from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
 from Middleware.services.run_trace import Observers
+
+_UNREAD = {
+    414: "the path of the request is too long",
+    431: "the headers of the request are too large",
+    500: "internal error; the server's log says more",
+}
+"""Status of what a server refuses by itself -> what is said of it, where its own words say less."""
 
 Headers = list[tuple[str, str]]
 Gate = Callable[[RequestLife, dict[str, Any]], None]
@@ -38,8 +49,9 @@ class FrontDoor:
 
     `lives`: the requests whose work lasts. `observers`: of what they do. `most_posts`: how many of them the
     server's threads may hold, waiting ones among them, so that other requests are still answered; 0: any
-    number. `gate`: what a request waits at that says in its body only that it generates. `console`: None: it
-    is off. `stopping`: the server has begun to stop.
+    number. `most_body_bytes`: how large the body of a request may be. `gate`: what a request waits at that
+    says in its body only that it generates. `console`: None: it is off. `stopping`: the server has begun to
+    stop.
     """
 
     def __init__(
@@ -55,12 +67,37 @@ class FrontDoor:
         self.lives: set[RequestLife] = set()
         self.observers = Observers()
         self.most_posts = 0
+        self.most_body_bytes = MOST_BODY_BYTES
         self.console: Console | None = None
         self.stopping = False
         self._posts: set[str] = set()
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        body = limit_body(environ, self.most_body_bytes)
+        answer = self._routed(environ, start_response)
+        if body is None or body.ended:
+            return answer
+        return HeldBody(answer, lambda: drop_rest(environ, body))
+
+    def refuse(
+        self, status: int, why: str, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer to a request that the server itself could not read, or could not have answered.
+
+        `why`: in the server's words. `environ`: what is known of it; `PATH_INFO` may be empty.
+        """
+        request_id = str(uuid.uuid4())
+        protocol = self._doors.protocol_of(environ)
+        named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
+        origin, host = environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST", "")
+        if origin is not None and self._rules.allows_origin(origin, host):
+            named += _cors(environ)
+        said = _why_unread(status, why, self.most_body_bytes)
+        reply = ErrorReply(status, f"{said} (request {request_id})", request_id=request_id)
+        return send_error(reply, protocol, environ, _with_headers(start_response, named))
+
+    def _routed(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
         if self.console is not None and is_console(environ.get("PATH_INFO", "")):
             return self._at_console(self.console, request_id, environ, start_response)
@@ -104,12 +141,13 @@ class FrontDoor:
         if not is_free and not self._rules.allows_key(environ["PATH_INFO"], key):
             refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
             return send_error(refusal, protocol, environ, start)
-        if not self._doors.lasts(environ):
-            return self._free(request_id, key, environ, start)
         try:
+            check_length(environ, self.most_body_bytes)
+            if not self._doors.lasts(environ):
+                return self._free(request_id, key, environ, start)
             self._make_room_for(request_id)
-        except ServerBusy as busy:
-            return send_error(reply_to(busy, request_id), protocol, environ, start)
+        except (TooLarge, ServerBusy) as error:
+            return send_error(reply_to(error, request_id), protocol, environ, start)
         return self._held(request_id, key, environ, start)
 
     def _make_room_for(self, request_id: str) -> None:
@@ -229,6 +267,15 @@ class FrontDoor:
         self.stopping = True
         for life in self.unanswered():
             cancellation_service.request_cancellation(life.request_id, "the server stops")
+
+
+def _why_unread(status: int, why: str, most_body_bytes: int) -> str:
+    """One sentence about a request that the server refused in its own words."""
+    if status == 413:
+        return str(too_large(most_body_bytes))
+    if status in _UNREAD:
+        return _UNREAD[status]
+    return f"the request cannot be read: {on_one_line(why).rstrip('.')}"
 
 
 def _over(life: RequestLife) -> None:

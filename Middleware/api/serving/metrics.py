@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from Middleware.api.serving.wsgi_replies import on_one_line
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import KIND_STATUS
 from Middleware.services.answers import FINISH_REASONS
@@ -46,7 +47,10 @@ _Metric = TypeVar("_Metric", Counter, Histogram)
 
 
 class _Bounded:
-    """Values of labels as they are while there are few of them; those that come later are `other`."""
+    """Values of labels while there are few of them; those that come later are `other`.
+
+    What is no letter of a line becomes `?`: readers of the format cut it into lines at more than line feeds.
+    """
 
     def __init__(self, most: int = MOST_NAMES) -> None:
         self._most = most
@@ -57,7 +61,7 @@ class _Bounded:
         if shown is None:
             if len(self._known) >= self._most:
                 return (OTHER,) * len(names)
-            shown = self._known[names] = tuple(name.encode("utf-8", "replace").decode() for name in names)
+            shown = self._known[names] = tuple(map(on_one_line, names))
         return shown
 
 

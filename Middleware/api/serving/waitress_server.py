@@ -1,6 +1,6 @@
 """The application behind waitress: bound, announced, and brought to an orderly end by a signal.
 
-The only module that knows waitress. Source: spec frontend-api.md 2.3 and 2.4.
+Connections: `waitress_channel.py`. Source: spec frontend-api.md 2.3 and 2.4.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
-from waitress.parser import HTTPRequestParser  # type: ignore[import-untyped]
 from waitress.server import BaseWSGIServer, create_server  # type: ignore[import-untyped]
 
 from Middleware.api.api_server import ApiServer
 from Middleware.api.launch_arguments import Launch
 from Middleware.api.requests.model_names import served_users
+from Middleware.api.serving.api_rules import MOST_BODY_BYTES
 from Middleware.api.serving.demo_hints import demo_hints
+from Middleware.api.serving.front_door import FrontDoor
 from Middleware.api.serving.startup import warm_up
+from Middleware.api.serving.waitress_channel import Channel
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import default_snapshot
 from Middleware.workflows.tools.mcp_doors import end_sessions
@@ -36,8 +37,6 @@ SPARE_THREADS = 16
 """Not for generation requests: lists, cancellations and signs of life are answered however many wait."""
 UNFINISHED_S = 60
 """A request that is not complete by then, and a connection that is idle so long, are closed."""
-UNREAD_S = 14400
-"""A client that reads nothing of its answer for so long is given up."""
 CLEANUP_EVERY_S = 10
 CANCEL_S = 5.0
 """How long a stop waits for the requests that it cancelled."""
@@ -56,7 +55,7 @@ def serve(launch: Launch, server: ApiServer) -> int:
             f"cannot listen on {launch.host}:{launch.port}: {error}{_advice(launch, error)}", file=sys.stderr
         )
         return 1
-    waitress, listeners = waitress_for(server.app, listening, launch.threads)
+    waitress, listeners = waitress_for(server.app, listening, launch.threads, door=server.door)
     server.door.most_posts = most_posts(launch.threads)
     if server.console is not None:
         server.console.most_pages = most_pages(launch.threads)
@@ -70,52 +69,17 @@ def serve(launch: Launch, server: ApiServer) -> int:
     return 0
 
 
-class _Parser(HTTPRequestParser):  # type: ignore[misc]
-    """A request that waitress refuses while it reads the head has a path too: its log line wants one."""
-
-    path = ""
-
-
-class _Channel(HTTPChannel):  # type: ignore[misc]
-    """A connection. Bytes of an unfinished request do not count as activity: a trickle of them would hold it
-    for ever. While a request is answered waitress never closes it, nor while the client has not read all.
-    """
-
-    parser_class = _Parser
-    last_activity: float
-    _begun: float | None = None
-
-    _unread_since: float | None = None
-
-    def writable(self) -> bool:
-        """Asked at each turn of the server's loop."""
-        if not self.total_outbufs_len:
-            self._unread_since = None
-        else:
-            now = time.time()
-            self._unread_since = now if self._unread_since is None else self._unread_since
-            if now - self._unread_since < UNREAD_S:
-                self.last_activity = now
-        return bool(super().writable())
-
-    def handle_write(self) -> None:
-        self._unread_since = None
-        super().handle_write()
-
-    def handle_read(self) -> None:
-        super().handle_read()
-        if self.request is None:
-            self._begun = None
-            return
-        if self._begun is None:
-            self._begun = self.last_activity
-        self.last_activity = self._begun
-
-
 def waitress_for(
-    app: Any, listening: socket.socket, threads: int, unfinished_s: int = UNFINISHED_S
+    app: Any,
+    listening: socket.socket,
+    threads: int,
+    unfinished_s: int = UNFINISHED_S,
+    door: FrontDoor | None = None,
 ) -> tuple[Any, list[BaseWSGIServer]]:
-    """waitress as this house sets it, and its listeners. `unfinished_s`: as `UNFINISHED_S`."""
+    """waitress as this house sets it, and its listeners. `unfinished_s`: as `UNFINISHED_S`.
+
+    `door`: says how large a body may be, and answers what waitress itself refuses.
+    """
     dispatchers: dict[int, Any] = {}
     waitress = create_server(
         app,
@@ -127,6 +91,7 @@ def waitress_for(
         connection_limit=4000,
         backlog=BACKLOG,
         channel_request_lookahead=1,
+        max_request_body_size=(MOST_BODY_BYTES if door is None else door.most_body_bytes) + 1,
         asyncore_use_poll=True,
         url_scheme="http",
         expose_tracebacks=False,
@@ -135,7 +100,8 @@ def waitress_for(
     )
     listeners = [item for item in dispatchers.values() if isinstance(item, BaseWSGIServer)]
     for listener in listeners:
-        listener.channel_class = _Channel
+        listener.channel_class = Channel
+        listener.door = door
     return waitress, listeners
 
 

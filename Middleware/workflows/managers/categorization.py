@@ -18,12 +18,12 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.positions import position_in
 from Middleware.config.users import NO_CUSTOM_WORKFLOW
 from Middleware.config.validation import json_pointer
+from Middleware.config.workflow_tools import chat_names
 from Middleware.config.workflows import (
     Category,
     WorkflowFile,
     load_routing,
     load_workflow,
-    shared_names,
     workflow_exists,
 )
 from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepared
@@ -102,7 +102,7 @@ def _ensure_default(manager: WorkflowManager) -> None:
     user = manager.user
     if workflow_exists(manager.snapshot, user, DEFAULT_WORKFLOW):
         return
-    models = ", ".join(f"{user.name}:{name}" for name in shared_names(manager.snapshot, user)) or user.name
+    models = ", ".join(f"{user.name}:{name}" for name in chat_names(manager.snapshot, user)) or user.name
     raise NotFound(
         f"user '{user.name}' has neither customWorkflowOverride nor a routing with a categorisation workflow "
         f"and no {DEFAULT_WORKFLOW} in Workflows/{user.workflow_folder}; models: {models}",

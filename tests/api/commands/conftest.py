@@ -54,8 +54,8 @@ def house(tmp_path, monkeypatch):
     set_launch_facts(
         LaunchFacts(public_directory=tmp_path, config_directory=tmp_path / "Configs", users=("alice",))
     )
-    monkeypatch.delenv("WILMER_API_KEY", raising=False)
-    monkeypatch.delenv("WILMER_NEW_API_KEY", raising=False)
+    for name in ("HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY", "WILMER_API_KEY", "WILMER_NEW_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     yield built
     set_launch_facts(before)
 

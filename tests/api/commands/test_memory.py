@@ -79,7 +79,7 @@ class TestLooking:
         """And its files are decrypted."""
         house.remember(key_hash=HASH, encryption_key=derive_key("test-key", "alice"))
         assert "discussions 0" in memory_of("list")[1]
-        monkeypatch.setenv("WILMER_API_KEY", "test-key")
+        monkeypatch.setenv("HEADRACE_API_KEY", "test-key")
         assert "trip: memories 5" in memory_of("list")[1]
 
     @pytest.mark.parametrize("form", ["{}", "[1]", "[" * 100_000, b"\xff\xfe"], ids=range(4))
@@ -238,17 +238,17 @@ class TestRekey:
 
     @pytest.fixture
     def keyed(self, house, monkeypatch):
-        monkeypatch.setenv("WILMER_API_KEY", "test-key")
+        monkeypatch.setenv("HEADRACE_API_KEY", "test-key")
         house.remember(key_hash=HASH, encryption_key=derive_key("test-key", "alice"))
         return house.root / HASH
 
     def test_a_new_key_moves_the_folder(self, memory_of, house, keyed, monkeypatch):
-        monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")
+        monkeypatch.setenv("HEADRACE_NEW_API_KEY", "new-key")
         assert "3 files would be encrypted with the new key" in memory_of("rekey", preview=True)[1]
         assert keyed.exists()
         status, text = memory_of("rekey")
         assert (status, "renamed to" in text, keyed.exists()) == (0, True, False)
-        monkeypatch.setenv("WILMER_API_KEY", "new-key")
+        monkeypatch.setenv("HEADRACE_API_KEY", "new-key")
         assert "trip: memories 5" in memory_of("list")[1]
 
     def test_without_a_new_key_files_are_decrypted_where_they_are(self, memory_of, keyed):
@@ -259,7 +259,7 @@ class TestRekey:
     @pytest.fixture
     def half_readable(self, house, keyed, monkeypatch):
         """One file is of a third key; the new key is given."""
-        monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")
+        monkeypatch.setenv("HEADRACE_NEW_API_KEY", "new-key")
         (keyed / "trip/timestamps.json").write_bytes(encrypt(b"{}", derive_key("third", "alice")))
         return house.root / api_key_hash("new-key")
 
@@ -270,7 +270,7 @@ class TestRekey:
         status, text = memory_of("rekey")
         assert (status, "unreadable with these keys (neither key opens it)" in text) == (1, True)
         assert (keyed.exists(), (half_readable / "trip/timestamps.json").exists()) == (False, True)
-        monkeypatch.setenv("WILMER_API_KEY", "new-key")
+        monkeypatch.setenv("HEADRACE_API_KEY", "new-key")
         assert "trip: memories 5" in memory_of("list")[1]
 
     def test_running_again_goes_on_in_the_renamed_folder(self, memory_of, half_readable):
@@ -290,7 +290,7 @@ class TestRekey:
         assert (keyed.exists(), half_readable.exists()) == (True, False)
 
     def test_a_name_that_is_taken_is_left(self, memory_of, house, keyed, monkeypatch):
-        monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")
+        monkeypatch.setenv("HEADRACE_NEW_API_KEY", "new-key")
         (house.root / api_key_hash("new-key")).mkdir()
         before = {path: path.read_bytes() for path in keyed.rglob("*") if path.is_file()}
         for preview in (True, False):
@@ -299,14 +299,27 @@ class TestRekey:
         assert {path: path.read_bytes() for path in keyed.rglob("*") if path.is_file()} == before
 
     def test_a_user_without_encryption_is_told(self, memory_of, house, keyed, monkeypatch):
-        monkeypatch.setenv("WILMER_NEW_API_KEY", "new-key")
+        monkeypatch.setenv("HEADRACE_NEW_API_KEY", "new-key")
         house.write("Users/alice", {"encryptUsingApiKey": False})
         assert "set encryptUsingApiKey" in memory_of("rekey", preview=True)[1]
 
     def test_the_old_key_is_needed(self, memory_of, monkeypatch):
-        assert "WILMER_API_KEY" in memory_of("rekey")[1]
-        monkeypatch.setenv("WILMER_API_KEY", "unknown")
+        assert "HEADRACE_API_KEY" in memory_of("rekey")[1]
+        monkeypatch.setenv("HEADRACE_API_KEY", "unknown")
         assert "there is no folder of this key" in memory_of("rekey")[1]
+
+    @pytest.mark.parametrize(
+        ("ours", "seen"),
+        [(None, 1), (" ", 1), ("another-key", 0)],
+        ids=["theirs alone", "ours is blank", "ours counts first"],
+    )
+    def test_the_name_of_wilmerai_is_understood(self, memory_of, house, monkeypatch, ours, seen):
+        """Users' scripts set it; where ours is set too, ours counts."""
+        house.remember(key_hash=HASH, encryption_key=derive_key("test-key", "alice"))
+        monkeypatch.setenv("WILMER_API_KEY", "test-key")
+        if ours is not None:
+            monkeypatch.setenv("HEADRACE_API_KEY", ours)
+        assert f"discussions {seen}" in memory_of("list")[1]
 
 
 class TestBackfill:

@@ -20,7 +20,7 @@ def a_hub(**facts):
         "recorder": Recorder(),
         "hour": Hour(),
         "mode": "view",
-        "gate": lambda: {"level": "wilmer", "limit": 1, "running": 0, "waiting": 0},
+        "gate": lambda: {"level": "request", "limit": 1, "running": 0, "waiting": 0},
         "started": 1759990000,
         "processes": 1,
         "memory_mb": 16,

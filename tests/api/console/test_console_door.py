@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from Middleware.api.console.console_door import ConsoleDoor
+from Middleware.api.console.wrong_keys import MOST_LOOKS, WrongKeys
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.serving.api_rules import ConsoleWish
 
@@ -170,16 +171,28 @@ class TestKey:
         assert reader.get(STATE, headers=ASKS).json == {"error": "this console needs its key"}
 
     def test_ten_wrong_keys_shut_an_address_out(self, console, caplog):
-        """For a minute, and whatever it brings then; what is open stays open."""
+        """For a minute, as long as its keys are wrong; what is open stays open, and the owner is let in."""
         reader = console(key="k2345678")
         wrong, right = ({**ASKS, "Authorization": f"Bearer {key}"} for key in ("wrong", "k2345678"))
         assert [reader.get(STATE, headers=wrong).status_code for _ in range(11)] == [401] * 10 + [429]
-        answer = reader.get(STATE, headers=right)
+        answer = reader.get(STATE, headers=wrong)
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "60")
+        assert reader.get(STATE, headers=right).status_code == 200
+        assert reader.get(STATE, headers=ASKS).status_code == 429
         assert reader.get("/console/").status_code == 200
         other = reader.get(STATE, headers=right, environ_base={"REMOTE_ADDR": "10.0.0.7"})
         assert other.status_code == 200
         assert "401 for 127.0.0.1: GET /console/api/state: this console needs its key" in caplog.text
+
+    def test_nobody_guesses_at_full_speed(self, serve, a_page):
+        """Too many wrong keys within a second: none is looked at, not even the right one."""
+        app = serve(console=ConsoleWish("view", "k2345678"))
+        app.server.console._wrong_keys = WrongKeys(lambda: 1000.0)
+        reader = app.test_client()
+        wrong, right = ({**ASKS, "Authorization": f"Bearer {key}"} for key in ("wrong", "k2345678"))
+        for _ in range(MOST_LOOKS):
+            reader.get(STATE, headers=wrong)
+        assert reader.get(STATE, headers=right).status_code == 429
 
     def test_who_is_shut_out_is_told_first_what_comes_first(self, console):
         """The key is the last thing that is looked at (2.4)."""
@@ -246,8 +259,8 @@ class TestState:
     @pytest.mark.parametrize(
         ("launch", "gate"),
         [
-            ({"concurrency": 2}, {"level": "wilmer", "limit": 2, "running": 0, "waiting": 0}),
-            ({"concurrency": 0}, {"level": "wilmer", "limit": 0, "running": 0, "waiting": 0}),
+            ({"concurrency": 2}, {"level": "request", "limit": 2, "running": 0, "waiting": 0}),
+            ({"concurrency": 0}, {"level": "request", "limit": 0, "running": 0, "waiting": 0}),
             ({"concurrency": 3, "concurrency_level": "endpoint"}, {"level": "endpoint", "limit": 3, "running": 0, "waiting": 0}),
         ],
     )  # fmt: skip

@@ -41,7 +41,7 @@ class House:
         self.recorder, self.clock, self.stopping = Recorder(), Clock(), False
         self.observers = Observers()
         self.observers.observe(self.recorder)
-        self.gate = {"level": "wilmer", "limit": 1, "running": 0, "waiting": 0}
+        self.gate = {"level": "request", "limit": 1, "running": 0, "waiting": 0}
         self.hub = a_hub(recorder=self.recorder, stopping=lambda: self.stopping, gate=lambda: dict(self.gate))
 
     def arrive(self, name="r1"):

@@ -33,7 +33,7 @@ class Server:
         return run
 
     def look(self, **facts):
-        gate = {"level": "wilmer", "limit": self.slots, "running": 0, "waiting": 0}
+        gate = {"level": "request", "limit": self.slots, "running": 0, "waiting": 0}
         return Look(a_hub(recorder=self.recorder, gate=lambda: gate, **facts))
 
 

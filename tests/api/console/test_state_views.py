@@ -26,7 +26,7 @@ class TestRoute:
             "processes": 1,
             "started": 1759990000,
             "users": ["mira"],
-            "gate": {"level": "wilmer", "limit": 1, "running": 0, "waiting": 0},
+            "gate": {"level": "request", "limit": 1, "running": 0, "waiting": 0},
             "kept": {"runs": 0, "bytes": 0, "limit": 16777216},
             "seq": 0,
         }
@@ -59,7 +59,7 @@ class TestState:
     def test_it_is_as_things_are_now(self):
         """Users, gate and what is kept are asked for at each look."""
         recorder, users = Recorder(memory_mb=1), ["mira"]
-        gate = {"level": "wilmer", "limit": 2, "running": 0, "waiting": 0}
+        gate = {"level": "request", "limit": 2, "running": 0, "waiting": 0}
         hub = a_hub(recorder=recorder, served_users=lambda: users, gate=lambda: gate)
         before = state_of(hub, ("look",))
         observers = Observers()

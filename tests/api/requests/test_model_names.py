@@ -84,11 +84,30 @@ class TestLists:
         assert advertised_ids(default_snapshot()) == ["mira"]
 
     def test_shared_workflows(self, configs):
-        """Sorted, without those that begin with `_`."""
+        """Behind the bare user, sorted, without those that begin with `_`."""
         configs("Users/mira.json", {"allowSharedWorkflows": True})
         configs("Workflows/_shared/atlas/x.json", [])
         configs("Workflows/_shared/_hidden/x.json", [])
-        assert advertised_ids(default_snapshot()) == ["mira:atlas", "mira:novel"]
+        assert advertised_ids(default_snapshot()) == ["mira", "mira:atlas", "mira:novel"]
+
+    @pytest.mark.parametrize("users", [("mira",), ("mira", "jo")], ids=["one user", "several"])
+    def test_tools(self, configs, facts, users):
+        """A workflow that is a tool is no chat model, unless its file says so; by name it can be picked."""
+        facts(users=users)
+        configs("Users/mira.json", {"allowSharedWorkflows": True})
+        configs("Users/jo.json", {})
+        configs("Workflows/_shared/tide/_mcpTool.json", {"description": "Tide."})
+        configs("Workflows/_shared/both/_mcpTool.json", {"description": "Both.", "chat": True})
+        listed = [name for name in advertised_ids(default_snapshot()) if name.startswith("mira")]
+        assert listed == ["mira", "mira:both", "mira:novel"]
+        assert parse_model_field("mira:tide")[1] == "tide"
+
+    def test_a_folder_that_no_model_field_can_name(self, configs):
+        """It is not listed: a colon cuts a name, and `:latest` is cut away."""
+        configs("Users/mira.json", {"allowSharedWorkflows": True})
+        configs("Workflows/_shared/a:b/x.json", [])
+        configs("Workflows/_shared/latest/x.json", [])
+        assert advertised_ids(default_snapshot()) == ["mira", "mira:novel"]
 
     def test_no_shared_workflow_is_there(self, configs):
         """The user still is."""
@@ -113,7 +132,7 @@ def test_a_shared_folder_that_differs_in_case(configs):
     )
     configs("Workflows/_tools/notes/_DefaultWorkflow.json", [])
     snapshot = default_snapshot()
-    assert advertised_ids(snapshot) == ["mira:notes"]
+    assert advertised_ids(snapshot) == ["mira", "mira:notes"]
     assert parse_model_field("mira:notes", snapshot) == (None, "notes")
 
 

@@ -8,6 +8,11 @@ from Middleware.api.requests.open_webui import TOOL_SENTENCE, is_tool_selection,
 from Middleware.config.users import UserSettings
 
 ON = UserSettings("mira", intercept_open_web_ui_tool_requests=True)
+EMOJI = (
+    "Your task is to reflect the speaker's likely facial expression through a fitting emoji. Interpret ...\n\n"
+    "Message: ```hi```"
+)
+"""The one task that Open WebUI words in another form; what follows the first sentence is the admin's."""
 TASK = "### Task:\nGenerate a title.\n<chat_history>\nUSER: hi\n</chat_history>"
 
 
@@ -45,8 +50,24 @@ def test_tool_selection(messages, expected):
         (said("user", "### Task: no history"), "", False, None),
         (said("assistant", TASK), "", False, None),
         (None, "", False, None),
+        (said("user", EMOJI), "", False, "emoji"),
+        (said("user", EMOJI), "", True, None),
+        (said("user", f"He said: {EMOJI}"), "", False, None),
+        (said("system", EMOJI), "", False, None),
     ],
-    ids=["task", "streamed", "header", "blank-header", "no-history", "not-the-user", "no-messages"],
+    ids=[
+        "task",
+        "streamed",
+        "header",
+        "blank-header",
+        "no-history",
+        "not-the-user",
+        "no-messages",
+        "emoji",
+        "emoji-streamed",
+        "emoji-quoted",
+        "emoji-not-the-user",
+    ],
 )
 def test_background_tasks(messages, header, stream, expected):
     """By header, or by the shape of a non-streaming request's last user message."""

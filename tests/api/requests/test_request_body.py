@@ -8,8 +8,8 @@ import pytest
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wsgi import get_input_stream
 
-from Middleware.api.requests.request_body import peeked, read_body
-from Middleware.common.errors import ClientRequestError, RequestCancelled, Unsupported
+from Middleware.api.requests.request_body import LimitedBody, check_length, limit_body, peeked, read_body
+from Middleware.common.errors import ClientRequestError, RequestCancelled, TooLarge, Unsupported
 
 
 class Leaving:
@@ -95,3 +95,68 @@ class TestReading:
         """Flask's own limit, in its own error."""
         with pytest.raises(RequestEntityTooLarge):
             read_body({"wsgi.input": BytesIO(b"hello"), "CONTENT_LENGTH": "5"}, 4)
+
+
+CHUNKED = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
+
+
+class TestLimit:
+    """One limit, declared or chunked (frontend-api.md 12.1)."""
+
+    @pytest.mark.parametrize("more", [{"CONTENT_LENGTH": "5"}, CHUNKED], ids=["length", "chunked"])
+    def test_as_much_as_is_allowed(self, more):
+        """It is read as if nobody counted, and then nothing is left."""
+        environ = {"wsgi.input": BytesIO(b"hello"), **more}
+        body = limit_body(environ, 5)
+        assert read_body(environ) == b"hello" and body.ended
+
+    def test_too_much_is_not_held(self):
+        """It is refused at the first piece beyond the limit."""
+        stream = BytesIO(bytes(20_000_000))
+        environ = {"wsgi.input": stream, **CHUNKED}
+        body = limit_body(environ, 2_000_000)
+        with pytest.raises(TooLarge, match=r"more than 1.90735 MiB; --max-body-mb allows more") as refused:
+            read_body(environ)
+        assert refused.value.status_hint == 413 and not body.ended
+        assert stream.tell() < 3_500_000
+
+    def test_too_much_of_a_body_that_is_looked_at_before(self):
+        """Its reader meets the refusal."""
+        environ = {"wsgi.input": BytesIO(b"hello!"), **CHUNKED}
+        limit_body(environ, 5)
+        assert peeked(environ) == b""
+        with pytest.raises(TooLarge):
+            read_body(environ)
+
+    @pytest.mark.parametrize(
+        "environ", [{}, {"CONTENT_LENGTH": ""}, {"CONTENT_LENGTH": "0"}, {"CONTENT_LENGTH": "x"}]
+    )
+    def test_no_body(self, environ):
+        """Nothing is counted, and nothing is left."""
+        environ = {"wsgi.input": BytesIO(b"of the next request"), **environ}
+        assert limit_body(environ, 5) is None
+        check_length(environ, 5)
+
+    @pytest.mark.parametrize(("length", "refused"), [("5", False), ("6", True), ("9" * 30, True)])
+    def test_a_declared_length(self, length, refused):
+        """It is refused before a byte is read."""
+        if not refused:
+            check_length({"CONTENT_LENGTH": length}, 5)
+            return
+        with pytest.raises(TooLarge):
+            check_length({"CONTENT_LENGTH": length}, 5)
+
+    def test_a_body_that_breaks_off_is_at_its_end(self):
+        """Nothing more can be read of it."""
+        body = LimitedBody(Leaving(), 5, None)
+        with pytest.raises(ConnectionResetError):
+            body.read()
+        assert body.ended and body.read() == b""
+
+    def test_in_pieces(self):
+        """As any file is read; what is skipped counts for no limit."""
+        body = LimitedBody(BytesIO(b"a\nbc\ndefg"), 6, None)
+        assert (body.readline(), body.read(2)) == (b"a\n", b"bc")
+        assert body.skip(3) == 3
+        with pytest.raises(TooLarge):
+            body.read(1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
+from io import BytesIO
+from unittest.mock import Mock
 
 import pytest
 
@@ -256,3 +258,76 @@ class TestLastLine:
         assert (
             "401 for 127.0.0.1: POST /v1/chat/completions: this server needs a valid API key" in caplog.text
         )
+
+
+class TestBodies:
+    """One limit for every route (12.1)."""
+
+    @pytest.fixture
+    def small(self, serve):
+        """A server that takes bodies of 1,000 bytes."""
+        app = serve()
+        app.door.most_body_bytes = 1000
+        return app.test_client()
+
+    @pytest.mark.parametrize(
+        ("method", "path"),
+        [
+            ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/responses"),
+            ("POST", "/v1/embeddings"), ("DELETE", "/v1/chat/completions"), ("GET", "/v1/models"),
+            ("POST", "/v1/nothing"), ("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"),
+            ("POST", "/api/chat"), ("POST", "/api/show"), ("POST", "/api/v1/generate"),
+            ("POST", "/api/extra/abort"), ("POST", "/completion"), ("POST", "/tokenize"), ("POST", "/mcp"),
+            ("GET", "/health"), ("GET", "/metrics"),
+        ],
+    )  # fmt: skip
+    def test_a_declared_length_is_refused_before_it_is_read(self, small, engine, method, path):
+        """413 in the protocol's own form: the same as of any other error there."""
+        answer = small.open(path, method=method, data=b" " * 1001)
+        assert answer.status_code == 413 and answer.content_type == "application/json"
+        assert "the body has more than" in answer.text and answer.headers["X-Request-Id"] in answer.text
+        assert engine.calls == []
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/v1/chat/completions",
+            "/v1/messages",
+            "/api/chat",
+            "/api/show",
+            "/completion",
+            "/mcp",
+            "/v1/responses",
+        ],
+    )
+    def test_a_body_in_chunks_is_refused_when_it_is_read(self, small, engine, path):
+        """Its length is known then."""
+        environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
+        answer = small.post(path, input_stream=BytesIO(b" " * 1001), environ_overrides=environ)
+        assert answer.status_code == 413 and "the body has more than" in answer.text
+        assert engine.calls == []
+
+    def test_the_types_of_the_protocols(self, small):
+        """As their SDKs know them."""
+        kinds = [
+            small.post(path, data=b" " * 1001).json["error"]["type"]
+            for path in ("/v1/chat/completions", "/v1/messages")
+        ]
+        assert kinds == ["invalid_request_error", "request_too_large"]
+
+    def test_who_may_not_ask_hears_of_that_first(self, serve):
+        """A key is asked for before a length."""
+        app = serve(access=AccessRules(api_keys=("k",)))
+        app.door.most_body_bytes = 1000
+        assert app.test_client().post("/v1/chat/completions", data=b" " * 1001).status_code == 401
+
+    def test_the_rest_of_a_refused_body_is_dropped(self, serve):
+        """Where the server has not read it: when the answer has been sent."""
+        stream, connection = BytesIO(b" " * 900), Mock(gettimeout=lambda: None)
+        environ = {
+            "wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked", "gunicorn.socket": connection,
+        }  # fmt: skip
+        answer = serve().test_client().post("/v1/nothing", input_stream=stream, environ_overrides=environ)
+        assert answer.status_code == 404
+        answer.close()
+        assert stream.read() == b"" and not connection.shutdown.called

@@ -204,6 +204,17 @@ class TestLabels:
         a_run(metrics, workflow='a"b\\c\nd\udc80').end("done")
         assert [key for key in samples(metrics) if key[0] == "headrace_requests_total"]
 
+    @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\n"])
+    def test_every_line_is_a_whole_one(self, metrics, end):
+        """However a reader cuts them: a name brings no line end of its own."""
+        a_run(metrics, user=f"mi{end}ra", workflow=f"Ma{end}in").end("done")
+        with_calls(a_run(metrics), a_call(endpoint=f"bi{end}g"))
+        shown = metrics.shown()[1].decode()
+        assert shown.splitlines() == shown.split("\n")[:-1]
+        assert (
+            value(metrics, "headrace_backend_calls_total", endpoint="bi?g", kind="model", outcome="stop") == 1
+        )
+
 
 class TestShown:
     def test_each_application_has_its_own(self, metrics):

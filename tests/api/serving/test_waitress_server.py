@@ -59,7 +59,7 @@ def when_listening(capsys, action):
         said, end = "", time.monotonic() + 10
         while time.monotonic() < end:
             said += capsys.readouterr().out
-            if found := re.search(r"listening on http://\S+:(\d+) users=mira concurrency=1/wilmer", said):
+            if found := re.search(r"listening on http://\S+:(\d+) users=mira concurrency=1/request", said):
                 action(int(found[1]), said)
                 break
             time.sleep(0.01)

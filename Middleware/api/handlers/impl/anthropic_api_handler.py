@@ -218,6 +218,7 @@ class MessagesAPI(GenerationView):
         "max_tokens": ("max_tokens",),
         "stop": ("stop_sequences",),
         **{name: (name,) for name in ("temperature", "top_p", "top_k")},
+        "response_format": ("output_config.format", "output_format"),
     }
 
     def suppresses_reasoning(self, body: JsonObject) -> bool:

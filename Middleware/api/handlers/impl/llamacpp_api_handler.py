@@ -44,6 +44,7 @@ WISHES = {
     "max_tokens": ("n_predict",),
     "repetition_penalty": ("repeat_penalty",),
     **{name: (name,) for name in (*_SAMPLERS, "logit_bias")},
+    "response_format": ("json_schema", "response_format"),
 }
 """Name of a wish -> the field of a request that says it."""
 
@@ -61,7 +62,12 @@ class CompletionAPI(GenerationView):
         return ClientQuestion(completion_messages(body.get("prompt", "")))
 
     def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
-        return super().wishes({**body, "logit_bias": _biases(body.get("logit_bias"))})
+        """`json_schema` is the bare schema; as an OpenAI client would say it."""
+        schema = body.get("json_schema")
+        if isinstance(schema, dict) and schema:
+            schema = {"type": "json_schema", "schema": schema}
+        read = {**body, "logit_bias": _biases(body.get("logit_bias")), "json_schema": schema}
+        return super().wishes(read)
 
 
 def _biases(value: Any) -> Any:

@@ -6,7 +6,6 @@ Source: spec frontend-api.md 3 and 8.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import LATEST, advertised_ids
-from Middleware.api.requests.request_fields import tools_of, wants_stream
+from Middleware.api.requests.request_fields import tools_of
 from Middleware.api.requests.tagged_prompts import completion_messages
 from Middleware.api.serving.doors import PROTOCOL as CALLER
 from Middleware.api.serving.doors import generation_routes, routes_to
@@ -64,13 +63,6 @@ class CompletionsAPI(GenerationView):
 
     api_type = "openaicompletion"
     wish_fields = WISHES
-
-    def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
-        """Old text front ends leave `stream` out and mean true; the SDK leaves it out and means false."""
-        is_sdk = (
-            headers.get("HTTP_USER_AGENT", "").startswith("OpenAI/") or "HTTP_X_STAINLESS_LANG" in headers
-        )
-        return wants_stream(body, not is_sdk)
 
     def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(completion_messages(body.get("prompt", "")))

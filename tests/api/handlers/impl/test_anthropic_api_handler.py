@@ -28,6 +28,7 @@ THOUGHT_AND_CALL = [
     [chunk(tool_calls=[CALL])],
     [chunk("", "tool_calls", usage={"prompt_tokens": 11, "completion_tokens": 7})],
 ]
+SCHEMA = {"type": "json_schema", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 VERSION = {"anthropic-version": "2023-06-01"}
 CLIENTS = Path(__file__).parents[3] / "fixtures" / "clients"
 EVENT = TypeAdapter(RawMessageStreamEvent)
@@ -81,6 +82,26 @@ class TestAnswers:
     def test_it_is_whole_unless_the_client_says_otherwise(self, client):
         """`stream` is false by default."""
         assert ask(client).content_type == "application/json"
+
+    @pytest.mark.parametrize(
+        ("fields", "field"),
+        [
+            ({"output_config": {"format": SCHEMA, "effort": "low"}}, "output_config.format"),
+            ({"output_format": SCHEMA}, "output_format"),
+            (
+                {"output_config": {"format": SCHEMA}, "output_format": {"type": "text"}},
+                "output_config.format",
+            ),
+            ({"output_config": {"effort": "low"}}, None),
+            ({"output_config": "json"}, None),
+        ],
+        ids=["now", "older", "both", "effort alone", "odd"],
+    )
+    def test_structured_output(self, client, engine, fields, field):
+        """A wish like the others (more-fronts.md 2.10 and 13)."""
+        assert ask(client, **fields).status_code == 200
+        wish = engine.last.wishes.get("response_format")
+        assert (wish and (wish.value, wish.field)) == (field and (SCHEMA, field))
 
     def test_the_engine_sees_the_shared_workflow(self, client, engine):
         """As on every route."""
@@ -504,7 +525,7 @@ class TestItsPlaceInTheHouse:
 
     def test_it_is_gated_and_counting_is_not(self, serve, engine, facts):
         """503 with its own type when no slot comes free; an estimate needs none."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: ask(app.test_client()))
         assert held.began.wait(5)

@@ -229,7 +229,7 @@ class TestEveryRoute:
 
     def test_no_workflow_runs_and_no_slot_is_needed(self, serve, facts, embedding, network, engine, path):
         """While the only slot is taken."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, seen = serve(), []
 
         def embedding_meanwhile(call):
@@ -251,7 +251,7 @@ class TestEveryRoute:
 
     def test_it_is_counted_neither_as_waiting_nor_as_running(self, serve, facts, embedding, network, path):
         """It needs no slot, and has none."""
-        facts(concurrency=1, concurrency_level="wilmer")
+        facts(concurrency=1, concurrency_level="request")
         client, shown = serve().test_client(), []
 
         def answer(texts):

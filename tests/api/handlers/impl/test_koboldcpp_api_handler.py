@@ -249,7 +249,7 @@ class TestTheServer:
 
     def test_perf_counts_those_that_wait(self, facts, serve, engine):
         """At the gate."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=10)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
         app, held = serve(), Held(engine)
         client = app.test_client()
         posts = [
@@ -286,7 +286,7 @@ class TestTheServer:
 
     def test_it_waits_at_the_gate(self, facts, serve, engine):
         """And is told that the server is busy in its own shape; an abort never waits."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: app.test_client().post(STREAM, json={"prompt": "x", "genkey": "K"}))
         assert held.began.wait(5)

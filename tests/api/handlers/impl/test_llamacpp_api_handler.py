@@ -57,6 +57,22 @@ class TestCompletion:
     @pytest.mark.parametrize(
         ("sent", "wished"),
         [
+            ({"json_schema": {"type": "object"}}, {"type": "json_schema", "schema": {"type": "object"}}),
+            ({"json_schema": {}}, None),
+            ({"json_schema": 5}, 5),
+            ({"response_format": {"type": "json_object"}}, {"type": "json_object"}),
+        ],
+        ids=["schema", "empty", "left to the node", "OpenAI's form"],
+    )
+    def test_structured_output(self, client, engine, sent, wished):
+        """As an OpenAI client would say it."""
+        client.post("/completion", json={"prompt": "Hi", **sent})
+        asked = engine.last.wishes.get("response_format")
+        assert (asked.value if asked else None) == wished
+
+    @pytest.mark.parametrize(
+        ("sent", "wished"),
+        [
             ([[15043, 1.5], [8, False]], {"15043": 1.5, "8": -100}),
             ({"8": 2}, {"8": 2}),
             ([["word", 1]], [["word", 1]]),
@@ -95,7 +111,7 @@ class TestCompletion:
 
     def test_it_waits_at_the_gate(self, facts, serve, engine):
         """And is told that the server is busy in its own shape; the probes never wait."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: app.test_client().post("/completion", json={"prompt": "Hi"}))
         assert held.began.wait(5)

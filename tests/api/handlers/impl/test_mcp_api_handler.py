@@ -251,7 +251,7 @@ class TestCall:
 class TestItsPlaceInTheHouse:
     def test_only_calls_pass_the_gate(self, facts, serve, engine):
         """A second call finds no slot in time and is told so in JSON-RPC; lists and pings never wait."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: ask(app.test_client(), tool_call()))
         assert held.began.wait(5)
@@ -266,7 +266,7 @@ class TestItsPlaceInTheHouse:
 
     def test_the_gate_is_the_one_of_all(self, facts, serve, engine):
         """A chat waits for a call that runs."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: ask(app.test_client(), tool_call()))
         assert held.began.wait(5)
@@ -301,7 +301,7 @@ class TestItsPlaceInTheHouse:
 
     def test_a_hang_up_at_the_gate(self, facts, serve, engine):
         """Leaves the queue; the workflow never runs."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=10)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
         app, held, gone = serve(), Held(engine), threading.Event()
         first = in_background(lambda: ask(app.test_client(), tool_call()))
         assert held.began.wait(5)
@@ -361,7 +361,7 @@ class TestCancelled:
 
     def test_at_the_gate(self, facts, serve, engine):
         """It leaves the queue; the workflow never runs. Clients give up by their own clock while they wait."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=10)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
         app, held, answers = serve(), Held(engine), []
         first = in_background(lambda: ask(app.test_client(), tool_call(call_id=1)))
         assert held.began.wait(5)

@@ -208,7 +208,8 @@ class TestLists:
         """18.13; the SDK reads it."""
         configs("Users/mira.json", {"allowSharedWorkflows": True})
         answer = client.get("/api/tags")
-        assert ListResponse.model_validate(answer.json).models[0].model == "mira:novel:latest"
+        models = ListResponse.model_validate(answer.json).models
+        assert [one.model for one in models] == ["mira:latest", "mira:novel:latest"]
 
     @pytest.mark.parametrize("body", [{"model": "mira:novel:latest"}, {"name": "x:novel"}])
     def test_show(self, client, configs, body):

@@ -17,6 +17,7 @@ from Middleware.api.handlers.impl.openai_api_handler import WISHES
 from Middleware.api.requests.open_webui import TOOL_SENTENCE
 from Middleware.common.client_question import WISH_NAMES, Wish
 from Middleware.common.errors import ClientRequestError, EarlyTermination
+from Middleware.services.response_builder_service import FINGERPRINT
 from Middleware.utilities.sensitive_logging_utils import REDACTED, shown
 from tests.api.conftest import chunk
 
@@ -42,7 +43,9 @@ class TestChat:
         answer = client.post("/v1/chat/completions", json=CHAT)
         assert answer.content_type == "application/json"
         assert stable(answer.text, answer) == (
-            '{"id":"chatcmpl-R","object":"chat.completion","created":1760000000,"model":"mira:novel","system_fingerprint":"wmr_123456789","choices":[{"index":0,"message":{"role":"assistant","content":"The Ob."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":17,"completion_tokens":4,"total_tokens":21}}'
+            '{"id":"chatcmpl-R","object":"chat.completion","created":1760000000,"model":"mira:novel","system_fingerprint":"'
+            + FINGERPRINT
+            + '","choices":[{"index":0,"message":{"role":"assistant","content":"The Ob."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":17,"completion_tokens":4,"total_tokens":21}}'
         )
         ChatCompletion.model_validate(answer.json, strict=True)
 
@@ -51,7 +54,11 @@ class TestChat:
         engine.answer = OB
         body = {**CHAT, "stream": True, "stream_options": {"include_usage": True}}
         answer = client.post("/v1/chat/completions", json=body)
-        head = 'data: {"id":"chatcmpl-R","object":"chat.completion.chunk","created":1760000000,"model":"mira:novel","system_fingerprint":"wmr_123456789","choices":['
+        head = (
+            'data: {"id":"chatcmpl-R","object":"chat.completion.chunk","created":1760000000,"model":"mira:novel","system_fingerprint":"'
+            + FINGERPRINT
+            + '","choices":['
+        )
         assert stable(answer.text, answer) == (
             head + '{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null}\n\n'
             + head + '{"index":0,"delta":{"content":"The Ob."},"logprobs":null,"finish_reason":null}],"usage":null}\n\n'
@@ -311,26 +318,41 @@ class TestCompletions:
         prompt = "[Beg_Sys]You are a pilot. [Beg_User]Ann: Ready?[Beg_Sys]It is dark.[Beg_Assistant]Roland:"
         answer = client.post("/v1/completions", json={"model": "mira", "stream": False, "prompt": prompt})
         assert stable(answer.text, answer) == (
-            '{"id":"cmpl-R","object":"text_completion","created":1760000000,"model":"mira","system_fingerprint":"wmr_123456789","choices":[{"text":"Roland: Always.","index":0,"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":24,"completion_tokens":5,"total_tokens":29}}'
+            '{"id":"cmpl-R","object":"text_completion","created":1760000000,"model":"mira","system_fingerprint":"'
+            + FINGERPRINT
+            + '","choices":[{"text":"Roland: Always.","index":0,"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":24,"completion_tokens":5,"total_tokens":29}}'
         )
         assert [m["role"] for m in engine.last.messages] == ["system", "user", "systemMes", "assistant"]
 
-    def test_streamed_by_default(self, client, engine):
+    def test_streamed(self, client, engine):
         """18.7."""
         engine.answer = [[chunk("Hello.")], [chunk("", "stop")]]
-        answer = client.post("/v1/completions", json={"model": "mira", "prompt": "[Beg_User]Hi"})
+        answer = client.post(
+            "/v1/completions", json={"model": "mira", "prompt": "[Beg_User]Hi", "stream": True}
+        )
         head = 'data: {"id":"cmpl-R","object":"text_completion","created":1760000000,"choices":'
-        tail = ',"model":"mira","system_fingerprint":"wmr_123456789"}\n\n'
+        tail = ',"model":"mira","system_fingerprint":"' + FINGERPRINT + '"}\n\n'
         assert stable(answer.text, answer) == (
             head + '[{"text":"Hello.","index":0,"logprobs":null,"finish_reason":null}]' + tail
             + head + '[{"text":"","index":0,"logprobs":null,"finish_reason":"stop"}]' + tail
             + "data: [DONE]\n\n"
         )  # fmt: skip
 
-    @pytest.mark.parametrize("headers", [{"User-Agent": "OpenAI/Python 3.57.0"}, {"X-Stainless-Lang": "js"}])
-    def test_the_sdk_means_false(self, client, headers):
-        """When it leaves `stream` out."""
-        answer = client.post("/v1/completions", json={"model": "mira", "prompt": "Hi"}, headers=headers)
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            {"User-Agent": "OpenAI/Python 3.57.0"},
+            {"X-Stainless-Lang": "js"},
+            {"User-Agent": "node-fetch"},
+        ],
+    )
+    @pytest.mark.parametrize("body", [{}, {"stream": None}], ids=["absent", "null"])
+    def test_whole_by_default(self, client, headers, body):
+        """Whoever asks, and leaves `stream` out."""
+        answer = client.post(
+            "/v1/completions", json={"model": "mira", "prompt": "Hi", **body}, headers=headers
+        )
         Completion.model_validate(answer.json)
 
     def test_no_prefixes_on_prompts(self, client, engine, configs):
@@ -346,8 +368,24 @@ class TestModels:
         """18.13."""
         configs("Users/mira.json", {"allowSharedWorkflows": True})
         assert client.get(path).text == (
-            '{"object":"list","data":[{"id":"mira:novel","object":"model","created":1759990000,"owned_by":"Wilmer","name":"mira:novel"}]}'
+            '{"object":"list","data":['
+            '{"id":"mira","object":"model","created":1759990000,"owned_by":"headrace","name":"mira"},'
+            '{"id":"mira:novel","object":"model","created":1759990000,"owned_by":"headrace","name":"mira:novel"}]}'
         )
+
+    def test_what_is_listed_can_be_asked_for(self, client, configs, facts):
+        """By every route that takes an id."""
+        configs("Users/mira.json", {"allowSharedWorkflows": True})
+        configs("Users/jo.json", {"allowSharedWorkflows": True})
+        facts(users=("mira", "jo"))
+        ids = [entry["id"] for entry in client.get("/v1/models").json["data"]]
+        assert ids == ["mira", "mira:novel", "jo", "jo:novel"]
+        for name in ids:
+            assert client.get(f"/v1/models/{name}").json["id"] == name
+            shown = client.post("/api/show", json={"model": name})
+            assert shown.json["model_info"]["general.basename"] == name
+            whole = client.post("/v1/chat/completions", json={"model": name, "messages": []})
+            assert whole.json["model"] == name
 
     @pytest.mark.parametrize("name", ["mira", "mira:latest"])
     def test_one(self, client, name):

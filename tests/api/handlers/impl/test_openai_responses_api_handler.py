@@ -403,7 +403,7 @@ class TestRunning:
 
     def test_the_gate(self, serve, engine, facts):
         """Generation waits for its turn; what only looks, counts or cancels does not."""
-        facts(concurrency=1, concurrency_level="wilmer", concurrency_timeout_s=0.05)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         asked, client = Asked(app.test_client(), False), app.test_client()
         assert held.began.wait(5)
