@@ -130,7 +130,7 @@ class UserWalk:
         self.findings()
         folder = paths.endpoint_folder(self._user)
         files = (file for file in self.files_read if file.startswith(folder))
-        return sorted(file.removeprefix(folder).removesuffix(".json") for file in files)
+        return sorted({paths.endpoint_name(self._user, file) for file in files})
 
     def node_types(self) -> set[str]:
         """The types of all nodes that are reached."""
