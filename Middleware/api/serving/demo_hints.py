@@ -41,10 +41,10 @@ def _demo_endpoint(snapshot: ConfigSnapshot, user: UserSettings) -> str | None:
 
 
 def _lines(model: str, way: list[str], address: str) -> list[str]:
-    body = f'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
     return [
         "The built-in demo model answers. Try it from a second terminal:",
-        f"  curl -N {address}/v1/chat/completions -H 'Content-Type: application/json' \\",
+        f"  curl {address}/v1/chat/completions -H 'Content-Type: application/json' \\",
         f"       -d '{body}'",
         *way,
         '  "endpoint" (its URL), "apiTypeConfigFileName" (for example "Open-AI-API", "LlamaCppServer" or',

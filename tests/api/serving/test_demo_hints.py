@@ -35,7 +35,7 @@ def test_the_demo_user(public):
     """A call to try, the file, and its three fields."""
     make_own_endpoints(public)
     text = "\n".join(demo_hints(ConfigTree(public).snapshot(), ["demo"], "http://127.0.0.1:5000"))
-    assert "curl -N http://127.0.0.1:5000/v1/chat/completions" in text
+    assert "curl http://127.0.0.1:5000/v1/chat/completions" in text
     assert f"change three fields of {public / 'Endpoints' / 'my-model' / 'Main.json'}:" in text
     assert all(field in text for field in ('"endpoint"', '"apiTypeConfigFileName"', '"modelNameToSendToAPI"'))
 
