@@ -11,11 +11,7 @@ goto :made
 :launcher
 py -3 deploy\make_venv.py || exit /b 1
 :made
-fc /b setup.cfg .venv\.installed-test.cfg >nul 2>nul && goto :installed
-echo installing the test extras (once) ...
-.venv\Scripts\python -m pip install --quiet --disable-pip-version-check -e ".[test]" || exit /b 1
-copy /y setup.cfg .venv\.installed-test.cfg >nul
-:installed
+fc /b setup.cfg .venv\.installed-test.cfg >nul 2>nul || .venv\Scripts\python deploy\install.py test .installed-test.cfg || exit /b 1
 .venv\Scripts\ruff check . || exit /b 1
 .venv\Scripts\ruff format --check . || exit /b 1
 .venv\Scripts\mypy || exit /b 1
