@@ -268,7 +268,9 @@ def before(seen: Seen) -> Iterator[Sentence]:
     if seen.answer is None or first_s is None or other < BEFORE_S or other < BEFORE_SHARE * first_s:
         return
     who = ", then ".join(f"{name} {seconds(took)}" for name, took in _longest(seen, seen.answer))
-    text = f"{seconds(other)} passed before the answering node began{who and ': ' + who}."
+    text = f"{seconds(other)} passed before the answering node began: {who}."
+    if not who:
+        text = f"{seconds(other)} passed before the first node began. After a start, the first run loads the engine."
     yield Sentence("note", text, seen.answer)
 
 
