@@ -2,8 +2,9 @@
 
     .venv/bin/python deploy/install.py PART STAMP [WANTED]
 
-PART is a key of `PARTS`. STAMP, a name below `.venv`, holds what was installed: the text WANTED, else all of setup.cfg.
-A second start waits for the first instead of installing beside it. Called by run and check. Standard library only.
+PART is a key of `PARTS`. STAMP, a name below `.venv`, holds what was installed: the text WANTED, else all of
+setup.cfg. A second start waits for the first instead of installing beside it. Called by run and check.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _locked(handle: int, *, wait: bool) -> bool:
 
 
 def install(part: str, stamp: Path, wanted: bytes) -> int:
-    """The exit status: of the first `pip` that failed, else 0. `wanted`: what `stamp` holds when all is done."""
+    """The exit status: of the first `pip` that failed, else 0. `wanted`: what `stamp` holds in the end."""
     said, calls = PARTS[part]
     with alone(stamp.parent):
         if stamp.exists() and stamp.read_bytes() == wanted:

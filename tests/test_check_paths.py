@@ -50,7 +50,7 @@ def test_options_alone_are_for_all_tests():
 
 def test_a_path_that_is_not_there_is_told():
     """Before anything runs."""
-    with pytest.raises(SystemExit, match="^no/such.py: there is no such file"):
+    with pytest.raises(SystemExit, match=r"^no/such\.py: there is no such file"):
         check_paths.arguments(["no/such.py"])
 
 

@@ -24,7 +24,9 @@ def test_the_endpoints_of_a_user_are_left_out(name: str) -> None:
     """They hold his keys and are not ours to update; the examples of them go along."""
     lines = (HOUSE / name).read_text("utf-8").splitlines()
     folder = f"Public/Configs/{OWN_FOLDER}"
-    first, second = (lines.index(f"{mark}{folder}/*{ending}.json") for mark, ending in (("", ""), ("!", ".example")))
+    first, second = (
+        lines.index(f"{mark}{folder}/*{ending}.json") for mark, ending in (("", ""), ("!", ".example"))
+    )
     assert first < second
 
 

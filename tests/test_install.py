@@ -70,7 +70,9 @@ def test_the_command_line(tmp_path, calls, monkeypatch):
     monkeypatch.setattr(install, "HOUSE", tmp_path)
     (tmp_path / ".venv").mkdir()
     (tmp_path / "setup.cfg").write_text("[metadata]")
-    assert install.main(["test", ".installed-test.cfg"]) == install.main(["run", ".installed-run", "1 2"]) == 0
+    assert (
+        install.main(["test", ".installed-test.cfg"]) == install.main(["run", ".installed-run", "1 2"]) == 0
+    )
     assert (tmp_path / ".venv/.installed-test.cfg").read_text() == "[metadata]"
     assert (tmp_path / ".venv/.installed-run").read_text() == "1 2\n"
 
@@ -81,7 +83,11 @@ def test_help_installs_nothing(tmp_path, word):
     """On a bare machine, without any Python."""
     shutil.copy(HOUSE / "run", tmp_path / "run")
     done = subprocess.run(
-        ["bash", tmp_path / "run", word], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60
+        ["bash", tmp_path / "run", word],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "--local-model" in done.stdout and "docs/server.md" in done.stdout

@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/check_paths.py [--changed] [PATH ...] [OPTION OF PYTEST ...]
 
-A file leads to its own test, a test to itself; the rules of the tree come along. No coverage is asked for: that is
-a measure of all tests together. Standard library only.
+A file leads to its own test, a test to itself; the rules of the tree come along. No coverage is asked for:
+that is a measure of all tests together. Standard library only.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _nearest(folder: Path) -> str:
 
 
 def changed() -> list[str]:
-    """The files that differ from the last commit, and new ones that git does not ignore. Deleted ones have no tests."""
+    """The files that differ from the last commit, and new ones; none that is deleted or that git ignores."""
     asked = ["git", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"]
     told = subprocess.run(asked, cwd=HOUSE, capture_output=True, text=True, check=True).stdout
     return [entry[3:] for entry in told.split("\0") if entry and "D" not in entry[:2]]
@@ -81,7 +81,9 @@ def relative(paths: Iterable[str]) -> Iterator[str]:
 
 def arguments(words: Sequence[str]) -> list[str]:
     """The words for pytest."""
-    first = next((at for at, word in enumerate(words) if word.startswith("-") and word != "--changed"), len(words))
+    first = next(
+        (at for at, word in enumerate(words) if word.startswith("-") and word != "--changed"), len(words)
+    )
     paths, options = words[:first], words[first:]
     named = [path for path in paths if path != "--changed"]
     wanted = [*relative(named), *(changed() if "--changed" in paths else ())]

@@ -1,7 +1,7 @@
 """One endpoint looked at: is it reachable, does it know its model, does it stream, how soon, does it think.
 
-Asks for the list of models, then for a few tokens (an embeddings endpoint: for one vector), and leaves as soon
-as it knows. One try each, no failover, no preset of a node. Source: spec backends.md 20, item 33.
+Asks for the list of models, then for a few tokens (an embeddings endpoint: for one vector), and leaves as
+soon as it knows. One try each, no failover, no preset of a node. Source: spec backends.md 20, item 33.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GREETING = "Hello"
 FEW_TOKENS = 16
 """Enough to tell a thought from an answer."""
 TOO_FEW = "output limit was reached"
-"""How OpenAI's reasoning models refuse (400) to answer within so few tokens. They are well, and they think."""
+"""How OpenAI's reasoning models refuse (400) to answer within so few tokens. They are well, and think."""
 _TAGS = ("<think", "<thought", "<reason", "<reflection", "[think", "<|channel|>analysis", "<|start|>")
 _LONGEST_TAG = max(map(len, _TAGS))
 """How thoughts begin that a model writes into its text, in small letters without white space."""

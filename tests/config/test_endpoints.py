@@ -105,7 +105,9 @@ class TestEndpoint:
     def test_a_slip_is_told_with_the_name_of_an_example(self, tree):
         """As it is written in a workflow, without the mark of an example."""
         tree.put("Endpoints/lan/Writer.example.json", endpoint())
-        with pytest.raises(ConfigMissing, match=r'did you mean "Writer"\?\); tried Endpoints/lan/Writr\.json$'):
+        with pytest.raises(
+            ConfigMissing, match=r'did you mean "Writer"\?\); tried Endpoints/lan/Writr\.json$'
+        ):
             load_endpoint(tree.snapshot(), LAN, "Writr")
 
     def test_a_missing_one_is_told_with_the_nearest(self, tree):

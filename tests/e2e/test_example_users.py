@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.server
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -56,7 +55,10 @@ def aloud(body: dict[str, Any]) -> list[dict[str, str]]:
 
 def apart(body: dict[str, Any]) -> list[dict[str, str]]:
     """The messages of a stream that thinks in a field of its own; nothing else where its tokens end before."""
-    thoughts = [{"content": "", "thinking": "What do they want?"}, {"content": "", "thinking": " Let me see."}]
+    thoughts = [
+        {"content": "", "thinking": "What do they want?"},
+        {"content": "", "thinking": " Let me see."},
+    ]
     if body["options"]["num_predict"] <= THOUGHT_TOKENS:
         return thoughts
     text = reply(body)

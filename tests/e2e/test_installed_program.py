@@ -116,7 +116,9 @@ class TestWheel:
     def test_it_carries_the_code_the_examples_and_the_pages(self, clone: Path, built: Path) -> None:
         """Each file (the console's page and templates are code, types for developers are not), and nothing of a server
         or of a user: his endpoints have his keys."""
-        own = {clone / "Public/Configs/Endpoints/my-model" / name for name in ("Main.json", "Embeddings.json")}
+        own = {
+            clone / "Public/Configs/Endpoints/my-model" / name for name in ("Main.json", "Embeddings.json")
+        }
         files = [f for f in (clone / "Middleware").rglob("*") if f.is_file() and not f.name.endswith(".d.ts")]
         code = {f.relative_to(clone).as_posix() for f in files}
         examples = {f for part in EXAMPLES for f in (clone / part).rglob("*") if f.is_file() and f not in own}

@@ -142,7 +142,9 @@ class TestWhatIsSeen:
         deltas = [{"choices": [{"delta": piece, "finish_reason": None}]} for piece in pieces]
         end = {"choices": [{"delta": {}, "finish_reason": "length"}]}
         events = "".join(f"data: {json.dumps(event)}\n\n" for event in (*deltas, end))
-        seen = look(server(models=rig.json_answer(MODELS), completions=rig.SSE_HEAD + rig.chunked(events)).url)
+        seen = look(
+            server(models=rig.json_answer(MODELS), completions=rig.SSE_HEAD + rig.chunked(events)).url
+        )
         assert (seen.error, seen.thinks) == (None, thinks)
 
     def test_a_thought_of_ollama(self, server, look, rig):

@@ -1,5 +1,5 @@
-"""`--doctor`: calls each endpoint that a user's workflows can reach, once, and says how it is; and which nodes
-have too few tokens for a model that thinks. Prints, never serves.
+"""`--doctor`: calls each endpoint that a user's workflows can reach, once, and says how it is; and which
+nodes have too few tokens for a model that thinks. Prints, never serves.
 """
 
 from __future__ import annotations

@@ -57,7 +57,10 @@ def _way_to(root: Path, file: str) -> list[str]:
     if not is_shipped(root):
         example = file.replace(".json", f"{EXAMPLE}.json")
         if not (root / file).exists() and (root / example).exists():
-            return [f"To use a real server, copy {root / example}", f"to {root / file} and change three fields:"]
+            return [
+                f"To use a real server, copy {root / example}",
+                f"to {root / file} and change three fields:",
+            ]
         return [f"To use a real server, change three fields of {root / file}:"]
     return [
         f"To use a real server, write files of your own with {program()} --init DIR, start with them, and",

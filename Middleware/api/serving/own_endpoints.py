@@ -1,7 +1,8 @@
 """Endpoint files that belong to the user, made once from the examples beside them.
 
-`Endpoints/my-model/Main.example.json` ships; `Main.json` is what the user edits, and git ignores it, so that an
-update never meets an edit. Where a tree cannot be written, the example itself is used (`paths.endpoint_files`).
+`Endpoints/my-model/Main.example.json` ships; `Main.json` is what the user edits, and git ignores it, so that
+an update never meets an edit. Where a tree cannot be written, the example itself is used
+(`paths.endpoint_files`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths, validation
 from Middleware.config.addresses import address_fault
-from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, endpoint_names, load_endpoint, load_samplers
+from Middleware.config.endpoints import (
+    EMBEDDING_TYPES,
+    EndpointConfig,
+    endpoint_names,
+    load_endpoint,
+    load_samplers,
+)
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings

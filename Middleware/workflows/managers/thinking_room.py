@@ -1,4 +1,4 @@
-"""Nodes whose answers are too short for a model that thinks: its thoughts use the tokens up, and nothing is left.
+"""Nodes whose answers are too short for a model that thinks: its thoughts use the tokens up.
 
 Says nothing of a model that was not seen to think, or whose preset turns thinking off.
 """
@@ -30,11 +30,16 @@ def short_of_tokens(
     for use in walk.model_uses():
         name = known_text(use.endpoint, use.variables)
         limit = _limit(use)
-        if name is not None and name in thinking and limit < ENOUGH and not _is_off(snapshot, user, name, use):
+        if (
+            name is not None
+            and name in thinking
+            and limit < ENOUGH
+            and not _is_off(snapshot, user, name, use)
+        ):
             pointer = f"{use.pointer}/{use.limit_key}" if use.limit_key in use.holder else use.pointer
             message = (
-                f"{limit} tokens are few for endpoint {name!r}, whose model thinks: its thoughts may use them "
-                f"up, and the answer is empty. Give `{use.limit_key}` at least {ENOUGH}"
+                f"{limit} tokens are few for endpoint {name!r}, whose model thinks: its thoughts may use "
+                f"them up, and the answer is empty. Give `{use.limit_key}` at least {ENOUGH}"
             )
             found.setdefault(use.file, []).append(Finding(use.file, pointer, WARNING, message))
     for file, findings in found.items():

@@ -331,9 +331,7 @@ class UserWalk:
         )
         if config.get("endpointName"):
             names = (config["endpointName"], config.get(preset))
-            self._model_uses.append(
-                ModelUse(place.file, place.pointer, config, workflow.variables, *names)
-            )
+            self._model_uses.append(ModelUse(place.file, place.pointer, config, workflow.variables, *names))
         if endpoint is not None and node_handler(config.get("type")).CALLS_MODEL:
             self._fits(place.file, f"{place.pointer}/endpointName", lambda: ensure_generates(endpoint))
         self._embedder(place.file, place.pointer, config, "embeddingEndpointName")
@@ -427,7 +425,7 @@ class UserWalk:
 
 
 def _uses_of_settings(key: str, file: str, settings: Mapping[str, Any]) -> Iterator[ModelUse]:
-    """The calls of a model that a settings file makes without a workflow. `key`: the user's, that names it."""
+    """The calls of a model that a settings file makes without a workflow. `key`: the user's that names it."""
 
     def use(prefix: str, limit_key: str, default: int) -> ModelUse:
         endpoint = settings.get(f"{prefix}EndpointName") or settings.get("endpointName")

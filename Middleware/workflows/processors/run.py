@@ -166,8 +166,8 @@ class Run:
         return LiveValues(self.file.variables, self.state.user.user_wide_workflow_variables)
 
     def _words(self, index: int, error: BaseException) -> tuple[str, str]:
-        """What failed, behind its place (for logs) and before it (for a chat); a fault of this very file names
-        node and field itself.
+        """What failed, behind its place (for logs) and before it (for a chat); a fault of this very file
+        names node and field itself.
         """
         said, first = _sentences(error)
         if isinstance(error, ConfigError) and error.pointer and not error.position.line:

@@ -199,14 +199,15 @@ def test_a_file_with_two_faults_is_told_once(put, capsys):
     assert printed[2:] == ["user ana: endpoints 1, well 0; faults in files 2"]
 
 
+PICK = {"type": "Standard", "title": "Pick", "endpointName": "Main", "prompt": "x"}
+
+
 class TestThoughts:
     """A model that thinks may use up the tokens of a short answer."""
 
-    NODE = {"type": "Standard", "title": "Pick", "endpointName": "Main", "prompt": "x"}
-
     def lines(self, put, model, capsys, *nodes, **variables):
         model.stream = THOUGHT
-        put("Workflows/ana/Main", {**variables, "nodes": [{**self.NODE, **node} for node in nodes]})
+        put("Workflows/ana/Main", {**variables, "nodes": [{**PICK, **node} for node in nodes]})
         status = doctor.Doctor().run(Namespace())
         return status, [line for line in capsys.readouterr().out.splitlines() if "Workflows/" in line]
 

@@ -41,8 +41,8 @@ _NOTHING = "(nothing yet)"
 
 
 def demo_words(conversation: list[JsonObject], file: str) -> list[str]:
-    """The answer to a conversation, as pieces of a word and the white space behind it. `file`: the endpoint's,
-    which the answer names.
+    """The answer to a conversation, as pieces of a word and the white space behind it. `file`: the
+    endpoint's, which the answer names.
     """
     said = [message["content"] for message in conversation if message.get("role") == "user"]
     quote = " ".join(_text_of(said[-1]).split()) if said else ""
