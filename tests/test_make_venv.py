@@ -45,6 +45,32 @@ def test_an_interrupted_one_leaves_nothing(folder, monkeypatch, stop):
     assert os.listdir(os.path.dirname(folder)) == []
 
 
+def test_two_starts_at_once_make_one(folder, monkeypatch):
+    """The second uses the environment of the first, whose files stay; it does not say that something is missing."""
+
+    def create(builder, path):
+        Path(path, make_venv.SCRIPTS).mkdir(parents=True)
+        Path(folder, "first").mkdir(parents=True)
+
+    monkeypatch.setattr(make_venv.venv.EnvBuilder, "create", create)
+    monkeypatch.setattr(make_venv, "has_pip", lambda path: Path(path, "first").exists())
+    assert make_venv.main(folder) == 0
+    assert os.listdir(os.path.dirname(folder)) == [".venv"] and os.listdir(folder) == ["first"]
+
+
+def test_a_folder_in_the_way_is_no_environment(folder, monkeypatch):
+    """Something else that came up there is told, and left."""
+
+    def create(builder, path):
+        Path(path, make_venv.SCRIPTS).mkdir(parents=True)
+        Path(folder, "mine").mkdir(parents=True)
+
+    monkeypatch.setattr(make_venv.venv.EnvBuilder, "create", create)
+    with pytest.raises(OSError):
+        make_venv.main(folder)
+    assert os.listdir(folder) == ["mine"]
+
+
 def test_one_without_pip_is_repaired(folder, capsys):
     """What an older version left after a Ctrl-C."""
     make_venv.venv.EnvBuilder(with_pip=False, symlinks=os.name != "nt").create(folder)
@@ -70,6 +96,7 @@ def test_an_old_python_makes_nothing(folder, monkeypatch):
 
 @pytest.mark.parametrize("script", ["run", "check", "run.bat", "check.bat"])
 def test_every_script_calls_it(script):
-    """None makes an environment in another way."""
+    """None makes an environment in another way, or installs into it beside another start."""
     text = (HOUSE / script).read_text("utf-8")
     assert "make_venv.py" in text and "-m venv" not in text
+    assert "install.py" in text and "pip install" not in text

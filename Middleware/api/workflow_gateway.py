@@ -101,8 +101,14 @@ def embeddings_of(request: RequestContext, user: UserSettings, texts: list[str])
     service = EmbeddingService(user.embeddings_endpoint, user=user, snapshot=request.snapshot)
     try:
         vectors = service.get_embeddings(texts, request.request_id)
+    except BackendError as error:
+        error.name_file(service.handler.settings.endpoint.file)
+        raise
     except ValueError as error:
-        raise BackendError(user.embeddings_endpoint, "protocol_error", str(error)) from None
+        said = str(error).removeprefix(f"endpoint '{user.embeddings_endpoint}': ")
+        failure = BackendError(user.embeddings_endpoint, "protocol_error", said)
+        failure.name_file(service.handler.settings.endpoint.file)
+        raise failure from None
     if vectors is None:
         raise RequestCancelled
     return vectors

@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from Middleware.common.places import NOWHERE, Position, where
+from Middleware.common.places import NOWHERE, Position, file_place, subject, where
 
 
 class MiddlewareError(Exception):
@@ -33,6 +33,10 @@ class MiddlewareError(Exception):
     status_hint: int = 500
     code: str | None = None
     retry_after_s: float | None = None
+
+    def cause_first(self) -> str:
+        """The sentence for a chat, where only its beginning is seen: what is wrong, then where."""
+        return str(self)
 
 
 class ConfigError(MiddlewareError):
@@ -56,6 +60,11 @@ class ConfigError(MiddlewareError):
         self.position, self.excerpt = position, excerpt
         place = where(file, pointer, position)
         super().__init__(f"{place}: {message}" if place else message)
+
+    def cause_first(self) -> str:
+        about = subject(self.file, self.pointer, self.position)
+        said = f"{about}: {self.message}" if about else self.message
+        return f"{said}; in {file_place(self.file, self.position)}" if self.file else said
 
     def again(self) -> ConfigError:
         """The same, to be raised once more: an exception object keeps what it was raised through."""
@@ -118,7 +127,7 @@ class WorkflowError(MiddlewareError):
     """A node failed. Made once, by the loop, around the narrow error (`__cause__`).
 
     `workflow`: file below the config root, `node`: 1-based number, `chain`: workflow names from the first to
-    the innermost.
+    the innermost. `said`: the same sentence with its cause first; none: `message`.
     """
 
     def __init__(
@@ -129,14 +138,19 @@ class WorkflowError(MiddlewareError):
         node: int,
         cause: BaseException | None = None,
         chain: tuple[str, ...] = (),
+        said: str = "",
     ) -> None:
         self.workflow, self.node, self.chain = workflow, node, chain
+        self._said = said or message
         if isinstance(cause, MiddlewareError):
             self.status_hint = cause.status_hint
             self.code = cause.code
             self.retry_after_s = cause.retry_after_s
         self.kind = getattr(cause, "kind", None)
         super().__init__(message)
+
+    def cause_first(self) -> str:
+        return self._said
 
 
 KIND_STATUS = {
@@ -184,10 +198,23 @@ class BackendError(MiddlewareError, RuntimeError):
         self.retry_after_s = retry_after_s
         self.status_hint = KIND_STATUS[kind]
         self.code = "context_length_exceeded" if kind == "context_overflow" else "backend_error"
+        self.file = ""
+        super().__init__(self._sentence())
+
+    def _sentence(self) -> str:
         answered = ""
-        if status is not None:
-            answered = f" answered {status}" if status >= 300 else " answered with an error"
-        super().__init__(f"endpoint '{endpoint}'{answered}: {message}")
+        if self.status is not None:
+            answered = f" answered {self.status}" if self.status >= 300 else " answered with an error"
+        return f"{self.who()}{answered}: {self.message}"
+
+    def who(self) -> str:
+        """`endpoint 'Main' (Endpoints/my-model/Main.json)`; the file where it is known."""
+        return f"endpoint '{self.endpoint}'" + (f" ({self.file})" if self.file else "")
+
+    def name_file(self, file: str) -> None:
+        """Say in which file the endpoint is: for whoever knows the config tree."""
+        self.file = file
+        self.args = (self._sentence(),)
 
 
 class SlotTimeout(BackendError, TimeoutError):

@@ -302,9 +302,15 @@ class Samplers:
     append: Mapping[str, Any] | None = None
 
 
+def endpoint_names(snapshot: ConfigSnapshot, folder: str) -> list[str]:
+    """The endpoints of a folder, sorted; one that has an example beside it (or is none but that) once."""
+    return sorted({name.removesuffix(paths.EXAMPLE) for name in snapshot.files(folder)})
+
+
 def load_endpoint(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> EndpointConfig:
     """An endpoint with its API type. Raises ConfigMissing, ConfigError."""
-    file = found(snapshot, "endpoint", name, (paths.endpoint_file(user, name),))
+    own, example = paths.endpoint_files(user, name)
+    file = snapshot.first((own, example)) or found(snapshot, "endpoint", name, (own,))
     raw = snapshot.read(file)
     api_name = str(raw.get("apiTypeConfigFileName") or "")
     api_file = snapshot.find(paths.api_type_file(api_name), (file, "/apiTypeConfigFileName"))
@@ -360,8 +366,8 @@ def _embedded(snapshot: ConfigSnapshot, user: UserSettings, preset_name: str) ->
     """`presetSamplers` of the endpoint that has exactly the preset's name; None: there is none."""
     if not paths.is_flat_name(preset_name):
         return None
-    file = paths.endpoint_file(user, preset_name)
-    if not snapshot.exists(file):
+    file = next(filter(snapshot.exists, paths.endpoint_files(user, preset_name)), None)
+    if file is None:
         return None
     samplers: Mapping[str, Any] | None = snapshot.read(file).get("presetSamplers")
     return samplers

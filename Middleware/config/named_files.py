@@ -29,7 +29,8 @@ def found(snapshot: ConfigSnapshot, what: str, name: str, tried: Sequence[str]) 
     file = snapshot.first(tried)
     if file is None:
         folders = [path.rpartition("/")[0] for path in tried]
-        raise _missing(what, name, tried, [n for folder in folders for n in snapshot.files(folder)])
+        known = {n.removesuffix(paths.EXAMPLE): None for folder in folders for n in snapshot.files(folder)}
+        raise _missing(what, name, tried, list(known))
     return file
 
 

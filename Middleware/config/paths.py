@@ -17,6 +17,8 @@ WORKFLOWS = "Workflows"
 COMMON_FOLDER = "_common"
 DEFAULT_WORKFLOW = "_DefaultWorkflow"
 TOOL_FILE = "_mcpTool"
+EXAMPLE = ".example"
+"""Ends the name of an endpoint that ships as an example. Git ignores the file without it: the user's own."""
 
 
 class UserFolders(Protocol):
@@ -117,7 +119,19 @@ def endpoint_folder(user: UserFolders) -> str:
 
 
 def endpoint_file(user: UserFolders, name: str) -> str:
+    """The endpoint file that the user writes."""
     return f"{endpoint_folder(user)}{nested(name, 'an endpoint')}.json"
+
+
+def endpoint_files(user: UserFolders, name: str) -> tuple[str, str]:
+    """The user's file first, then the example that ships beside it: `Main.json`, `Main.example.json`."""
+    file = endpoint_file(user, name)
+    return file, f"{file.removesuffix('.json')}{EXAMPLE}.json"
+
+
+def endpoint_name(user: UserFolders, file: str) -> str:
+    """The name that leads to an endpoint file of the user's folder: `Main` for either of the two."""
+    return file.removeprefix(endpoint_folder(user)).removesuffix(".json").removesuffix(EXAMPLE)
 
 
 def api_type_file(name: str) -> str:

@@ -1,7 +1,7 @@
-"""One endpoint looked at: is it reachable, does it know its model, does it stream, how soon.
+"""One endpoint looked at: is it reachable, does it know its model, does it stream, how soon, does it think.
 
-Asks for the list of models, then for one token (an embeddings endpoint: for one vector). One try each, no
-failover, no preset of a node. Source: spec backends.md 20, item 33.
+Asks for the list of models, then for a few tokens (an embeddings endpoint: for one vector), and leaves as
+soon as it knows. One try each, no failover, no preset of a node. Source: spec backends.md 20, item 33.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import json
 import socket
 import ssl
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import BackendError
-from Middleware.common.types import Batches
+from Middleware.common.types import Batches, Chunk
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
@@ -31,8 +33,13 @@ LIST_S = 10.0
 FIRST_WORD_S = 120.0
 """A model may have to be loaded first."""
 GREETING = "Hello"
+FEW_TOKENS = 16
+"""Enough to tell a thought from an answer."""
 TOO_FEW = "output limit was reached"
-"""How OpenAI's reasoning models refuse (400) to answer within one token. They are well."""
+"""How OpenAI's reasoning models refuse (400) to answer within so few tokens. They are well, and think."""
+_TAGS = ("<think", "<thought", "<reason", "<reflection", "[think", "<|channel|>analysis", "<|start|>")
+_LONGEST_TAG = max(map(len, _TAGS))
+"""How thoughts begin that a model writes into its text, in small letters without white space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class Probe:
     """What an endpoint showed. `url`: what was called, "" for the built-in demo. `model`: the name that is
     sent, None when none is. `models`: the server's list, None without one. `seconds`: to the first word or
     the vector. `whole`: it was asked to stream and answered in one piece. `numbers`: length of a vector.
-    `error`: why it does not work."""
+    `thinks`: it began with a thought. `error`: why it does not work."""
 
     endpoint: EndpointConfig
     url: str
@@ -50,6 +57,7 @@ class Probe:
     seconds: float = 0.0
     whole: bool = False
     numbers: int = 0
+    thinks: bool = False
     error: BackendError | None = None
 
     @property
@@ -70,7 +78,7 @@ def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
     if endpoint.type in EMBEDDING_TYPES:
         handler: LlmApiHandler = EmbeddingService(name, user=user, snapshot=snapshot).handler
     else:
-        service = LlmApiService(name, None, 1, stream=True, user=user, snapshot=snapshot)
+        service = LlmApiService(name, None, FEW_TOKENS, stream=True, user=user, snapshot=snapshot)
         handler = service.handler_for(True)
     handler = _impatient(handler)
     sent = handler._payload(_greeting(handler))
@@ -140,20 +148,37 @@ def _models(handler: LlmApiHandler) -> tuple[str, ...] | None:
 
 
 def _spoken(seen: Probe, handler: LlmApiHandler) -> Probe:
-    """Ask for one token, streamed, and leave at the first sign of an answer."""
+    """Ask for a few tokens, streamed, and leave when it is known how the answer begins."""
     began = time.monotonic()
     try:
         batches: Batches = handler.stream_batches(_greeting(handler))
     except BackendError as error:
         if error.status == 400 and TOO_FEW in error.message:
-            return replace(seen, seconds=time.monotonic() - began)
+            return replace(seen, seconds=time.monotonic() - began, thinks=True)
         raise
     try:
-        next((batch for batch in batches if batch), None)
+        first = next((batch for batch in batches if batch), [])
         seconds = time.monotonic() - began
-        return replace(seen, seconds=seconds, whole=bool(getattr(batches, "whole", False)))
+        thinks = handler.calls_out and _begins_with_a_thought(chain(first, chain.from_iterable(batches)))
+        return replace(seen, seconds=seconds, whole=bool(getattr(batches, "whole", False)), thinks=thinks)
     finally:
         close_batches(batches)
+
+
+def _begins_with_a_thought(chunks: Iterable[Chunk]) -> bool:
+    """Whether an answer thinks: in a field of its own, in a tag, or unseen until its tokens are used up."""
+    text = ""
+    for chunk in chunks:
+        if chunk.get("thinking"):
+            return True
+        text += "".join(str(chunk.get("token") or "").lower().split())
+        if text.startswith(_TAGS):
+            return True
+        if len(text) >= _LONGEST_TAG or (text and not any(tag.startswith(text) for tag in _TAGS)):
+            return False
+        if chunk.get("finish_reason"):
+            return not text and chunk["finish_reason"] == "length"
+    return False
 
 
 def _embedded(seen: Probe, handler: EmbeddingApiHandler) -> Probe:

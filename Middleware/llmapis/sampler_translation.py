@@ -91,6 +91,15 @@ def resolve_thinking(mode: Any, apitype: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value}
 
 
+def thinking_is_off(native: Mapping[str, Any], apitype: Mapping[str, Any]) -> bool:
+    """Whether native fields tell the backend not to think."""
+    rule = apitype.get("thinking")
+    if not isinstance(rule, Mapping) or rule.get("mode") not in _THINKING_VALUES or not rule.get("field"):
+        return False
+    off = resolve_thinking("off", apitype)
+    return bool(off) and deep_merge(native, off) == native
+
+
 @dataclass(frozen=True, slots=True)
 class _ThinkingValues:
     """What one `thinking.mode` sends. `off` None: nothing; `level` None: the level itself, as text."""

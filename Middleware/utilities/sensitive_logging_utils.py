@@ -163,12 +163,12 @@ def without_quotes(error: BaseException) -> str:
     """What failed and where, for people; not the text of the failure, it may quote a prompt (backends do)."""
     if isinstance(error, ClientRequestError | ServerBusy | RequestCancelled | ConfigError):
         return str(error)
-    place = f"{error.workflow}, node {error.node}: " if isinstance(error, WorkflowError) else ""
+    place = f"; in {error.workflow}, node {error.node}" if isinstance(error, WorkflowError) else ""
     cause = error.__cause__ if isinstance(error, WorkflowError) and error.__cause__ else error
     if isinstance(cause, BackendError):
         answered = f" answered {cause.status}" if (cause.status or 0) >= 300 else " failed"
-        return f"{place}endpoint '{cause.endpoint}'{answered} ({cause.kind})"
-    return f"{place}failed ({type(cause).__name__})"
+        return f"{cause.who()}{answered} ({cause.kind}){place}"
+    return f"failed ({type(cause).__name__}){place}"
 
 
 def told(error: BaseException) -> str:

@@ -22,6 +22,8 @@ from Middleware.llmapis.handlers.impl.demo_api_handler import demo_words  # noqa
 from Middleware.utilities.streaming_utils import post_process_llm_output  # noqa: E402
 
 PICTURE = HERE / "demo.svg"
+OWN = "Endpoints/my-model/Main.json"
+EXAMPLE = HOUSE / "Public/Configs/Endpoints/my-model/Main.example.json"
 COLUMNS, LINE, PANE, GAP = 44, 19, 400, 20
 STYLE = """<style>
   text { font: 13px ui-monospace, Menlo, Consolas, monospace; fill: #1f2328; white-space: pre }
@@ -32,12 +34,12 @@ STYLE = """<style>
 
 def said() -> str:
     """What the model says to `Hello!`."""
-    return "".join(demo_words([{"role": "user", "content": "Hello!"}]))
+    return "".join(demo_words([{"role": "user", "content": "Hello!"}], OWN))
 
 
 def seen() -> str:
     """What is left of it behind the endpoint file of the demo."""
-    endpoint = json.loads((HOUSE / "Public/Configs/Endpoints/demo/Demo.json").read_text("utf-8"))
+    endpoint = json.loads(EXAMPLE.read_text("utf-8"))
     return post_process_llm_output(said(), endpoint, {})
 
 

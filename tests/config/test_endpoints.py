@@ -12,6 +12,7 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config.endpoints import (
     EndpointConfig,
     InjectedTexts,
+    endpoint_names,
     ensure_generates,
     load_endpoint,
     load_samplers,
@@ -91,6 +92,23 @@ class TestEndpoint:
     def test_the_root_is_not_tried_when_there_is_a_sub_folder(self, tree):
         with pytest.raises(ConfigMissing, match="Endpoints/lan/main"):
             load_endpoint(tree.snapshot(), LAN, "main")
+
+    def test_an_example_answers_for_a_file_that_is_not_there(self, tree):
+        """`Main.json` is the user's own, and counts as soon as there is one; a list names the two once."""
+        tree.put("Endpoints/lan/Main.example.json", endpoint(modelNameToSendToAPI="ships"))
+        assert load_endpoint(tree.snapshot(), LAN, "Main").file == "Endpoints/lan/Main.example.json"
+        tree.put("Endpoints/lan/Main.json", endpoint(modelNameToSendToAPI="own"))
+        found = load_endpoint(tree.snapshot(), LAN, "Main")
+        assert (found.name, found.model, found.file) == ("Main", "own", "Endpoints/lan/Main.json")
+        assert endpoint_names(tree.snapshot(), "Endpoints/lan/") == ["Main", "small-model"]
+
+    def test_a_slip_is_told_with_the_name_of_an_example(self, tree):
+        """As it is written in a workflow, without the mark of an example."""
+        tree.put("Endpoints/lan/Writer.example.json", endpoint())
+        with pytest.raises(
+            ConfigMissing, match=r'did you mean "Writer"\?\); tried Endpoints/lan/Writr\.json$'
+        ):
+            load_endpoint(tree.snapshot(), LAN, "Writr")
 
     def test_a_missing_one_is_told_with_the_nearest(self, tree):
         with pytest.raises(ConfigMissing) as caught:

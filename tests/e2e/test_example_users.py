@@ -1,7 +1,8 @@
-"""Every example user, and the user that the pages teach, answers clean: whole and streamed the same text.
+"""The first hour: a fresh clone and the README alone. Its server starts, one file is edited as the README says,
+and every example user, and the user that the pages teach, answers clean: whole and streamed the same text.
 
-One server process serves them all; the model behind them is a small fake of an Ollama server that thinks aloud
-and names itself in every answer.
+One server process serves them all; the model behind them is a small fake of an Ollama server that names itself in
+every answer, and thinks: once aloud, in tags, and once in a field of its own, as long as real models think.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import http.server
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from tests.shipped import copy_configs
 from tests.workflows.tools.conftest import stdio_file
 
 pytestmark = pytest.mark.e2e
@@ -36,10 +37,35 @@ FACT = "Ana wants a blue boat."
 EVENT = {"what": "Boat", "when": "Friday", "where": "the mill", "people": "Ana, Tom"}
 
 
+THOUGHT_TOKENS = 900
+"""What a small model of today spends on thoughts before it names a category."""
+
+
 def reply(body: dict[str, Any]) -> str:
-    """What the model says, thoughts and all: the same for the same request."""
+    """What the model says, the same for the same request."""
     name = "" if body["messages"][-1]["content"].endswith("Tom:") else "Assistant: "
-    return f"< Thinking >What do they want?\n</THINK>\n\n{name}{answer(body)}\n"
+    return f"{name}{answer(body)}\n"
+
+
+def aloud(body: dict[str, Any]) -> list[dict[str, str]]:
+    """The messages of a stream that thinks in tags."""
+    text = f"< Thinking >What do they want?\n</THINK>\n\n{reply(body)}"
+    return [{"content": text[i : i + 3]} for i in range(0, len(text), 3)]
+
+
+def apart(body: dict[str, Any]) -> list[dict[str, str]]:
+    """The messages of a stream that thinks in a field of its own; nothing else where its tokens end before."""
+    thoughts = [
+        {"content": "", "thinking": "What do they want?"},
+        {"content": "", "thinking": " Let me see."},
+    ]
+    if body["options"]["num_predict"] <= THOUGHT_TOKENS:
+        return thoughts
+    text = reply(body)
+    return [*thoughts, *({"content": text[i : i + 3]} for i in range(0, len(text), 3))]
+
+
+MODELS = {"thinks-aloud": aloud, "thinks-apart": apart}
 
 
 def answer(body: dict[str, Any]) -> str:
@@ -75,12 +101,15 @@ class FakeOllama(http.server.BaseHTTPRequestHandler):
         if "input" in body:
             return self.send(json.dumps({"embeddings": [[1.0, 0.5] for _ in body["input"]]}).encode())
         self.calls.append(body)
-        text = reply(body)
-        parts = [text[i : i + 3] for i in range(0, len(text), 3)] if body["stream"] else [text]
-        lines = [{"message": {"role": "assistant", "content": part}, "done": False} for part in parts[:-1]]
-        lines.append(
-            {"message": {"role": "assistant", "content": parts[-1]}, "done": True, "done_reason": "stop"}
-        )
+        parts = MODELS[body["model"]](body)
+        end = "stop" if parts[-1]["content"] else "length"
+        if not body["stream"]:
+            whole = {key: "".join(part.get(key, "") for part in parts) for key in ("content", "thinking")}
+            parts = [whole]
+        lines: list[dict[str, Any]] = [
+            {"message": {"role": "assistant", **part}, "done": False} for part in parts
+        ]
+        lines[-1] |= {"done": True, "done_reason": end}
         self.send("".join(json.dumps(line) + "\n" for line in lines).encode())
 
     def send(self, data: bytes) -> None:
@@ -112,21 +141,21 @@ class Server:
         )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=sorted(MODELS))
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A fresh clone's configuration, served, and then edited as the README says."""
     calls: list[dict[str, Any]] = []
     handler = type("Handler", (FakeOllama,), {"calls": calls})
     backend = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=backend.serve_forever, daemon=True).start()
-    public = tmp_path_factory.mktemp("public")
-    shutil.copytree(CONFIGS, public / "Configs")
-    for name in ("examples/Main", "examples/Reasoning", "examples/Vision", "local-model/Demo"):
-        _point(public / "Configs/Endpoints" / f"{name}.json", backend.server_port, "OllamaApiChat")
-    _point(public / "Configs/Endpoints/examples/Embeddings.json", backend.server_port, "Ollama-Embeddings")
+    public = tmp_path_factory.mktemp("clone") / "Public"
+    copy_configs(public / "Configs")
+    _move_ollama(public / "Configs", backend.server_port)
     _teach(public / "Configs")
     tools = {**stdio_file(public / "trace.txt"), "env": {"PLAN": "Sail north."}}
     (public / "Configs/MCPServers/files.json").write_text(json.dumps(tools), encoding="utf-8")
     process, port = _start(public)
+    _edit(public, backend.server_port, request.param)
     yield Server(port, calls, public)
     process.terminate()
     process.wait(timeout=20)
@@ -134,11 +163,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     backend.server_close()
 
 
-def _point(file: Path, port: int, api_type: str) -> None:
-    """The three fields that a newcomer changes; the rest stays as shipped."""
-    fields = {"endpoint": f"http://127.0.0.1:{port}", "apiTypeConfigFileName": api_type}
-    endpoint = json.loads(file.read_text(encoding="utf-8")) | fields | {"modelNameToSendToAPI": "small"}
-    file.write_text(json.dumps(endpoint), encoding="utf-8")
+def _move_ollama(configs: Path, port: int) -> None:
+    """The scripted Ollama has another port than a real one; and it plays the model of `./run --local-model`."""
+    for file in (configs / "Endpoints").rglob("*.json"):
+        file.write_text(file.read_text("utf-8").replace("127.0.0.1:11434", f"127.0.0.1:{port}"), "utf-8")
+    local = configs / "Endpoints/local-model/Main.json"
+    fields = {
+        "endpoint": f"http://127.0.0.1:{port}",
+        "apiTypeConfigFileName": "OllamaApiChat",
+        "modelNameToSendToAPI": "thinks-aloud",
+    }
+    local.write_text(json.dumps({**json.loads(local.read_text("utf-8")), **fields}), "utf-8")
+
+
+def _edit(public: Path, port: int, model: str) -> None:
+    """What the README says of a model server of one's own: one file, the three fields of Ollama's row."""
+    page = (INSTALL_DIRECTORY / "README.md").read_text("utf-8").partition("- **Your own model server**")[2]
+    name = re.findall(r"`(Public/\S+\.json)`", page)[0]
+    keys = re.findall(r"`(\w+)`", re.findall(r"\| your server \|.*", page)[0])
+    row = re.findall(r"`(\S+)`", re.findall(r"\| Ollama \|.*", page)[0])
+    values = [row[0].replace("127.0.0.1:11434", f"127.0.0.1:{port}"), row[1], model]
+    file = public.parent / name
+    endpoint = json.loads(file.read_text("utf-8"))
+    assert set(keys) <= set(endpoint)
+    file.write_text(json.dumps({**endpoint, **dict(zip(keys, values, strict=True))}), "utf-8")
 
 
 def _teach(configs: Path) -> None:
@@ -182,10 +230,10 @@ PICTURE = [
     {"type": "image_url", "image_url": {"url": PIXEL}},
 ]
 
-# user, what is said, the answer (None: any), calls of the whole and of the streamed request
+# user, what is said, the answer, calls of the whole and of the streamed request
 EXAMPLES = {
     TAUGHT_USER: ("Hello", PLAIN, (1, 1)),
-    "demo": ("Hello", None, (0, 0)),
+    "demo": ("Hello", PLAIN, (1, 1)),
     "chat": ("Hello", PLAIN, (1, 1)),
     "draft-criticise-answer": ("Hello", PLAIN, (3, 3)),
     "local-model": ("Hello", PLAIN, (1, 1)),
@@ -215,7 +263,7 @@ def test_an_example_answers(server: Server, user: str) -> None:
     between = len(server.calls)
     streamed = server.ask(user, said, stream=True)
     assert whole == streamed
-    assert whole == (expected or whole)
+    assert whole == expected
     assert (between - before, len(server.calls) - between) == calls
 
 
@@ -231,10 +279,3 @@ def test_the_assistant_remembers_and_finds_again(server: Server) -> None:
     server.ask("memory-assistant", "Which boat?", stream=False, before=before)
     prompts = [call["messages"][0]["content"] for call in server.calls]
     assert any(FACT in prompt and "Said to 2 messages." in prompt for prompt in prompts)
-
-
-def test_an_answer_of_the_demo_is_clean(server: Server) -> None:
-    """The demo model thinks aloud and names itself; neither is seen."""
-    text = server.ask("demo", "Hello", stream=True)
-    assert "<think>" not in text
-    assert not text.startswith("Assistant:")

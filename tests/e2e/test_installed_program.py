@@ -77,7 +77,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(source, target)
-    for name in ("logs/wilmerai.log", "DiscussionIds/d/timestamps.json", "SqlLiteDBs/WilmerDb.demo.sqlite"):
+    for name in (
+        "logs/wilmerai.log",
+        "DiscussionIds/d/timestamps.json",
+        "SqlLiteDBs/WilmerDb.demo.sqlite",
+        "Configs/Endpoints/my-model/Main.json",
+    ):
         (folder / "Public" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "Public" / name).write_text("mine")
     for name in (
@@ -109,10 +114,14 @@ def carried(wheel: Path) -> set[str]:
 
 class TestWheel:
     def test_it_carries_the_code_the_examples_and_the_pages(self, clone: Path, built: Path) -> None:
-        """Each file (the console's page and templates are code, types for developers are not), and nothing of a server."""
+        """Each file (the console's page and templates are code, types for developers are not), and nothing of a server
+        or of a user: his endpoints have his keys."""
+        own = {
+            clone / "Public/Configs/Endpoints/my-model" / name for name in ("Main.json", "Embeddings.json")
+        }
         files = [f for f in (clone / "Middleware").rglob("*") if f.is_file() and not f.name.endswith(".d.ts")]
         code = {f.relative_to(clone).as_posix() for f in files}
-        examples = {f for part in EXAMPLES for f in (clone / part).rglob("*") if f.is_file()}
+        examples = {f for part in EXAMPLES for f in (clone / part).rglob("*") if f.is_file() and f not in own}
         pages = {f for f in (clone / PAGES).rglob("*.md") if "spec" not in f.parts}
         shipped = {f"Middleware/shipped/{f.relative_to(clone).as_posix()}" for f in examples | pages}
         assert carried(wheel_of(built)) == code | shipped | {"server.py"}
@@ -255,7 +264,7 @@ class TestProgram:
         """Data lies beside them."""
         told = program("--init", "x", cwd=tmp_path)
         public = tmp_path / "x" / "Public"
-        assert told.endswith(f"start with: headrace --PublicDirectory {public}\n")
+        assert f"start with: headrace --PublicDirectory {public}\n" in told
         text = program.answer("--PublicDirectory", "x/Public", "--file-logging", cwd=tmp_path)
         assert text and "<think>" not in text and not text.startswith("Assistant")
         assert {entry.name for entry in public.iterdir()} == {"Configs", "logs", "workflow_python_scripts"}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import HOUSE, Server
+from tests.shipped import copy_configs
 
 pytestmark = pytest.mark.e2e
 
@@ -49,16 +50,15 @@ PICTURE = picture()
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The server with the configuration that ships, and no user named: as `./run` starts it."""
     public = tmp_path_factory.mktemp("public")
-    shutil.copytree(HOUSE / "Public/Configs", public / "Configs")
+    copy_configs(public / "Configs")
     server = Server(public, {}, ())
     yield server
     server.stop()
 
 
-def streamed(body: str) -> str:
-    """The text of an OpenAI stream."""
-    events = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
-    return "".join(event["choices"][0]["delta"].get("content") or "" for event in events)
+def text_of(body: str) -> str:
+    """The text of an OpenAI answer."""
+    return str(json.loads(body)["choices"][0]["message"]["content"])
 
 
 def test_the_picture_shows_what_is_so(demo: Server) -> None:
@@ -66,7 +66,7 @@ def test_the_picture_shows_what_is_so(demo: Server) -> None:
     status, body = demo.post(
         "/v1/chat/completions", json.loads((HOUSE / "docs/hello.json").read_text("utf-8"))
     )
-    assert (status, streamed(body.decode())) == (200, PICTURE.seen())
+    assert (status, text_of(body.decode())) == (200, PICTURE.seen())
     assert PICTURE.PICTURE.read_text("utf-8") == PICTURE.draw()
 
 
@@ -78,11 +78,11 @@ def test_the_readme_has_one_line_for_all_shells() -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_first_answer(demo: Server) -> None:
-    """The line of the README, typed in the folder of the program."""
+    """The line of the README, typed in the folder of the program: one line, not a screen full of chunks."""
     words = shlex.split(CURL_LINES[0].replace(ADDRESS, demo.url))
     done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=60, check=True)
-    assert streamed(done.stdout) == PICTURE.seen()
-    assert done.stdout.endswith("data: [DONE]\n\n")
+    assert text_of(done.stdout) == PICTURE.seen()
+    assert len(done.stdout.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("snippet", "said"), SNIPPETS)

@@ -9,7 +9,7 @@ import ssl
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError
-from Middleware.llmapis.endpoint_probe import Probe, probe
+from Middleware.llmapis.endpoint_probe import FEW_TOKENS, Probe, probe
 
 TAGS = {"models": [{"name": "tiny:latest"}]}
 MODELS = {"data": [{"id": "tiny"}, {"id": "other"}]}
@@ -43,7 +43,7 @@ def look(configs):
 
 
 class TestWhatIsAsked:
-    def test_the_list_and_one_token(self, server, look, rig):
+    def test_the_list_and_a_few_tokens(self, server, look, rig):
         """With the key; the answer is left as soon as it begins."""
         stand_in = server(
             models=rig.json_answer(MODELS), completions=rig.SSE_HEAD + rig.chunked(rig.token("Hi"), end=False)
@@ -54,7 +54,7 @@ class TestWhatIsAsked:
         assert first["headers"]["authorization"] == "Bearer k-123"
         assert second["line"] == "POST /v1/chat/completions HTTP/1.1"
         body = json.loads(second["body"])
-        assert (body["model"], body["max_tokens"], body["stream"]) == ("tiny", 1, True)
+        assert (body["model"], body["max_tokens"], body["stream"]) == ("tiny", FEW_TOKENS, True)
         assert (seen.error, seen.symptom, seen.whole) == (None, "", False)
         assert seen.model_is_listed is True and seen.seconds > 0
 
@@ -64,7 +64,7 @@ class TestWhatIsAsked:
         stand_in = server(tags=rig.json_answer(TAGS), chat=stream + rig.chunked(OLLAMA_LINE))
         seen = look(stand_in.url, "OllamaApiChat")
         assert (seen.error, seen.model_is_listed) == (None, True)
-        assert json.loads(stand_in.requests[1]["body"])["options"]["num_predict"] == 1
+        assert json.loads(stand_in.requests[1]["body"])["options"]["num_predict"] == FEW_TOKENS
 
     def test_koboldcpp_names_no_model(self, server, look, rig):
         """It has one, whatever is asked for."""
@@ -100,7 +100,7 @@ class TestWhatIsAsked:
     def test_the_demo_is_asked_for_nothing(self, look):
         """It needs no network."""
         seen = look("", "BuiltInDemo")
-        assert (seen.error, seen.url) == (None, "")
+        assert (seen.error, seen.url, seen.thinks) == (None, "", False)
 
 
 class TestWhatIsSeen:
@@ -124,11 +124,42 @@ class TestWhatIsSeen:
         seen = look(server(models=rig.json_answer(MODELS), completions=rig.json_answer(whole)).url)
         assert (seen.error, seen.whole) == (None, True)
 
-    def test_a_model_that_wants_more_than_one_token(self, server, look, rig):
+    @pytest.mark.parametrize(
+        ("pieces", "thinks"),
+        [
+            ([{"reasoning_content": "They"}], True),
+            ([{"role": "assistant", "content": ""}, {"content": "\n<th"}, {"content": "ink>They"}], True),
+            ([{"content": "[THINK]They"}], True),
+            ([{"content": "<|channel|>analysis<|message|>They"}], True),
+            ([{"content": ""}], True),
+            ([{"content": "Hi"}], False),
+            ([{"content": "<p"}, {"content": ">Hi"}], False),
+        ],
+        ids=["field", "tag-in-pieces", "mistral", "harmony", "unseen", "answer", "another-tag"],
+    )
+    def test_a_model_that_thinks(self, server, look, rig, pieces, thinks):
+        """In a field of its own, in the text, or unseen until its tokens are used up."""
+        deltas = [{"choices": [{"delta": piece, "finish_reason": None}]} for piece in pieces]
+        end = {"choices": [{"delta": {}, "finish_reason": "length"}]}
+        events = "".join(f"data: {json.dumps(event)}\n\n" for event in (*deltas, end))
+        seen = look(
+            server(models=rig.json_answer(MODELS), completions=rig.SSE_HEAD + rig.chunked(events)).url
+        )
+        assert (seen.error, seen.thinks) == (None, thinks)
+
+    def test_a_thought_of_ollama(self, server, look, rig):
+        """In its own field."""
+        thought = {"message": {"role": "assistant", "content": "", "thinking": "They"}, "done": False}
+        stream = rig.head(content_type="application/x-ndjson", transfer_encoding="chunked")
+        stand_in = server(tags=rig.json_answer(TAGS), chat=stream + rig.chunked(json.dumps(thought) + "\n"))
+        assert look(stand_in.url, "OllamaApiChat").thinks
+
+    def test_a_model_that_wants_more_tokens(self, server, look, rig):
         """It is there, and it answers."""
         message = "Could not finish the message because max_tokens or model output limit was reached."
         refusal = rig.json_answer({"error": {"message": message}}, "400 Bad Request")
-        assert look(server(models=rig.json_answer(MODELS), completions=refusal).url).error is None
+        seen = look(server(models=rig.json_answer(MODELS), completions=refusal).url)
+        assert (seen.error, seen.thinks) == (None, True)
 
     def test_a_backup_is_not_called(self, server, look, configs, rig):
         """A failure is this endpoint's."""

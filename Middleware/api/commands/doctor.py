@@ -1,5 +1,5 @@
-"""`--doctor`: calls each endpoint that a user's workflows can reach, once, and says how it is. Prints, never
-serves.
+"""`--doctor`: calls each endpoint that a user's workflows can reach, once, and says how it is; and which
+nodes have too few tokens for a model that thinks. Prints, never serves.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.validation import ERROR
-from Middleware.llmapis.endpoint_probe import probe
+from Middleware.llmapis.endpoint_probe import Probe, probe
 from Middleware.workflows.managers.config_check import check_users, checked_tree
 from Middleware.workflows.managers.endpoint_check import with_backups
+from Middleware.workflows.managers.thinking_room import short_of_tokens
 from Middleware.workflows.managers.user_walk import UserWalk
 
 
@@ -44,23 +45,34 @@ class Doctor(Command):
         errors = [finding for finding in check_users(snapshot, [user.name]) if finding.level == ERROR]
         for finding in errors:
             print(finding)
-        names = with_backups(snapshot, user, UserWalk(snapshot, user).endpoints())
+        walk = UserWalk(snapshot, user)
+        names = with_backups(snapshot, user, walk.endpoints())
         told = {(finding.file, finding.pointer) for finding in errors}
-        well = [name for name in names if _looked_at(snapshot, user, name, told)]
-        print(f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}")
-        return 0 if well == names and not errors else 1
+        seen = {name: _looked_at(snapshot, user, name, told) for name in names}
+        well = [name for name, look in seen.items() if look is not None and is_well(look)]
+        thinking = [name for name in well if (look := seen[name]) is not None and look.thinks]
+        short = list(short_of_tokens(snapshot, user, walk, thinking)) if thinking else []
+        for finding in short:
+            print(finding)
+        print(
+            f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}"
+            + (f"; too few tokens for thoughts {len(short)}" if short else "")
+        )
+        return 0 if well == names and not errors and not short else 1
 
 
-def _looked_at(snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str]]) -> bool:
-    """Call one endpoint and print its line, unless its fault is told already. True: all is well."""
+def _looked_at(
+    snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str]]
+) -> Probe | None:
+    """Call one endpoint and print its line, unless its fault is told already. None: it cannot be called."""
     try:
         seen = probe(snapshot, user, name)
     except ConfigError as error:
         if (error.file, error.pointer) not in told:
             print(f"endpoint {name}: error: {error}", flush=True)
-        return False
+        return None
     except ValueError as error:
         print(f"endpoint {name}: error: {error}", flush=True)
-        return False
+        return None
     print(line(seen), flush=True)
-    return is_well(seen)
+    return seen

@@ -94,6 +94,8 @@ def _told(seen: Probe) -> str:
         facts.append(NOT_STREAMED.format(api_type=seen.endpoint.api_type_name))
     else:
         facts.append("streaming works")
+    if seen.thinks:
+        facts.append("thinks before it answers")
     return ", ".join([*facts, f"{seen.seconds * 1000:.0f} ms"])
 
 

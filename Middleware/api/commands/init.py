@@ -13,6 +13,7 @@ from pathlib import Path
 
 from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, filled
 from Middleware.api.serving.install_layout import program
+from Middleware.api.serving.own_endpoints import OWN_FOLDER, make_own_endpoints
 from Middleware.common.instance_global_variables import shipped_public
 
 PARTS = ("Configs", "workflow_python_scripts")
@@ -46,6 +47,7 @@ class Init(Command):
             print(f"{public}: error: cannot be written: {error.strerror or error}")
             return 1
         print(f"{public}: {count} files\nstart with: {program()} {_quoted('--PublicDirectory', str(public))}")
+        print(f"your model server: three fields of {public / PARTS[0] / OWN_FOLDER / 'Main.json'}")
         return 0
 
 
@@ -59,8 +61,9 @@ def _write(source: Path, public: Path) -> int:
             target = made / file.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)  # the text alone: an installer may have made its files read only
+        own = make_own_endpoints(made / PARTS[0])
         os.rename(made, public)
-    return len(files)
+    return len(files) + len(own)
 
 
 def _files(source: Path) -> Iterator[Path]:

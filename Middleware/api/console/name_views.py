@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
 from Middleware.common.errors import ConfigError
 from Middleware.config import paths
-from Middleware.config.endpoints import load_endpoint
+from Middleware.config.endpoints import endpoint_names, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.workflows import folders_to_try
@@ -36,7 +36,7 @@ def names(ask: Ask) -> Mapping[str, list[str]]:
 
 def names_for(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> Mapping[str, list[str]]:
     """What can be named in a file of this user, each list sorted and without repeats."""
-    endpoints = snapshot.files(paths.endpoint_folder(user))
+    endpoints = endpoint_names(snapshot, paths.endpoint_folder(user))
     return {
         "endpoints": endpoints,
         "presets": _files(snapshot, _preset_folders(snapshot, user, endpoints)),

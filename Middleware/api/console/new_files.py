@@ -17,7 +17,7 @@ from Middleware.api.console.config_saving import refuse_errors
 from Middleware.api.console.masks import told_of_file
 from Middleware.api.console.view_contract import NO_FILE, Refused
 from Middleware.common.errors import ConfigError
-from Middleware.config.endpoints import ensure_generates, load_endpoint
+from Middleware.config.endpoints import endpoint_names, ensure_generates, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import COMMON_FOLDER, WORKFLOWS, endpoint_folder, is_flat_name, workflow_folder
 from Middleware.config.users import UserSettings, load_user
@@ -125,7 +125,7 @@ def _copied(snapshot: ConfigSnapshot, path: str) -> bytes:
 def _endpoint(snapshot: ConfigSnapshot, user: UserSettings, wanted: str) -> str:
     """The name of an endpoint that answers."""
     folder = endpoint_folder(user)
-    names = [wanted] if wanted else snapshot.files(folder)
+    names = [wanted] if wanted else endpoint_names(snapshot, folder)
     why = f"no endpoint in {folder}: a model's address belongs there first"
     for name in names:
         try:

@@ -25,6 +25,7 @@ MOST = 8
 SLOT_S = 0.5
 BEFORE_S = 0.5
 BEFORE_SHARE = 0.3
+FIRST_RUN = "After a start, the first run loads the engine."
 SLOW_FIRST_S = 3.0
 THINKING_S = 1.0
 SLOW_SHARE = 0.5
@@ -268,7 +269,9 @@ def before(seen: Seen) -> Iterator[Sentence]:
     if seen.answer is None or first_s is None or other < BEFORE_S or other < BEFORE_SHARE * first_s:
         return
     who = ", then ".join(f"{name} {seconds(took)}" for name, took in _longest(seen, seen.answer))
-    text = f"{seconds(other)} passed before the answering node began{who and ': ' + who}."
+    text = f"{seconds(other)} passed before the answering node began: {who}."
+    if not who:
+        text = f"{seconds(other)} passed before the first node began. {FIRST_RUN}"
     yield Sentence("note", text, seen.answer)
 
 

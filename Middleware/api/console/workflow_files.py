@@ -248,7 +248,7 @@ def _endpoint(snapshot: ConfigSnapshot, user: UserSettings | None, name: str) ->
     if user is None:
         return EndpointFacts()
     try:
-        file = snapshot.find(paths.endpoint_file(user, name))
+        file = snapshot.first(paths.endpoint_files(user, name))
     except ConfigError:
         return EndpointFacts()
     if file is None:

@@ -7,7 +7,7 @@ Source: spec frontend-api.md 12.
 
 from __future__ import annotations
 
-from Middleware.common.errors import ClientRequestError, MiddlewareError, ServerBusy
+from Middleware.common.errors import ClientRequestError, ConfigError, MiddlewareError, ServerBusy
 from Middleware.protocols.base import ErrorReply
 from Middleware.utilities.sensitive_logging_utils import without_quotes
 from Middleware.utilities.text_utils import sentence_of
@@ -31,5 +31,6 @@ def reply_to(error: BaseException, request_id: str, *, privacy: bool = False) ->
 def _sentence(error: BaseException, privacy: bool) -> str:
     if not isinstance(error, MiddlewareError):
         return f"internal error ({type(error).__name__}); the server's log says more"
-    said = without_quotes(error) if privacy else str(error)
+    quotes_nobody = isinstance(error, ConfigError)
+    said = error.cause_first() if quotes_nobody or not privacy else without_quotes(error)
     return sentence_of(" ".join(said.split())) or type(error).__name__

@@ -8,7 +8,7 @@ from Middleware.api.serving.install_layout import is_shipped, program
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import DEFAULT_WORKFLOW, endpoint_file
+from Middleware.config.paths import DEFAULT_WORKFLOW, EXAMPLE, endpoint_file
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.workflows import load_workflow
 
@@ -41,10 +41,10 @@ def _demo_endpoint(snapshot: ConfigSnapshot, user: UserSettings) -> str | None:
 
 
 def _lines(model: str, way: list[str], address: str) -> list[str]:
-    body = f'{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
     return [
         "The built-in demo model answers. Try it from a second terminal:",
-        f"  curl -N {address}/v1/chat/completions -H 'Content-Type: application/json' \\",
+        f"  curl {address}/v1/chat/completions -H 'Content-Type: application/json' \\",
         f"       -d '{body}'",
         *way,
         '  "endpoint" (its URL), "apiTypeConfigFileName" (for example "Open-AI-API", "LlamaCppServer" or',
@@ -55,6 +55,12 @@ def _lines(model: str, way: list[str], address: str) -> list[str]:
 def _way_to(root: Path, file: str) -> list[str]:
     """The file to change; what came with a wheel is not for changing."""
     if not is_shipped(root):
+        example = file.replace(".json", f"{EXAMPLE}.json")
+        if not (root / file).exists() and (root / example).exists():
+            return [
+                f"To use a real server, copy {root / example}",
+                f"to {root / file} and change three fields:",
+            ]
         return [f"To use a real server, change three fields of {root / file}:"]
     return [
         f"To use a real server, write files of your own with {program()} --init DIR, start with them, and",

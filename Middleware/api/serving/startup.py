@@ -17,10 +17,12 @@ from Middleware.api.commands.memory_notes import tell_of_memories
 from Middleware.api.launch_arguments import Launch, check_config_folder
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.serving.heap import limit_arenas
+from Middleware.api.serving.install_layout import is_shipped
 from Middleware.api.serving.logging_setup import configure_logging
+from Middleware.api.serving.own_endpoints import make_own_endpoints
 from Middleware.api.serving.processes import act_as_one
 from Middleware.common.errors import ConfigError, ConfigMissing
-from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.services.locking_service import LockingService
@@ -41,6 +43,7 @@ def prepare(launch: Launch) -> ApiServer:
     if not _users_are_fit(default_snapshot(), _users_to_serve(launch), launch.strict):
         raise SystemExit(1)
     configure_logging(launch.log_level, launch.log_folder, launch.facts.users)
+    _make_own_endpoints(launch.facts)
     for warning in launch.warnings:
         logger.warning("%s", warning)
     if launch.strict and not check_reachable():
@@ -53,6 +56,14 @@ def prepare(launch: Launch) -> ApiServer:
     except RuntimeError as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from error
+
+
+def _make_own_endpoints(facts: LaunchFacts) -> None:
+    """What came with a wheel is not for changing, and a tree that cannot be written is served as it is."""
+    if is_shipped(facts.config_directory):
+        return
+    with suppress(OSError):
+        make_own_endpoints(facts.config_directory)
 
 
 def _users_to_serve(launch: Launch) -> tuple[str, ...]:

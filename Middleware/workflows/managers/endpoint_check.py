@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths, validation
 from Middleware.config.addresses import address_fault
-from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint, load_samplers
+from Middleware.config.endpoints import (
+    EMBEDDING_TYPES,
+    EndpointConfig,
+    endpoint_names,
+    load_endpoint,
+    load_samplers,
+)
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
@@ -32,7 +38,7 @@ def all_findings(snapshot: ConfigSnapshot, users: Iterable[UserSettings]) -> lis
         user = by_folder.get(f"Endpoints/{folder}") or UserSettings(
             "", endpoint_configs_sub_directory=folder.rstrip("/"), preset_configs_sub_directory_override="-"
         )
-        for name in snapshot.files(f"Endpoints/{folder}"):
+        for name in endpoint_names(snapshot, f"Endpoints/{folder}"):
             findings += endpoint_findings(snapshot, user, name)
     for name in snapshot.files("ApiTypes"):
         findings += api_type_findings(snapshot, name)
@@ -66,7 +72,7 @@ def _type_findings(file: str, kind: str) -> Iterator[Finding]:
 
 def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> list[Finding]:
     """API type (and its backend), template, preset and backup of one endpoint."""
-    file = paths.endpoint_file(user, name)
+    file = next(filter(snapshot.exists, paths.endpoint_files(user, name)), paths.endpoint_file(user, name))
     try:
         endpoint = load_endpoint(snapshot, user, name)
     except ConfigMissing as error:

@@ -61,6 +61,7 @@ _SETTINGS = (
     ("contextCompactorSettingsFile", "context_compactor_settings_file"),
 )
 _SETTINGS_WORKFLOWS = ("fileMemoryWorkflowName", "vectorMemoryWorkflowName", "stateDocumentWorkflowName")
+LIMIT = "maxResponseSizeInTokens"
 _SETTINGS_MODELS = (
     ("endpointName", "preset"),
     ("condenseMemoriesEndpointName", "condenseMemoriesPreset"),
@@ -92,6 +93,23 @@ class Wanted:
     level: str = ERROR
 
 
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """A place that calls a model: a node, or a settings file. `endpoint`, `preset`: as written there.
+
+    `holder` has the limit of the answer under `limit_key`; without one it is `default_limit`.
+    """
+
+    file: str
+    pointer: str
+    holder: Mapping[str, Any]
+    variables: Mapping[str, Any]
+    endpoint: object
+    preset: object
+    limit_key: str = LIMIT
+    default_limit: int = 400
+
+
 class UserWalk:
     """The walk of one user. Made lazily, once."""
 
@@ -100,6 +118,7 @@ class UserWalk:
         self._file = snapshot.find(paths.user_file(user.name)) or paths.user_file(user.name)
         self._reached: dict[str, _Reached] = {}
         self._findings: list[Finding] = []
+        self._model_uses: list[ModelUse] = []
         self.files_read = {self._file}
         """Every file that the user reaches, faulty ones too; complete after `findings`."""
         self.endpoint_users: dict[str, dict[str, None]] = {}
@@ -130,11 +149,16 @@ class UserWalk:
         self.findings()
         folder = paths.endpoint_folder(self._user)
         files = (file for file in self.files_read if file.startswith(folder))
-        return sorted(file.removeprefix(folder).removesuffix(".json") for file in files)
+        return sorted({paths.endpoint_name(self._user, file) for file in files})
 
     def node_types(self) -> set[str]:
         """The types of all nodes that are reached."""
         return {known_type(node.get("type")) for node in self.nodes()}
+
+    def model_uses(self) -> Iterator[ModelUse]:
+        """What is reached and calls a model, in the order of the walk."""
+        self.findings()
+        yield from self._model_uses
 
     def nodes(self) -> Iterator[NodeConfig]:
         """All nodes that are reached, as they stand in their files."""
@@ -281,6 +305,7 @@ class UserWalk:
                 yield Wanted(settings[workflow_key], file, f"/{workflow_key}", inputs=ANY)
         for endpoint_key, preset_key in _SETTINGS_MODELS:
             self._model(file, "", settings, {}, (endpoint_key, preset_key))
+        self._model_uses += _uses_of_settings(key, file, settings)
         self._embedder(file, "", settings, "embeddingEndpointName")
 
     def _names_in(self, workflow: WorkflowFile) -> Iterator[Wanted]:
@@ -304,6 +329,9 @@ class UserWalk:
         endpoint = self._model(
             place.file, place.pointer, config, workflow.variables, ("endpointName", preset)
         )
+        if config.get("endpointName"):
+            names = (config["endpointName"], config.get(preset))
+            self._model_uses.append(ModelUse(place.file, place.pointer, config, workflow.variables, *names))
         if endpoint is not None and node_handler(config.get("type")).CALLS_MODEL:
             self._fits(place.file, f"{place.pointer}/endpointName", lambda: ensure_generates(endpoint))
         self._embedder(place.file, place.pointer, config, "embeddingEndpointName")
@@ -394,3 +422,24 @@ class UserWalk:
 
     def _note(self, file: str, pointer: str, level: str, message: str) -> None:
         self._findings.append(Finding(file, pointer, level, message))
+
+
+def _uses_of_settings(key: str, file: str, settings: Mapping[str, Any]) -> Iterator[ModelUse]:
+    """The calls of a model that a settings file makes without a workflow. `key`: the user's that names it."""
+
+    def use(prefix: str, limit_key: str, default: int) -> ModelUse:
+        endpoint = settings.get(f"{prefix}EndpointName") or settings.get("endpointName")
+        preset = settings.get(f"{prefix}Preset") or settings.get("preset")
+        return ModelUse(file, "", settings, {}, endpoint, preset, limit_key, default)
+
+    if key == "contextCompactorSettingsFile":
+        yield use("", LIMIT, 750)
+        return
+    if settings.get("useVectorForQualityMemory"):
+        if not settings.get("vectorMemoryWorkflowName"):
+            yield use("vectorMemory", "vectorMemoryMaxResponseSizeInTokens", 1024)
+    elif not settings.get("fileMemoryWorkflowName"):
+        yield use("", LIMIT, 400)
+    if settings.get("condenseMemories"):
+        own = "condenseMemoriesMaxResponseSizeInTokens"
+        yield use("condenseMemories", own if own in settings else LIMIT, 500)

@@ -10,16 +10,19 @@ import random
 import threading
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from Middleware.common.client_question import ClientQuestion
-from Middleware.common.errors import ConfigError, MiddlewareError, WorkflowError, let_go
+from Middleware.common.errors import BackendError, ConfigError, MiddlewareError, WorkflowError, let_go
 from Middleware.common.instance_global_variables import is_same_path, launch_facts
 from Middleware.common.request_context import RequestContext
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import endpoint_files
+from Middleware.config.positions import position_in
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.discussion_store import DiscussionStore
@@ -182,26 +185,41 @@ class Run:
         """What its variables may bring into a text besides themselves."""
         return LiveValues(self.file.variables, self.state.user.user_wide_workflow_variables)
 
-    def _words(self, index: int, error: BaseException) -> str:
-        """What failed, with its place; a fault of this very file names node and field itself."""
+    def _words(self, index: int, error: BaseException) -> tuple[str, str]:
+        """What failed, behind its place (for logs) and before it (for a chat); a fault of this very file
+        names node and field itself.
+        """
+        said, first = _sentences(error)
         if isinstance(error, ConfigError) and error.pointer and not error.position.line:
-            said = f"{self.state.snapshot.where(error.file, error.pointer)}: {error.message}"
-            return said if error.file == self.file.file else f"{self.place(index)}: {said}"
-        speaks = isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)
-        return f"{self.place(index)}: {error if speaks else f'{type(error).__name__}: {error}'}"
+            position = position_in(self.state.snapshot.text(error.file), error.file, error.pointer)
+            found = ConfigError(error.message, file=error.file, pointer=error.pointer, position=position)
+            said, first = _sentences(found)
+            if error.file == self.file.file:
+                return said, first
+        return f"{self.place(index)}: {said}", f"{first}; in {self.place(index)}"
+
+    def _name_file(self, error: BackendError) -> None:
+        """The endpoint's file, where the user's folder has it."""
+        with suppress(ConfigError):
+            file = self.state.snapshot.first(endpoint_files(self.state.user, error.endpoint))
+            error.name_file(file or "")
 
     def failure(self, index: int, error: BaseException) -> WorkflowError:
         """The error of a node, wrapped with its place; what a child has wrapped already stays as it is."""
         let_go(error)
         if isinstance(error, WorkflowError):
             return error
+        if isinstance(error, BackendError):
+            self._name_file(error)
         called = f" (called by {shortened(self.chain[:-1])})" if len(self.chain) > 1 else ""
+        message, said = self._words(index, error)
         failure = WorkflowError(
-            f"{self._words(index, error)}{called}",
+            f"{message}{called}",
             workflow=self.file.file,
             node=index + 1,
             cause=error,
             chain=self.chain,
+            said=f"{said}{called}",
         )
         failure.__cause__ = error
         return failure
@@ -228,6 +246,14 @@ class Known:
 
     def output(self, number: int) -> Any:
         return self.outputs.get(f"agent{number}Output")
+
+
+def _sentences(error: BaseException) -> tuple[str, str]:
+    """The text of an error, and the same with its cause first; the name of its class where it has none."""
+    if not (isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)):
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return text, text
+    return str(error), error.cause_first() if isinstance(error, MiddlewareError) else str(error)
 
 
 def shortened(chain: tuple[str, ...]) -> str:

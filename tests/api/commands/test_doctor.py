@@ -12,8 +12,14 @@ import pytest
 from Middleware.api.commands import doctor
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import tree_of
+from Middleware.config.users import load_user, user_names
+from Middleware.workflows.managers.thinking_room import short_of_tokens
+from Middleware.workflows.managers.user_walk import UserWalk
+from tests.shipped import copy_configs
 
 TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
+
+THOUGHT = b'data: {"choices": [{"delta": {"reasoning_content": "They"}}]}\n\ndata: [DONE]\n\n'
 
 
 class Model(BaseHTTPRequestHandler):
@@ -25,7 +31,7 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.calls.append(self.path)
-        self._answer(TOKEN, "text/event-stream")
+        self._answer(self.server.stream, "text/event-stream")
 
     def _answer(self, body, content_type):
         self.send_response(200)
@@ -41,7 +47,7 @@ class Model(BaseHTTPRequestHandler):
 @pytest.fixture
 def model():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    server.calls = []
+    server.calls, server.stream = [], TOKEN
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
@@ -191,3 +197,93 @@ def test_a_file_with_two_faults_is_told_once(put, capsys):
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[2] for line in printed[:2]] == ["apiKey", "maxContextTokenSize"]
     assert printed[2:] == ["user ana: endpoints 1, well 0; faults in files 2"]
+
+
+PICK = {"type": "Standard", "title": "Pick", "endpointName": "Main", "prompt": "x"}
+
+
+class TestThoughts:
+    """A model that thinks may use up the tokens of a short answer."""
+
+    def lines(self, put, model, capsys, *nodes, **variables):
+        model.stream = THOUGHT
+        put("Workflows/ana/Main", {**variables, "nodes": [{**PICK, **node} for node in nodes]})
+        status = doctor.Doctor().run(Namespace())
+        return status, [line for line in capsys.readouterr().out.splitlines() if "Workflows/" in line]
+
+    def test_a_node_with_too_few_tokens_is_named(self, put, model, capsys):
+        """File, place, node, field, and what to write; it is not all well."""
+        status, lines = self.lines(put, model, capsys, {"maxResponseSizeInTokens": 20})
+        assert status == 1
+        assert lines == [
+            'Workflows/ana/Main.json:1:116: warning: node 1 "Pick", maxResponseSizeInTokens: 20 tokens are few for '
+            "endpoint 'Main', whose model thinks: its thoughts may use them up, and the answer is empty. Give "
+            "`maxResponseSizeInTokens` at least 1000"
+        ]
+
+    @pytest.mark.parametrize(
+        ("node", "short"),
+        [
+            ({}, True),
+            ({"maxResponseSizeInTokens": "{few}"}, True),
+            ({"maxResponseSizeInTokens": "{agent1Input}"}, False),
+            ({"maxResponseSizeInTokens": 1000}, False),
+            ({"endpointName": "{main}", "maxResponseSizeInTokens": 5}, True),
+            ({"endpointName": "Other", "maxResponseSizeInTokens": 5}, False),
+            ({"preset": "Calm", "maxResponseSizeInTokens": 5}, False),
+            ({"preset": "Main", "maxResponseSizeInTokens": 5}, False),
+        ],
+        ids=["default", "variable", "unknown", "enough", "named", "no-thinker", "off", "off-canonical"],
+    )
+    def test_which_nodes_are_short(self, put, model, capsys, node, short):
+        """The default of 400 counts; a preset that turns thinking off is enough."""
+        thinking = {"mode": "bool", "field": "think"}
+        put("ApiTypes/Api", {"type": "openAIChatCompletion", "streamPropertyName": "stream",
+                             "presetType": "T", "thinking": thinking})  # fmt: skip
+        put("Presets/T/Calm", {"think": False})
+        quiet = {"presetSamplers": {"thinkingMode": "off"}} if node.get("preset") == "Main" else {}
+        put("Endpoints/Main", endpoint(put.url, **quiet))
+        put("ApiTypes/Inside", {"type": "builtInDemo"})
+        put("Endpoints/Other", {"endpoint": "", "apiTypeConfigFileName": "Inside"})
+        status, lines = self.lines(put, model, capsys, node, few="20", main="Main")
+        assert (status, len(lines)) == (int(short), int(short))
+
+    @pytest.mark.parametrize(
+        ("key", "settings", "fields"),
+        [
+            ("contextCompactorSettingsFile", {}, [""]),
+            ("contextCompactorSettingsFile", {"maxResponseSizeInTokens": 30}, ["maxResponseSizeInTokens"]),
+            ("discussionIdMemoryFileWorkflowSettings", {}, [""]),
+            ("discussionIdMemoryFileWorkflowSettings", {"fileMemoryWorkflowName": "Main"}, []),
+            ("discussionIdMemoryFileWorkflowSettings", {"useVectorForQualityMemory": True}, []),
+            (
+                "discussionIdMemoryFileWorkflowSettings",
+                {"useVectorForQualityMemory": True, "vectorMemoryMaxResponseSizeInTokens": 9},
+                ["vectorMemoryMaxResponseSizeInTokens"],
+            ),
+            (
+                "discussionIdMemoryFileWorkflowSettings",
+                {"maxResponseSizeInTokens": 3000, "condenseMemories": True, "condenseMemoriesMaxResponseSizeInTokens": 9},
+                ["condenseMemoriesMaxResponseSizeInTokens"],
+            ),
+        ],
+    )  # fmt: skip
+    def test_settings_files_call_models_too(self, put, model, capsys, key, settings, fields):
+        """Each call that they make, with its own default."""
+        put("Users/ana", {"customWorkflowOverride": True, "customWorkflow": "Main", key: "Settings"})
+        put("Workflows/ana/Settings", {"endpointName": "Main", **settings})
+        _, lines = self.lines(put, model, capsys, {"maxResponseSizeInTokens": 2000})
+        subjects = [line.split("warning: ")[1].partition(" tokens are few")[0] for line in lines]
+        assert [subject.rpartition(": ")[0] for subject in subjects] == fields
+
+
+def test_the_examples_have_room_for_thoughts(tmp_path):
+    """Every node and settings file of every example user, decisions too."""
+    snapshot = tree_of(copy_configs(tmp_path / "Configs")).snapshot()
+    users = [load_user(snapshot, name) for name in user_names(snapshot)]
+    found = [
+        finding
+        for user in users
+        for finding in short_of_tokens(snapshot, user, UserWalk(snapshot, user), {"Main"})
+    ]
+    assert [str(finding) for finding in found] == []

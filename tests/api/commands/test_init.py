@@ -11,8 +11,12 @@ import pytest
 
 from Middleware.api.commands import init
 from Middleware.api.launch_arguments import parse
+from Middleware.api.serving.own_endpoints import OWN_FOLDER
 from Middleware.common import instance_global_variables
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, shipped_public
+
+OWN = tuple(f"Configs/{OWN_FOLDER}/{name}.json" for name in ("Main", "Embeddings"))
+"""Files of the user's own; a clone that was started has them, a wheel has not."""
 
 
 def ship(place: Path, monkeypatch) -> Path:
@@ -20,6 +24,8 @@ def ship(place: Path, monkeypatch) -> Path:
     shipped = place / "Middleware" / "shipped"
     for part in init.PARTS:
         shutil.copytree(INSTALL_DIRECTORY / "Public" / part, shipped / "Public" / part)
+    for name in OWN:
+        (shipped / "Public" / name).unlink(missing_ok=True)
     for module in ("Middleware.common.instance_global_variables", "Middleware.api.serving.install_layout"):
         monkeypatch.setattr(f"{module}.SHIPPED_DIRECTORY", shipped)
     return shipped / "Public"
@@ -31,14 +37,16 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_examples_are_written(tmp_path, capsys, monkeypatch):
-    """All of them, byte by byte, into a folder that is made; the next step is said."""
+    """All of them, byte by byte, into a folder that is made, and the user's own endpoints; the next steps are said."""
     shipped = ship(tmp_path / "site-packages", monkeypatch)
     assert init.Init().run(Namespace(init=str(tmp_path / "a" / "b c"))) == 0
     made = tmp_path / "a" / "b c" / "Public"
-    assert contents(made) == contents(shipped)
+    own = {name: (shipped / name.replace(".json", ".example.json")).read_bytes() for name in OWN}
+    assert contents(made) == contents(shipped) | own
     assert [entry.name for entry in made.parent.iterdir()] == ["Public"]
-    count, start = capsys.readouterr().out.splitlines()
-    assert count == f"{made}: {len(contents(shipped))} files"
+    count, start, model = capsys.readouterr().out.splitlines()
+    assert count == f"{made}: {len(contents(made))} files"
+    assert model == f"your model server: three fields of {made / OWN[0]}"
     quote = '"' if os.name == "nt" else "'"
     assert start == f"start with: headrace --PublicDirectory {quote}{made}{quote}"
 
@@ -61,7 +69,7 @@ def test_data_of_a_server_stays_where_it_is(tmp_path, capsys, monkeypatch):
 def test_read_only_files_give_files_that_can_be_changed(tmp_path, monkeypatch):
     """Some installers make theirs so."""
     shipped = ship(tmp_path / "site-packages", monkeypatch)
-    demo = Path("Configs/Endpoints/demo/Demo.json")
+    demo = Path("Configs/Endpoints/my-model/Main.example.json")
     (shipped / demo).chmod(0o444)
     assert init.Init().run(Namespace(init=str(tmp_path))) == 0
     assert (tmp_path / "Public" / demo).stat().st_mode & 0o200

@@ -18,7 +18,7 @@ from Middleware.common.registry import load_all
 
 HOUSE = Path(__file__).resolve().parents[3]
 FILE = '''
-"""`--count-users`: says how many users there are."""
+"""`--count-rivers`: says how many users there are."""
 
 from argparse import Namespace
 
@@ -26,12 +26,12 @@ from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
 from Middleware.common.instance_global_variables import launch_facts
 
 
-@COMMANDS.register("count_users")
-class CountUsers(Command):
+@COMMANDS.register("count_rivers")
+class CountRivers(Command):
     """Says how many users there are."""
 
     def add_arguments(self, parser: OwnArguments) -> None:
-        parser.add_argument("--count-users", action="store_true", help="say how many users there are")
+        parser.add_argument("--count-rivers", action="store_true", help="say how many users there are")
         parser.add_argument("--beginning", default="", metavar="TEXT", help="only such names")
 
     def run(self, arguments: Namespace) -> int:
@@ -50,11 +50,11 @@ def command_file(tmp_path, monkeypatch):
 
     def put(text):
         (tmp_path / "more").mkdir()
-        (tmp_path / "more" / "count_users.py").write_text(text, "utf-8")
+        (tmp_path / "more" / "count_rivers.py").write_text(text, "utf-8")
 
     yield put
     set_launch_facts(before)
-    sys.modules.pop("Middleware.api.commands.count_users", None)
+    sys.modules.pop("Middleware.api.commands.count_rivers", None)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ class TestANewFile:
             parse(["--help"])
         shown = capsys.readouterr().out
         assert caught.value.code == 0
-        assert shown.index("--count-users ") < shown.index("--beginning TEXT ") < shown.index("--doctor ")
+        assert shown.index("--count-rivers ") < shown.index("--beginning TEXT ") < shown.index("--doctor ")
 
     @pytest.mark.parametrize(
         ("more", "count"), [((), 3), (("--beginning", "an"), 2), (("--beginning=an",), 2)]
@@ -91,7 +91,7 @@ class TestANewFile:
     def test_it_runs(self, command_file, users, capsys, more, count):
         """On the folder of the command line."""
         command_file(FILE)
-        assert server.main(["--ConfigDirectory", users, "--count-users", *more]) == 0
+        assert server.main(["--ConfigDirectory", users, "--count-rivers", *more]) == 0
         assert capsys.readouterr().out == f"users: {count}\n"
 
     @pytest.mark.parametrize("others", [(), ("--User", "ana", "--port", "0"), ("--validate",)], ids=str)
@@ -102,15 +102,15 @@ class TestANewFile:
         """Nobody would read it; also when it says what holds without it."""
         command_file(FILE)
         told = refusal(capsys, *others, *words)
-        assert told == "headrace: error: argument --beginning: goes with --count-users only"
+        assert told == "headrace: error: argument --beginning: goes with --count-rivers only"
 
     def test_beside_another_command_it_is_refused(self, command_file, capsys):
         command_file(FILE)
-        assert "at most one of --count-users, --validate" in refusal(capsys, "--validate", "--count-users")
+        assert "at most one of --count-rivers, --validate" in refusal(capsys, "--validate", "--count-rivers")
 
     def test_a_name_that_is_no_argument_is_told(self, command_file):
         """At the first word that is not the server's."""
-        command_file(FILE.replace('register("count_users")', 'register("count")'))
+        command_file(FILE.replace('register("count_rivers")', 'register("count")'))
         with pytest.raises(ValueError, match="command 'count' has no argument --count"):
             parse(["--validate"])
 

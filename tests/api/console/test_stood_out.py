@@ -224,6 +224,13 @@ class TestTimes:
             "Answer left 34 older messages out, to fit the context of Big.",
         ]
 
+    def test_before_the_first_node(self):
+        """No node took that time: the first run after a start does more than others, and it is said."""
+        run = good(answered(call_of(), begun=0.8), begun=0.0, first_text=1.2, answered=2.0, ended=2.0)
+        assert told(run) == [
+            "0.8 s passed before the first node began. After a start, the first run loads the engine."
+        ]
+
     def test_before_names_the_three_longest_in_order(self):
         """Of the outermost level: what a nested run did is its parent's time."""
         nodes = (

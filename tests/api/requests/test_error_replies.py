@@ -79,9 +79,9 @@ def test_the_message_is_one_line():
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (failed(backend("server_error", status=500)), "Main.json, node 3: endpoint 'Big' answered 500 (server_error) (request R)"),
+        (failed(backend("server_error", status=500)), "endpoint 'Big' answered 500 (server_error); in Main.json, node 3 (request R)"),
         (backend("connect_error"), "endpoint 'Big' failed (connect_error) (request R)"),
-        (failed(KeyError("prompt text")), "Main.json, node 3: failed (KeyError) (request R)"),
+        (failed(KeyError("prompt text")), "failed (KeyError); in Main.json, node 3 (request R)"),
         (ClientRequestError("messages[0] has no 'role'"), "messages[0] has no 'role' (request R)"),
     ],
     ids=["backend-in-node", "backend", "bug-in-node", "client"],
@@ -95,3 +95,11 @@ def test_a_sentence_does_not_repeat_a_megabyte():
     """What a client sent stands in it up to a limit; the id of the request is never cut off."""
     said = reply_to(ClientRequestError(f"no '{'x' * 1_000_000}'"), "R").message
     assert len(said) < 2100 and said.endswith("x... (request R)")
+
+
+@pytest.mark.parametrize("privacy", [False, True])
+def test_the_cause_comes_first(privacy):
+    """A chat bubble shows the beginning of a sentence; the place of a file's fault quotes no prompt."""
+    error = ConfigError("found 5, allowed: a text", file="Users/mira.json", pointer="/port")
+    said = "port: found 5, allowed: a text; in Users/mira.json (request R)"
+    assert reply_to(error, "R", privacy=privacy).message == said

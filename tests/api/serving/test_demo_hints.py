@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from Middleware.api.serving.demo_hints import demo_hints
+from Middleware.api.serving.own_endpoints import make_own_endpoints
 from Middleware.config.loader import ConfigTree
 
 PUBLIC = Path(__file__).resolve().parents[3] / "Public" / "Configs"
 
 
-def test_the_demo_user():
+@pytest.fixture
+def public(tmp_path):
+    """The configs as they ship."""
+    ignore = shutil.ignore_patterns("Main.json", "Embeddings.json")
+    shutil.copytree(PUBLIC / "Endpoints" / "my-model", tmp_path / "Endpoints" / "my-model", ignore=ignore)
+    for part in ("Users", "Workflows", "ApiTypes"):
+        shutil.copytree(PUBLIC / part, tmp_path / part)
+    return tmp_path
+
+
+def test_an_example_is_copied_first(public):
+    """Where a start could not write the user's file."""
+    text = "\n".join(demo_hints(ConfigTree(public).snapshot(), ["demo"], "http://x"))
+    folder = public / "Endpoints" / "my-model"
+    assert f"copy {folder / 'Main.example.json'}\nto {folder / 'Main.json'} and change three fields" in text
+
+
+def test_the_demo_user(public):
     """A call to try, the file, and its three fields."""
-    text = "\n".join(demo_hints(ConfigTree(PUBLIC).snapshot(), ["demo"], "http://127.0.0.1:5000"))
-    assert "curl -N http://127.0.0.1:5000/v1/chat/completions" in text
-    assert str(PUBLIC / "Endpoints" / "demo" / "Demo.json") in text
+    make_own_endpoints(public)
+    text = "\n".join(demo_hints(ConfigTree(public).snapshot(), ["demo"], "http://127.0.0.1:5000"))
+    assert "curl http://127.0.0.1:5000/v1/chat/completions" in text
+    assert f"change three fields of {public / 'Endpoints' / 'my-model' / 'Main.json'}:" in text
     assert all(field in text for field in ('"endpoint"', '"apiTypeConfigFileName"', '"modelNameToSendToAPI"'))
 
 

@@ -86,7 +86,7 @@ class TestWheel:
         """The way leads over files of the user's."""
         text = "\n".join(demo_hints(ConfigTree(wheel / "Configs").snapshot(), ["demo"], "http://h"))
         assert str(wheel) not in text and "headrace --init DIR" in text
-        assert str(Path("Public/Configs/Endpoints/demo/Demo.json")) in text
+        assert str(Path("Public/Configs/Endpoints/my-model/Main.json")) in text
 
 
 class TestClone:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
+from Middleware.api.serving.own_endpoints import OWN_FOLDER, make_own_endpoints
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.endpoints import load_endpoint, load_samplers
@@ -16,14 +17,14 @@ from Middleware.config.users import load_user, pointer_user, user_names
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.utilities.streaming_utils import post_process_llm_output
 from Middleware.workflows.managers.config_check import check_tree, check_users
+from Middleware.workflows.managers.user_walk import UserWalk
 from Middleware.workflows.managers.workflow_check import own_errors
+from tests.shipped import CONFIGS, copy_configs, is_own
 
-ROOT = INSTALL_DIRECTORY / "Public" / "Configs"
-TREE = ConfigTree(ROOT, own_errors)
-USERS = user_names(TREE.snapshot())
-ANSWERING_ENDPOINTS = sorted(
-    file for file in (ROOT / "Endpoints").rglob("*.json") if file.stem != "Embeddings"
-)
+ROOT = CONFIGS
+USERS = user_names(ConfigTree(ROOT).snapshot())
+ENDPOINTS = sorted(file for file in (ROOT / "Endpoints").rglob("*.json") if not is_own(file))
+ANSWERING_ENDPOINTS = [file for file in ENDPOINTS if not file.name.startswith("Embeddings")]
 API_TYPES = [
     "Open-AI-API",
     "LlamaCppServer",
@@ -92,49 +93,64 @@ TEMPLATES = [
 ]
 
 
-def test_the_whole_tree_has_no_errors_and_no_warnings():
-    assert [str(f) for f in check_tree(TREE.snapshot()) if f.level != "note"] == []
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """What ships, without the endpoints of whoever works here."""
+    return ConfigTree(copy_configs(tmp_path_factory.mktemp("shipped") / "Configs"), own_errors)
+
+
+def test_the_whole_tree_has_no_errors_and_no_warnings(tree):
+    assert [str(f) for f in check_tree(tree.snapshot()) if f.level != "note"] == []
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_each_example_user_reaches_only_what_is_right(user):
-    assert [str(f) for f in check_users(TREE.snapshot(), [user]) if f.level != "note"] == []
+def test_each_example_user_reaches_only_what_is_right(tree, user):
+    assert [str(f) for f in check_users(tree.snapshot(), [user]) if f.level != "note"] == []
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_each_example_user_is_described(user):
+def test_each_example_user_is_described(tree, user):
     """In its file and on a page of its own."""
-    assert load_user(TREE.snapshot(), user).raw["description"]
+    assert load_user(tree.snapshot(), user).raw["description"]
     page = INSTALL_DIRECTORY / "docs" / "examples" / f"{user}.md"
     assert page.read_text(encoding="utf-8").startswith(f"# {user}\n")
 
 
-def test_the_demo_answers_first():
+def test_the_demo_answers_first(tree):
     """Without arguments the built-in model is served."""
-    snapshot = TREE.snapshot()
+    snapshot = tree.snapshot()
     assert pointer_user(snapshot) == "demo"
-    endpoint = load_endpoint(snapshot, load_user(snapshot, "demo"), "Demo")
+    endpoint = load_endpoint(snapshot, load_user(snapshot, "demo"), "Main")
     assert endpoint.type == "builtInDemo"
     assert endpoint.raw["removeThinking"] is True
     assert endpoint.raw["responseStartTextToRemoveEndpointWide"] == ["Assistant:"]
 
 
+@pytest.mark.parametrize("user", USERS)
+def test_every_user_answers_from_the_one_endpoint(tree, user):
+    """Edited once, it serves the demo and all examples; vectors come from a model of another kind, and the real
+    model of `./run --local-model` has a place of its own."""
+    snapshot = tree.snapshot()
+    settings = load_user(snapshot, user)
+    if user != "local-model":
+        assert settings.endpoint_configs_sub_directory == "my-model"
+    assert set(UserWalk(snapshot, settings).endpoints()) - {"Embeddings"} == {"Main"}
+
+
 @pytest.mark.parametrize("api_type", [name for name in API_TYPES if "Embeddings" not in name])
-def test_three_fields_point_the_demo_at_a_real_server(tmp_path, api_type):
+def test_three_fields_point_all_examples_at_a_real_server(tmp_path, api_type):
     """One file: address, API type, model; nothing else has to change for any backend."""
-    copy = tmp_path / "Configs"
-    for path in ROOT.rglob("*.json"):
-        target = copy / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(path.read_bytes())
-    file = copy / "Endpoints" / "demo" / "Demo.json"
+    copy = copy_configs(tmp_path / "Configs")
+    make_own_endpoints(copy)
+    file = copy / OWN_FOLDER / "Main.json"
     changed = json.loads(file.read_text(encoding="utf-8")) | {
         "endpoint": "http://127.0.0.1:1",
         "apiTypeConfigFileName": api_type,
         "modelNameToSendToAPI": "m",
     }
     file.write_text(json.dumps(changed), encoding="utf-8")
-    assert [str(f) for f in check_users(ConfigTree(copy, own_errors).snapshot(), ["demo"])] == []
+    findings = check_users(ConfigTree(copy, own_errors).snapshot(), USERS)
+    assert [str(f) for f in findings if f.level != "note"] == []
 
 
 @pytest.mark.parametrize("name", API_TYPES)
@@ -163,10 +179,10 @@ def test_no_other_template_ships():
 @pytest.mark.parametrize(
     "endpoint", [p.stem for p in sorted((ROOT / "Endpoints/examples").iterdir()) if p.stem != "Embeddings"]
 )
-def test_every_example_endpoint_has_the_three_presets(endpoint, preset):
-    """So an example user can be moved to another backend by its endpoint alone."""
-    snapshot = TREE.snapshot()
-    user = load_user(snapshot, "chat")
+def test_every_example_endpoint_has_the_three_presets(tree, endpoint, preset):
+    """So the one endpoint can be a copy of any of them."""
+    snapshot = tree.snapshot()
+    user = replace(load_user(snapshot, "chat"), endpoint_configs_sub_directory="examples")
     assert load_samplers(snapshot, user, load_endpoint(snapshot, user, endpoint), preset).block
 
 
@@ -183,7 +199,7 @@ def test_every_endpoint_cleans(file, tag):
 
 def test_no_key_ships():
     """Keys come from the environment."""
-    for path in Path(ROOT, "Endpoints").rglob("*.json"):
+    for path in ENDPOINTS:
         assert not json.loads(path.read_text(encoding="utf-8")).get("apiKey")
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.common.client_question import ClientQuestion
+from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.instance_global_variables import (
     INSTALL_DIRECTORY,
     LaunchFacts,
@@ -168,30 +169,64 @@ def test_the_responder(nodes, index):
     assert responder_index(tuple(nodes)) == index
 
 
+@pytest.fixture
+def failing(tmp_path):
+    """A run of one node, whose user has an endpoint `Main`."""
+    file = WorkflowFile(
+        name="Main", folder="ana", file="Workflows/ana/Main.json", nodes=({"title": "T"},), variables={}
+    )
+    for name, text in ((file.file, '[\n  {"title": "T"}\n]'), ("Endpoints/lan/Main.json", "{}")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    user = UserSettings("ana", endpoint_configs_sub_directory="lan")
+    state = SimpleNamespace(snapshot=ConfigTree(tmp_path).snapshot(), user=user)
+    return Run(state=state, file=file, question=ClientQuestion([]))
+
+
+PLACE = 'Workflows/ana/Main.json:2:3: node 1 "T" (Standard)'
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (FileNotFoundError("no file 'x.py'"), "no file 'x.py'"),
         (ValueError("Unsupported LLM type: 'foo'"), "Unsupported LLM type: 'foo'"),
         (KeyError("a"), "KeyError: 'a'"),
-        (ValueError(), "ValueError: "),
+        (ValueError(), "ValueError"),
     ],
     ids=["missing-file", "bad-value", "fault-of-ours", "wordless"],
 )
-def test_the_failure_of_a_node_is_a_sentence(tmp_path, error, said):
-    """An error that speaks for itself is quoted as it is; of any other the class is named."""
-    file = WorkflowFile(
-        name="Main", folder="ana", file="Workflows/ana/Main.json", nodes=({"title": "T"},), variables={}
-    )
-    path = tmp_path / file.file
-    path.parent.mkdir(parents=True)
-    path.write_text('[\n  {"title": "T"}\n]', encoding="utf-8")
-    run = Run(
-        state=SimpleNamespace(snapshot=ConfigTree(tmp_path).snapshot()),
-        file=file,
-        question=ClientQuestion([]),
-    )
-    assert str(run.failure(0, error)) == f'Workflows/ana/Main.json:2:3: node 1 "T" (Standard): {said}'
+def test_the_failure_of_a_node_is_a_sentence(failing, error, said):
+    """An error that speaks for itself is quoted as it is; of any other the class is named. A chat gets the cause
+    first, for only the beginning of a long sentence is read there; a log gets the place first.
+    """
+    failure = failing.failure(0, error)
+    assert str(failure) == f"{PLACE}: {said}"
+    assert failure.cause_first() == f"{said}; in {PLACE}"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "who"),
+    [("Main", "endpoint 'Main' (Endpoints/lan/Main.json)"), ("Gone", "endpoint 'Gone'")],
+)
+def test_the_failure_of_a_backend_names_the_file_of_its_endpoint(failing, endpoint, who):
+    """That is what has to be edited; nothing is said of a file that is not there."""
+    failure = failing.failure(0, BackendError(endpoint, "not_found", "model 'x' not found", status=404))
+    assert failure.cause_first() == f"{who} answered 404: model 'x' not found; in {PLACE}"
+    assert str(failure) == f"{PLACE}: {who} answered 404: model 'x' not found"
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("Workflows/ana/Main.json", 'node 1 "T", title: wrong; in Workflows/ana/Main.json:2:13'),
+        ("Presets/P.json", f"0.title: wrong; in Presets/P.json; in {PLACE}"),
+    ],
+    ids=["its-own", "another"],
+)
+def test_a_fault_of_a_file_comes_before_its_place(failing, file, said):
+    """Whether it is the workflow's own file or another."""
+    assert failing.failure(0, ConfigError("wrong", file=file, pointer="/0/title")).cause_first() == said
 
 
 def test_owners_of_locks_differ_whatever_a_script_seeds():

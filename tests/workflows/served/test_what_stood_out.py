@@ -130,7 +130,9 @@ class TestOnTheWay:
         big("bad", endpoint=site.url("/bad"))
         critic = ask("Critic", "bad", onNodeError="continue", errorText="none")
         [sentence] = told(critic, say("{agent1Output}", "Answer"))
-        assert sentence.startswith("Critic failed and the run went on: endpoint 'bad' answered 400")
+        assert sentence.startswith(
+            "Critic failed and the run went on: endpoint 'bad' (Endpoints/bad.json) answered 400"
+        )
 
     def test_a_lock(self, house, told):
         """A child finds the lock of its parent."""

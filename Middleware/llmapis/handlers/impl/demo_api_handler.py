@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, JsonObject
+from Middleware.config.paths import EXAMPLE
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.llmapis.call.outgoing_call import encoded
@@ -34,20 +35,22 @@ connect a real one.</think>
 Assistant: Hello! You wrote: "{quote}"
 
 This is the built-in demo; to talk to a real model, put its address and API type into your endpoint file \
-(Public/Configs/Endpoints/demo/Demo.json) and send the next message."""
+(Public/Configs/{file}) and send the next message."""
 
 _NOTHING = "(nothing yet)"
 
 
-def demo_words(conversation: list[JsonObject]) -> list[str]:
-    """The answer to a conversation, as pieces of a word and the white space behind it."""
+def demo_words(conversation: list[JsonObject], file: str) -> list[str]:
+    """The answer to a conversation, as pieces of a word and the white space behind it. `file`: the
+    endpoint's, which the answer names.
+    """
     said = [message["content"] for message in conversation if message.get("role") == "user"]
     quote = " ".join(_text_of(said[-1]).split()) if said else ""
     if len(quote) > QUOTED_CHARACTERS:
         quote = quote[:QUOTED_CHARACTERS].rstrip() + "..."
     # A quoted tag would end the thought too early.
     quote = quote.replace("<", "(").replace(">", ")") or _NOTHING
-    return re.findall(r"\S+\s*", _ANSWER.format(quote=quote))
+    return re.findall(r"\S+\s*", _ANSWER.format(quote=quote, file=file))
 
 
 def _text_of(content: Any) -> str:
@@ -112,7 +115,7 @@ class DemoApiHandler(OpenAiApiHandler):
         if request is not None:
             request.setup_done()
         messages = payload["messages"]
-        words = demo_words(messages)
+        words = demo_words(messages, self.settings.endpoint.file.replace(f"{EXAMPLE}.json", ".json"))
         heard = sum(len(_text_of(message["content"]).split()) for message in messages)
         return payload, words, {"prompt_tokens": heard, "completion_tokens": len(words)}
 

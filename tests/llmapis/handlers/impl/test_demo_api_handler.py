@@ -50,11 +50,14 @@ class TestWords:
         assert '"Hello you!"' in said
         assert "first" not in text
 
-    def test_it_says_what_it_is_and_how_to_go_on(self, handler):
-        """In one line."""
+    @pytest.mark.parametrize("name", ["Main.json", "Main.example.json"])
+    def test_it_says_what_it_is_and_how_to_go_on(self, handler, name):
+        """In one line, with the file that the user writes, whether it is there or its example alone."""
+        endpoint = replace(handler.settings.endpoint, file=f"Endpoints/my-model/{name}")
+        handler.settings = replace(handler.settings, endpoint=endpoint)
         last = answer(handler, "Hi").splitlines()[-1]
         assert "built-in demo" in last
-        assert "Endpoints/demo/Demo.json" in last
+        assert "(Public/Configs/Endpoints/my-model/Main.json)" in last
 
     @pytest.mark.parametrize(
         ("said", "quoted"),

@@ -1,0 +1,29 @@
+"""The configuration as it ships: a clone in which a server ran also holds the developer's own endpoints."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from Middleware.api.serving.own_endpoints import OWN_FOLDER
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+
+PUBLIC = INSTALL_DIRECTORY / "Public"
+CONFIGS = PUBLIC / "Configs"
+OWN = CONFIGS / OWN_FOLDER
+
+
+def is_own(file: Path) -> bool:
+    """Claims that git does not know this file of the config tree: it is the developer's."""
+    return file.parent == OWN and not file.name.endswith(".example.json")
+
+
+def copy_configs(target: Path) -> Path:
+    """Copy what ships to a folder that is not there yet; the folder."""
+    own = {file.name for file in OWN.iterdir() if is_own(file)}
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return own & set(names) if Path(folder) == OWN else set()
+
+    shutil.copytree(CONFIGS, target, ignore=left_out)
+    return target
