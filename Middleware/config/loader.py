@@ -15,7 +15,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,8 +23,8 @@ from weakref import WeakSet
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.places import where
-from Middleware.common.request_context import current_request
+from Middleware.common.places import NOWHERE, where
+from Middleware.common.request_context import RequestContext, current_request
 from Middleware.config.positions import placed, position_in
 from Middleware.config.spelling import Spelling
 from Middleware.config.tolerant_json import parse
@@ -108,6 +108,11 @@ class ConfigTree:
             if key := self._key(relative):
                 return key
         return None
+
+    def refused(self, relative: str, since: int) -> ConfigError | None:
+        """The error of an edit in whose place `version` gives the last good version; None: there is none."""
+        history = self._files.get(relative)
+        return history.refused(since) if history else None
 
     def newest(self, relative: str) -> Version:
         """The state of a file on disk now, good or not."""
@@ -264,16 +269,32 @@ class ConfigTree:
 
 
 class ConfigSnapshot:
-    """The config tree as one request sees it. Reading a file twice is a dict look-up."""
+    """The config tree as one request sees it. Reading a file twice is a dict look-up.
 
-    __slots__ = ("__weakref__", "_found", "_tree", "_versions", "root", "since", "spelling")
+    `outdated`: of each file that was read in its last good version, as a later edit has an error, a sentence
+    that says so. It grows while the request runs.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_found",
+        "_refused",
+        "_tree",
+        "_versions",
+        "outdated",
+        "root",
+        "since",
+        "spelling",
+    )
 
     def __init__(self, tree: ConfigTree, since: int) -> None:
         self.root = tree.root
         self.since = since
         self.spelling = Spelling(tree.said)
         self._tree = tree
+        self.outdated: dict[str, str] = {}
         self._versions: dict[str, Version] = {}
+        self._refused: dict[str, ConfigError] = {}
         self._found: dict[str, str | None] = {}
 
     @property
@@ -284,6 +305,8 @@ class ConfigSnapshot:
         version = self._versions.get(relative)
         if version is None:
             version = self._versions.setdefault(relative, self._tree.version(relative, self.since))
+            if refused := self._tree.refused(relative, self.since):
+                self._refused[relative] = refused
         return version
 
     def read(self, relative: str) -> Any:
@@ -296,6 +319,8 @@ class ConfigSnapshot:
             raise ConfigMissing("no such file", file=relative)
         if version.error is not None:
             raise version.error.again()
+        if relative in self._refused:
+            self.outdated[relative] = f"{self._refused[relative]}; the last good version was used"
         return version.document
 
     def derived(self, relative: str, key: Any, build: Callable[[Any], T]) -> T:
@@ -326,8 +351,13 @@ class ConfigSnapshot:
         return self._tree.text(relative)
 
     def where(self, file: str, pointer: str) -> str:
-        """`Users/ana.json:3:11: port`: how messages name a place."""
-        return where(file, pointer, position_in(self.text(file), file, pointer))
+        """`Users/ana.json:3:11: port`: how messages name a place.
+
+        Without line and column when the request uses another version than the text on disk.
+        """
+        raw, version = self.text(file), self._versions.get(file)
+        is_used = version is None or version.fingerprint == hash(raw)
+        return where(file, pointer, position_in(raw, file, pointer) if is_used else NOWHERE)
 
     def looked_at(self) -> list[str]:
         """The files that were there when they were read or asked for, sorted."""
@@ -387,6 +417,12 @@ class ConfigSnapshot:
 def tree_of(root: Path) -> ConfigTree:
     """The one tree of a config root in this process."""
     return ConfigTree(root)
+
+
+def outdated_files(request: RequestContext | None) -> Mapping[str, str]:
+    """`ConfigSnapshot.outdated` of a request: the very mapping, which grows while the request runs."""
+    snapshot = request.snapshot if request is not None else None
+    return snapshot.outdated if isinstance(snapshot, ConfigSnapshot) else {}
 
 
 def default_snapshot() -> ConfigSnapshot:

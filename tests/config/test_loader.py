@@ -205,6 +205,37 @@ class TestLastGoodVersion:
         assert len(errors) == 1
         assert FILE in errors[0] and "last good version" in errors[0]
 
+    def test_whoever_used_it_is_told(self, configs):
+        """A request that reads the file, in one sentence with the place; not one that only asks whether it is there."""
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, '{"promptTemplateEndToken": 5}')
+        snapshot = configs.snapshot()
+        assert snapshot.exists(FILE) and snapshot.outdated == {}
+        snapshot.read(FILE)
+        told = (
+            f"{FILE}:1:28: promptTemplateEndToken: found 5, allowed: a text; the last good version was used"
+        )
+        assert snapshot.outdated == {FILE: told}
+
+    def test_a_place_in_it_has_no_line(self, configs):
+        """The text on disk is another one."""
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, '{\n\n"promptTemplateEndToken": 5}')
+        snapshot = configs.snapshot()
+        snapshot.read(FILE)
+        assert snapshot.where(FILE, "/promptTemplateEndToken") == f"{FILE}: promptTemplateEndToken"
+
+    def test_a_request_that_began_before_the_edit_has_nothing_to_tell(self, configs):
+        configs.put(FILE, template("good"))
+        earlier = configs.snapshot()
+        earlier.read(FILE)
+        configs.put(FILE, "[")
+        configs.snapshot().read(FILE)
+        earlier.read(FILE)
+        assert earlier.outdated == {}
+
     def test_a_repaired_file_is_used(self, configs):
         configs.put(FILE, template("good"))
         configs.snapshot().read(FILE)

@@ -99,6 +99,21 @@ class TestAnswer:
         assert "Endpoints/Big.json" in answer.json["error"] and "allowed: a text" in answer.json["error"]
         assert "sk-1234567890abcdef" not in answer.text
 
+    def test_the_last_good_version_of_a_file(self, ask, engine, configs):
+        """A failure says first that another text than the saved one was tried."""
+
+        def broken(call):
+            raise ConfigError("found 5, allowed: a text", file="Endpoints/Big.json", pointer="/model")
+
+        ask()
+        engine.answer = broken
+        configs("Users/mira.json", {"customWorkflow": 5})
+        answer = ask()
+        assert answer.status_code == 422
+        first, _, second = answer.json["error"].partition("; the last good version was used. ")
+        assert first.startswith("Users/mira.json:1:20: customWorkflow: found 5")
+        assert second.startswith("Endpoints/Big.json: model")
+
     def test_a_failure_before_the_answer(self, ask, engine):
         """One sentence, with its status."""
 
