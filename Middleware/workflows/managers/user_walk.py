@@ -311,8 +311,12 @@ class UserWalk:
             if not self._user.raw.get(key):
                 message = f"this node needs `{key}` in {self._file}"
                 self._note(place.file, f"{place.pointer}/type", ERROR, message)
-        for key, why in node_handler(config.get("type")).lost_files(config):
-            self._note(place.file, f"{place.pointer}/{key}", ERROR, why)
+        variables = {**self._user.user_wide_workflow_variables, **workflow.variables}
+        faults = node_handler(config.get("type")).outside_faults(
+            config, lambda text: None if config.get("jinja2") else known_text(text, variables)
+        )
+        for key, level, why in faults:
+            self._note(place.file, f"{place.pointer}/{key}", level, why)
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
             self._leads(

@@ -19,7 +19,7 @@ changes `context.config`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -120,9 +120,11 @@ class WorkflowNodeHandler(ABC):
         """What of a node that keeps to its schema can hardly be meant: (field, sentence)."""
         return []
 
-    def lost_files(self, config: NodeConfig) -> list[tuple[str, str]]:
-        """Files outside the config tree that the node needs and that are not there, for validation:
-        (field, sentence).
+    def outside_faults(
+        self, config: NodeConfig, known: Callable[[object], str | None]
+    ) -> list[tuple[str, str, str]]:
+        """Faults of files outside the config tree that the node needs, for validation: (field, level,
+        sentence). `known(text)`: a field's text with its variables filled, None: only a run knows it.
         """
         return []
 
