@@ -28,14 +28,17 @@ from Middleware.common.request_context import RequestContext, current_request
 from Middleware.config.positions import placed, position_in
 from Middleware.config.spelling import Spelling
 from Middleware.config.tolerant_json import parse
-from Middleware.config.validation import ERROR, NO_NODES, Finding, check_file, errors_of, has_nodes
+from Middleware.config.validation import ERROR, NO_NODES, WARNING, Finding, check_file, errors_of, has_nodes
 from Middleware.config.versions import GONE, History, Version
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 WorkflowCheck = Callable[[str, Any], list[Finding]]
-"""(file, its nodes or object) -> findings: the nodes' own schemas, handed in by the floor that knows them."""
+"""(file, its nodes or object) -> findings: the nodes' own schemas, handed in by the floor that knows them.
+
+`advise`: likewise for any file, and all that it shows by itself, for the log when the file is edited.
+"""
 
 VANISHED_NS = 200_000_000
 """How long a file that was just there is looked for again: editors rename the old one, then write the new."""
@@ -53,11 +56,13 @@ class ConfigTree:
         root: Path | str,
         check_workflow: WorkflowCheck | None = None,
         *,
+        advise: WorkflowCheck | None = None,
         clock: Callable[[], int] = time.time_ns,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.root = Path(root)
         self.check_workflow = check_workflow
+        self.advise = advise
         self._clock, self._pause = clock, pause
         self._prefix = os.path.join(os.fspath(self.root), "")
         self._lock = threading.RLock()
@@ -135,6 +140,8 @@ class ConfigTree:
             else:
                 versions = (*self._still_needed(history.versions), version)
                 self._report_edit(relative, versions)
+                if version.good:
+                    self._warn_of_edit(relative, version.document)
             self._files[relative] = history = History(key, settled, versions)
             return history
 
@@ -208,6 +215,12 @@ class ConfigTree:
             logger.error("%s; the last good version stays in use%s", error, error.excerpt)
         else:
             logger.error("%s%s", error, error.excerpt)
+
+    def _warn_of_edit(self, relative: str, document: Any) -> None:
+        """Log what of an edited file is hardly as meant: at a start this is said of every file."""
+        findings = self.advise(relative, document) if self.advise is not None else []
+        for finding in placed([one for one in findings if one.level == WARNING], self.text(relative)):
+            logger.warning("%s", finding)
 
     def listing(self, folder: str) -> tuple[list[str], list[str]]:
         """(sub-folders, files) of a folder, sorted. A folder that is not there has none."""

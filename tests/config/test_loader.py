@@ -15,7 +15,7 @@ from Middleware.common.instance_global_variables import LaunchFacts, launch_fact
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.config import endpoints, loader
 from Middleware.config.loader import ConfigTree, default_snapshot, tree_of
-from Middleware.config.validation import ERROR, Finding
+from Middleware.config.validation import ERROR, WARNING, Finding
 
 assert endpoints  # the module that hands in the fields of endpoint files
 FILE = "PromptTemplates/x.json"
@@ -226,6 +226,20 @@ class TestLastGoodVersion:
         snapshot = configs.snapshot()
         snapshot.read(FILE)
         assert snapshot.where(FILE, "/promptTemplateEndToken") == f"{FILE}: promptTemplateEndToken"
+
+    def test_an_edit_is_warned_of_as_a_start_warns(self, configs, caplog):
+        """Once, with the line; the first read is not an edit."""
+        tree = ConfigTree(
+            configs.root, advise=lambda file, document: [Finding(file, "/Prompt", WARNING, "odd")]
+        )
+        configs.put(FILE, {"Prompt": "a"})
+        tree.snapshot().read(FILE)
+        assert caplog.text == ""
+        configs.put(FILE, '{\n"Prompt": "b"}')
+        tree.snapshot().read(FILE)
+        tree.snapshot().read(FILE)
+        warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        assert warnings == [f"{FILE}:2:11: warning: Prompt: odd"]
 
     def test_a_request_that_began_before_the_edit_has_nothing_to_tell(self, configs):
         configs.put(FILE, template("good"))

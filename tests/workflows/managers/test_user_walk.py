@@ -147,6 +147,44 @@ class TestScripts:
         ]
 
 
+class TestFiles:
+    """Text files of `GetCustomFile`."""
+
+    def get(self, path):
+        return {"type": "GetCustomFile", "filepath": path}
+
+    def test_one_that_is_not_there(self, checked):
+        checked.flow(self.get(f"{checked.root}/gone.txt"), LLM)
+        [line] = checked.lines()
+        assert line.startswith(
+            f"Workflows/ana/Main.json: warning: node 1, filepath: no file '{checked.root}/gone.txt'"
+        )
+
+    def test_one_that_a_node_of_the_workflow_writes(self, checked):
+        path = f"{checked.root}/later.txt"
+        checked.flow(self.get(path), {"type": "SaveCustomFile", "filepath": path, "content": "x"}, LLM)
+        assert checked.lines() == []
+
+
+class TestFolders:
+    """Folders that the user file names."""
+
+    @pytest.mark.parametrize(
+        ("key", "folder"),
+        [
+            ("endpointConfigsSubDirectory", "Endpoints/modles"),
+            ("workflowConfigsSubDirectoryOverride", "Workflows/modles"),
+            ("sharedWorkflowsSubDirectoryOverride", "Workflows/modles"),
+        ],
+    )
+    def test_one_that_is_not_there(self, checked, key, folder):
+        """With the one that is meant."""
+        checked.put(f"{folder.partition('/')[0]}/models/x.json", [LLM] if folder.startswith("W") else {})
+        checked.change("Users/ana.json", **{key: "modles"})
+        told = f'Users/ana.json: warning: {key}: there is no folder {folder} (did you mean "models"?)'
+        assert told in checked.lines()
+
+
 class TestChildren:
     def test_a_missing_child_is_told_with_all_paths(self, checked):
         checked.flow(child("Chld"))

@@ -137,6 +137,22 @@ def test_a_typo_that_was_never_right(kitchen, file, typo, named):
     assert kitchen.text() == "<system>far</system>|<user>hi</user>"
 
 
+def test_an_edit_that_works_and_is_hardly_as_meant(kitchen, caplog):
+    """It is used, and its warnings are logged once, as those of a start."""
+    kitchen.text()
+    kitchen.house.write(
+        "Workflows/ana/Main",
+        [{"type": "Standard", "endpointName": "flat", "Prompt": "x", "system_prompt": "y"}],
+    )
+    kitchen.text()
+    kitchen.text()
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert warnings == [
+        "Workflows/ana/Main.json:1:57: warning: node 1, Prompt: unknown field 'Prompt' (did you mean 'prompt'?)",
+        "Workflows/ana/Main.json:1:79: warning: node 1, system_prompt: unknown field 'system_prompt' (did you mean 'systemPrompt'?)",
+    ]
+
+
 def test_an_edit_in_the_middle_of_a_request(served):
     """Files that the request has not read yet count as they were; the next request sees the new ones."""
     house = served.house

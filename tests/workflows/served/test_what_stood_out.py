@@ -112,6 +112,19 @@ class TestTheAnswer:
 
 
 class TestOnTheWay:
+    @STREAMED
+    def test_a_limit_of_nothing(self, told, big, stream):
+        """Said in the run, too."""
+        assert "maxResponseSizeInTokens: found 0, allowed: a whole number of 1 or more" in told(
+            ask("Answer", maxResponseSizeInTokens=0), stream=stream
+        )
+
+    def test_a_file_that_is_not_there(self, told, big, tmp_path):
+        """The answer is made without it."""
+        path = str(tmp_path / "gone.txt")
+        [sentence] = told({"type": "GetCustomFile", "filepath": path, "title": "Get"}, ask("Answer"))
+        assert sentence.startswith(f"filepath: no file '{path}'")
+
     def test_a_stream_without_its_end_mark(self, told, big, answers):
         answers(reason=None, end=b"")
         assert told(ask("Answer"), stream=True) == [

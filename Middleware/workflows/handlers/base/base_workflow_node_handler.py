@@ -42,6 +42,13 @@ COUNT: Schema = {
     "x-allowed": "a whole number of 0 or more, or a text with a {placeholder}",
 }
 """As INTEGER, of something that cannot be less than none."""
+LIMIT: Schema = {
+    "type": ["integer", "number", "string"],
+    "pattern": r"^\s*0*[1-9]\d*\s*$|\{",
+    "minimum": 1,
+    "x-allowed": "a whole number of 1 or more, or a text with a {placeholder}",
+}
+"""As COUNT, of something of which none is no use."""
 NUMBERLIKE: Schema = {"type": ["integer", "number", "string", "boolean"]}
 """What it must be (SCHEMA): a text that is no number becomes the default (workflows.md 6.6)."""
 TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
@@ -128,6 +135,10 @@ class WorkflowNodeHandler(ABC):
         """
         return []
 
+    def files_written(self, config: NodeConfig) -> list[str]:
+        """The files that the node makes, as its fields name them, for validation."""
+        return []
+
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         """Fields that say what is fetched and that nothing guards, for validation (tools.md 11.2)."""
         return []
@@ -204,6 +215,7 @@ COMMON_ADVICE: Schema = {
     "properties": {
         **dict.fromkeys(_TEXT_FIELDS, TEXT),
         **dict.fromkeys(_NUMBERS, COUNT),
+        "maxResponseSizeInTokens": LIMIT,
         **dict.fromkeys(_FLAGS, FLAG),
         "displayOnlyComment": {},
         "scoped_variables": TEXTS,
