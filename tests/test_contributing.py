@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 HOUSE = Path(__file__).resolve().parents[1]
 PAGE = (HOUSE / "CONTRIBUTING.md").read_text("utf-8")
 BLOCK = re.compile(r"^`([\w./-]+)`(: in `UserSettings`)?\n\n```(?:python|json)\n(.*?)^```$", re.M | re.S)
@@ -47,7 +49,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=100)
+    return subprocess.run(
+        [sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=PATIENCE_S
+    )
 
 
 def test_the_page_has_all_six() -> None:
@@ -181,12 +185,12 @@ def served(copy: Path, tree: Path) -> Iterator[str]:
         drain.start()
         yield found[0]
         process.terminate()
-        drain.join(20)
+        drain.join(PATIENCE_S)
 
 
 def post(url: str, body: Any) -> str:
     asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=30) as answer:
+    with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
         return str(answer.read().decode())
 
 

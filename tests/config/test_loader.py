@@ -16,6 +16,7 @@ from Middleware.common.request_context import RequestContext, entered
 from Middleware.config import endpoints, loader
 from Middleware.config.loader import ConfigTree, default_snapshot, tree_of
 from Middleware.config.validation import ERROR, WARNING, Finding
+from tests.patience import PATIENCE_S
 
 assert endpoints  # the module that hands in the fields of endpoint files
 FILE = "PromptTemplates/x.json"
@@ -80,7 +81,7 @@ class TestReading:
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
-        reader.join(10.0)
+        reader.join(PATIENCE_S)
         assert caught == [f"{FILE}: cannot be read: it is no regular file"]
 
     def test_a_name_that_no_file_can_have_is_missing(self, configs):

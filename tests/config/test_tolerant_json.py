@@ -67,7 +67,7 @@ def test_what_is_not_json_is_an_error_with_its_place(raw, said):
     assert caught.value.file == "Users/x.json"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

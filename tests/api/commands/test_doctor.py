@@ -12,6 +12,7 @@ import pytest
 from Middleware.api.commands import doctor
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import tree_of
+from tests.patience import PATIENCE_S
 
 TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
 
@@ -47,7 +48,7 @@ def model():
     yield server
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(PATIENCE_S)
 
 
 @pytest.fixture

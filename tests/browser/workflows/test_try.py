@@ -8,6 +8,7 @@ from tests.browser.conftest import until
 from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, USERS, files
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ class TestTry:
         asked(page, "mark-stop")
         call = backend.wait_for_call("mark-stop")
         page.get_by_role("button", name="Stop").click()
-        assert call.hung_up.wait(5)
+        assert call.hung_up.wait(PATIENCE_S)
         page.wait_for_selector('.tried[aria-busy="false"]')
         assert page.get_by_role("button", name="Send").is_enabled()
 

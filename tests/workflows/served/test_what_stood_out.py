@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.api.console.cleaning_steps import steps
 from Middleware.api.console.stood_out import stood_out
+from tests.patience import PATIENCE_S
 from tests.workflows.served.conftest import Recorder, observe
 
 PATH = "/v1/chat/completions"
@@ -38,7 +39,7 @@ def told(house, served):
         reply = served.app.test_client().post(PATH, json=body)
         reply.get_data()
         reply.close()  # as a server does: now the request has ended
-        assert recorder.ended.wait(5)
+        assert recorder.ended.wait(PATIENCE_S)
         told.run = recorder.run
         return [one["text"] for one in stood_out(recorder.run, time.monotonic())]
 

@@ -9,6 +9,7 @@ from Middleware.api.serving.api_rules import ConsoleWish
 from Middleware.common.errors import BackendError, ConfigError, WorkflowError
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.test_a_third_protocol import Held, in_background
+from tests.patience import PATIENCE_S
 
 TRY = "/console/api/try"
 ASKS = {"X-Headrace-Console": "1"}
@@ -217,13 +218,13 @@ class TestLife:
                 texts.append(answer.text)
 
         asking = [in_background(ask)]
-        assert held.began.wait(10)
+        assert held.began.wait(PATIENCE_S)
         asking.append(in_background(ask))
         assert app.test_client().post(TRY, json={}, headers=ASKS).status_code == 400
         assert len(engine.calls) == 1
         held.free.set()
         for one in asking:
-            one.join(10)
+            one.join(PATIENCE_S)
         assert [text.count("[DONE]") for text in texts] == [1, 1]
         assert app.door.unanswered() == []
 
