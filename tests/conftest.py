@@ -1,6 +1,8 @@
-"""Every table of plug-ins is full before a test is collected: a test asks the same of them alone as among all."""
+"""What holds for every test: all tables of plug-ins are full, and hypothesis judges no example by the clock."""
 
 from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
 
 from Middleware.api import commands
 from Middleware.api.api_server import load_front_ends
@@ -12,3 +14,6 @@ from Middleware.workflows.handlers import impl as nodes
 load_front_ends()
 for package in (commands, rules, backends, nodes):
     load_all(package)
+
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 HOUSE = Path(__file__).resolve().parents[1]
 PAGE = (HOUSE / "CONTRIBUTING.md").read_text("utf-8")
 BLOCK = re.compile(r"^`([\w./-]+)`(?:: ([^\n]*))?\n\n```(?:python|json|markdown)\n(.*?)^```$", re.M | re.S)
@@ -73,8 +75,10 @@ def with_row(page: str, side: str, name: str, row: str) -> str:
     return page.replace(there, there + row if side == "below" else row + there, 1)
 
 
-def run(root: Path, *words: str, limit_s: int = 100) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=limit_s)
+def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=PATIENCE_S
+    )
 
 
 def test_the_page_has_all_six() -> None:
@@ -107,7 +111,7 @@ def test_one_command_finds_the_tests_of_what_was_added(copy: Path) -> None:
         copy, "-c", f"import runpy; print(runpy.run_path('tools/check_paths.py')['arguments']({added!r}))"
     )
     assert all(test in chosen.stdout for test in TESTS if "favourite_river" not in test)
-    done = run(copy, "tools/check_paths.py", *added, "-p", "no:cacheprovider", limit_s=600)
+    done = run(copy, "tools/check_paths.py", *added, "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
 
 
@@ -215,12 +219,12 @@ def served(copy: Path, tree: Path) -> Iterator[str]:
         drain.start()
         yield found[0]
         process.terminate()
-        drain.join(20)
+        drain.join(PATIENCE_S)
 
 
 def post(url: str, body: Any) -> str:
     asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=30) as answer:
+    with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
         return str(answer.read().decode())
 
 

@@ -24,6 +24,18 @@ FACES = {  # module, name (with its class) -> where it is promised
     ("Middleware.utilities.config_utils", "get_user_config"): "tools.md 8.4",
     ("Middleware.utilities.config_utils", "get_default_tool_prompt_path"): "tools.md 8.4",
     ("Middleware.utilities.text_utils", "return_brackets_in_string"): "tools.md 8.4",
+    ("Middleware.utilities.script_library", "estimate_tokens"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "estimate_tokens_of_messages"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "last_messages"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "last_user_message"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "system_prompt"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "without_system"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "discussion_id"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "without_discussion_tags"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "text_in_tag"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "text_between"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "remove_thinking_from_text"): "docs/nodes/PythonModule.md",
+    ("Middleware.utilities.script_library", "read_config"): "docs/nodes/PythonModule.md",
 }  # fmt: skip
 
 

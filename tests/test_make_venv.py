@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 HOUSE = Path(__file__).resolve().parents[1]
 spec = importlib.util.spec_from_file_location("make_venv", HOUSE / "deploy/make_venv.py")
 make_venv = importlib.util.module_from_spec(spec)
@@ -27,7 +29,7 @@ def test_a_new_one_is_whole(folder):
     assert os.listdir(os.path.dirname(folder)) == [".venv"]
     scripts = Path(folder, make_venv.SCRIPTS)
     assert ".making-" not in "".join(p.read_text() for p in scripts.glob("[Aa]ctivate*"))
-    shown = subprocess.run([scripts / "pip", "--version"], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run([scripts / "pip", "--version"], capture_output=True, text=True, timeout=PATIENCE_S)
     assert folder in shown.stdout
 
 

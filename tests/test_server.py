@@ -13,6 +13,7 @@ from flask import Flask
 import server
 from Middleware.api.serving import startup, waitress_server
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+from tests.patience import PATIENCE_S
 
 HOUSE = Path(__file__).resolve().parents[1]
 
@@ -66,7 +67,7 @@ def test_importing_starts_nothing():
     """Neither Flask nor the engine is loaded."""
     code = "import server, sys; print([m for m in ('flask', 'waitress', 'Middleware.workflows') if m in sys.modules])"
     shown = subprocess.run(
-        [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert shown.stdout.strip() == "[]"
 
@@ -102,14 +103,18 @@ def test_a_reader_that_has_seen_enough_is_no_failure():
     process.stdout.close()
     told = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(30), told) == (0, b"")
+    assert (process.wait(PATIENCE_S), told) == (0, b"")
 
 
 @pytest.mark.parametrize("words", [["--validate"], ["--User", "demo"]], ids=["command", "server"])
 def test_a_python_without_the_libraries_is_told_the_way(words):
     """Not everybody knows of virtual environments: no traceback."""
     told = subprocess.run(
-        [sys.executable, "-S", "server.py", *words], cwd=HOUSE, capture_output=True, text=True, timeout=60
+        [sys.executable, "-S", "server.py", *words],
+        cwd=HOUSE,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert told.returncode == 1
     assert "has no module" in told.stderr and "./run" in told.stderr and "Traceback" not in told.stderr
@@ -158,7 +163,7 @@ def test_characters_that_the_output_cannot_show_end_no_command(tmp_path, encodin
         [sys.executable, "server.py", *words],
         cwd=HOUSE,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         env={**os.environ, "PYTHONIOENCODING": encoding},
     )
     assert b"Traceback" not in shown.stderr and shown.returncode == 0

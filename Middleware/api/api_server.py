@@ -34,7 +34,7 @@ from Middleware.api.serving.wsgi_replies import log_refusal
 from Middleware.common.errors import ClientRequestError, RequestCancelled, ServerBusy, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
-from Middleware.config.loader import default_snapshot
+from Middleware.config.loader import default_snapshot, outdated_files
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate, outgoing_gate
 from Middleware.workflows.processors.node_lines import NodeLines
@@ -153,7 +153,8 @@ def _error_response(error: Exception) -> Response:
         log_refusal(reply, request.environ)
     else:
         request_id = current_request_id()
-        reply = reply_to(error, request_id, privacy=g.get("privacy", False))
+        outdated = list(outdated_files(g.get("request_context")).values())
+        reply = reply_to(error, request_id, privacy=g.get("privacy", False), outdated=outdated)
         if isinstance(error, RequestCancelled):
             current_life().end = "cancelled"  # the line at its end says so, in the log of its user
         elif isinstance(error, ClientRequestError | ServerBusy):

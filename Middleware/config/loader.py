@@ -15,7 +15,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,19 +23,22 @@ from weakref import WeakSet
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.places import where
-from Middleware.common.request_context import current_request
+from Middleware.common.places import NOWHERE, where
+from Middleware.common.request_context import RequestContext, current_request
 from Middleware.config.positions import placed, position_in
 from Middleware.config.spelling import Spelling
 from Middleware.config.tolerant_json import parse
-from Middleware.config.validation import ERROR, NO_NODES, Finding, check_file, errors_of, has_nodes
+from Middleware.config.validation import ERROR, NO_NODES, WARNING, Finding, check_file, errors_of, has_nodes
 from Middleware.config.versions import GONE, History, Version
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 WorkflowCheck = Callable[[str, Any], list[Finding]]
-"""(file, its nodes or object) -> findings: the nodes' own schemas, handed in by the floor that knows them."""
+"""(file, its nodes or object) -> findings: the nodes' own schemas, handed in by the floor that knows them.
+
+`advise`: likewise for any file, and all that it shows by itself, for the log when the file is edited.
+"""
 
 VANISHED_NS = 200_000_000
 """How long a file that was just there is looked for again: editors rename the old one, then write the new."""
@@ -53,11 +56,13 @@ class ConfigTree:
         root: Path | str,
         check_workflow: WorkflowCheck | None = None,
         *,
+        advise: WorkflowCheck | None = None,
         clock: Callable[[], int] = time.time_ns,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.root = Path(root)
         self.check_workflow = check_workflow
+        self.advise = advise
         self._clock, self._pause = clock, pause
         self._prefix = os.path.join(os.fspath(self.root), "")
         self._lock = threading.RLock()
@@ -109,6 +114,11 @@ class ConfigTree:
                 return key
         return None
 
+    def refused(self, relative: str, since: int) -> ConfigError | None:
+        """The error of an edit in whose place `version` gives the last good version; None: there is none."""
+        history = self._files.get(relative)
+        return history.refused(since) if history else None
+
     def newest(self, relative: str) -> Version:
         """The state of a file on disk now, good or not."""
         self.version(relative, 0)
@@ -130,6 +140,8 @@ class ConfigTree:
             else:
                 versions = (*self._still_needed(history.versions), version)
                 self._report_edit(relative, versions)
+                if version.good:
+                    self._warn_of_edit(relative, version.document)
             self._files[relative] = history = History(key, settled, versions)
             return history
 
@@ -204,6 +216,12 @@ class ConfigTree:
         else:
             logger.error("%s%s", error, error.excerpt)
 
+    def _warn_of_edit(self, relative: str, document: Any) -> None:
+        """Log what of an edited file is hardly as meant: at a start this is said of every file."""
+        findings = self.advise(relative, document) if self.advise is not None else []
+        for finding in placed([one for one in findings if one.level == WARNING], self.text(relative)):
+            logger.warning("%s", finding)
+
     def listing(self, folder: str) -> tuple[list[str], list[str]]:
         """(sub-folders, files) of a folder, sorted. A folder that is not there has none."""
         path = self._prefix + folder
@@ -264,16 +282,32 @@ class ConfigTree:
 
 
 class ConfigSnapshot:
-    """The config tree as one request sees it. Reading a file twice is a dict look-up."""
+    """The config tree as one request sees it. Reading a file twice is a dict look-up.
 
-    __slots__ = ("__weakref__", "_found", "_tree", "_versions", "root", "since", "spelling")
+    `outdated`: of each file that was read in its last good version, as a later edit has an error, a sentence
+    that says so. It grows while the request runs.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_found",
+        "_refused",
+        "_tree",
+        "_versions",
+        "outdated",
+        "root",
+        "since",
+        "spelling",
+    )
 
     def __init__(self, tree: ConfigTree, since: int) -> None:
         self.root = tree.root
         self.since = since
         self.spelling = Spelling(tree.said)
         self._tree = tree
+        self.outdated: dict[str, str] = {}
         self._versions: dict[str, Version] = {}
+        self._refused: dict[str, ConfigError] = {}
         self._found: dict[str, str | None] = {}
 
     @property
@@ -284,6 +318,8 @@ class ConfigSnapshot:
         version = self._versions.get(relative)
         if version is None:
             version = self._versions.setdefault(relative, self._tree.version(relative, self.since))
+            if refused := self._tree.refused(relative, self.since):
+                self._refused[relative] = refused
         return version
 
     def read(self, relative: str) -> Any:
@@ -296,6 +332,8 @@ class ConfigSnapshot:
             raise ConfigMissing("no such file", file=relative)
         if version.error is not None:
             raise version.error.again()
+        if relative in self._refused:
+            self.outdated[relative] = f"{self._refused[relative]}; the last good version was used"
         return version.document
 
     def derived(self, relative: str, key: Any, build: Callable[[Any], T]) -> T:
@@ -326,8 +364,13 @@ class ConfigSnapshot:
         return self._tree.text(relative)
 
     def where(self, file: str, pointer: str) -> str:
-        """`Users/ana.json:3:11: port`: how messages name a place."""
-        return where(file, pointer, position_in(self.text(file), file, pointer))
+        """`Users/ana.json:3:11: port`: how messages name a place.
+
+        Without line and column when the request uses another version than the text on disk.
+        """
+        raw, version = self.text(file), self._versions.get(file)
+        is_used = version is None or version.fingerprint == hash(raw)
+        return where(file, pointer, position_in(raw, file, pointer) if is_used else NOWHERE)
 
     def looked_at(self) -> list[str]:
         """The files that were there when they were read or asked for, sorted."""
@@ -387,6 +430,12 @@ class ConfigSnapshot:
 def tree_of(root: Path) -> ConfigTree:
     """The one tree of a config root in this process."""
     return ConfigTree(root)
+
+
+def outdated_files(request: RequestContext | None) -> Mapping[str, str]:
+    """`ConfigSnapshot.outdated` of a request: the very mapping, which grows while the request runs."""
+    snapshot = request.snapshot if request is not None else None
+    return snapshot.outdated if isinstance(snapshot, ConfigSnapshot) else {}
 
 
 def default_snapshot() -> ConfigSnapshot:

@@ -24,11 +24,23 @@ def _missing(what: str, name: str, tried: Sequence[str], known: Sequence[str]) -
     return ConfigMissing(f'no {what} "{name}" in {folder}{hint}; tried {", ".join(tried)}')
 
 
+def lost_folder(snapshot: ConfigSnapshot, folder: str) -> str:
+    """`there is no folder Endpoints/lna (did you mean "lan"?)`; "" when it is there, or one of all trees."""
+    if "/" not in folder or snapshot.find(folder):
+        return ""
+    above, _, name = folder.rpartition("/")
+    near = nearest_file(name, snapshot.folders(above))
+    return f"there is no folder {folder}" + (f' (did you mean "{near}"?)' if near else "")
+
+
 def found(snapshot: ConfigSnapshot, what: str, name: str, tried: Sequence[str]) -> str:
     """The first path that exists. Raises ConfigMissing."""
     file = snapshot.first(tried)
     if file is None:
         folders = [path.rpartition("/")[0] for path in tried]
+        gone = lost_folder(snapshot, folders[-1])
+        if gone:
+            raise ConfigMissing(f'no {what} "{name}": {gone}; tried {", ".join(tried)}')
         known = {n.removesuffix(paths.EXAMPLE): None for folder in folders for n in snapshot.files(folder)}
         raise _missing(what, name, tried, list(known))
     return file

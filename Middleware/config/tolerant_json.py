@@ -26,6 +26,7 @@ _SECRET = re.compile(
 _MOST_BEFORE = 60
 _CURLY = "\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
 _WORD = re.compile(r"[A-Za-z]+")
+_BARE_NAME = re.compile(r"([A-Za-z_][\w-]{0,60})\s*:")
 _OTHER_WORDS = {"true": "true", "false": "false", "none": "null", "null": "null", "undefined": "null"}
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_DEPTH = 100
@@ -44,7 +45,7 @@ def parse(raw: bytes, file: str) -> Any:
     except json.JSONDecodeError as error:
         # Python's sentence goes on with the place, which stands before ours.
         said = error.msg.removesuffix(" at").removesuffix(" starting")
-        raise broken(f"not JSON: {said}{_hint(text, error)}", file, text, error.pos) from error
+        raise broken(f"not JSON: {said}{_hint(text, error, file)}", file, text, error.pos) from error
     except _NoNumber as error:
         raise broken(str(error), file, text, _number_at(text, error.word)) from error
     except ValueError as error:  # Python reads no number of thousands of digits
@@ -96,11 +97,17 @@ _SLIPS = {
 """What Python's parser says -> what to do about it."""
 
 
-def _hint(text: str, error: json.JSONDecodeError) -> str:
+def _smallest(file: str) -> str:
+    if file.startswith("Workflows/"):
+        return 'the smallest workflow is [{"type": "Standard", "endpointName": "..."}]'
+    return "the smallest object is {}"
+
+
+def _hint(text: str, error: json.JSONDecodeError, file: str) -> str:
     """What people mean who write this."""
     at = error.pos
     if not text.strip():
-        return " (the file is empty; the smallest object is {})"
+        return f" (the file is empty; {_smallest(file)})"
     if error.msg in _SLIPS:
         return f" ({_SLIPS[error.msg]})"
     if not text[at:].strip():
@@ -113,7 +120,20 @@ def _hint(text: str, error: json.JSONDecodeError) -> str:
     word = _WORD.match(text, at)
     if word and word[0].lower() in _OTHER_WORDS:
         return f" (JSON writes {_OTHER_WORDS[word[0].lower()]}, not {word[0]})"
+    if error.msg.startswith("Expecting property name") and (name := _BARE_NAME.match(text, at)):
+        return f' (names stand in double quotes: "{name[1]}":)'
+    if error.msg.startswith("Expecting ',' delimiter"):
+        return _after_a_value(text, at)
     return ""
+
+
+def _after_a_value(text: str, at: int) -> str:
+    """What is missing where a comma, or the end of a list or object, should follow a value."""
+    before = text[:at].rstrip()
+    between = text[len(before) : at]
+    if before.endswith('"') and "\n" not in between and text[at : at + 1] not in "{[":
+        return ' (a " inside a text is written \\")'
+    return " (a comma is missing before this)" if "\n" in between or text[at : at + 1] in '"{[' else ""
 
 
 def _number_at(text: str, word: str) -> int:

@@ -4,7 +4,8 @@ The only module that knows `jsonschema`. It reads no config file, and knows no n
 nodes are handed in. Levels: `error` (a request would fail), `warning` (hardly as meant), `note` (shown by
 `--validate` only).
 
-Keywords of our own in the schemas: `x-level` (the level of a breach of this sub-schema, default `error`),
+Keywords of our own in the schemas: `x-elsewhere` (name in lower case -> what to do with a field that
+belongs to another file), `x-level` (the level of a breach of this sub-schema, default `error`),
 `x-open` (other field names are ordinary here and not reported), `x-allowed` (words for what is allowed) and
 `x-breach` (the whole sentence, for an object of which no choice of an `anyOf` holds).
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.places import NOWHERE, Position, file_place, subject
+from Middleware.config.field_names import field_meant
 from Middleware.config.file_schemas import schema
 from Middleware.config.paths import is_archived_user, is_tool_file, is_user_pointer
 from Middleware.config.plain_fit import plainly_fits
@@ -265,7 +267,8 @@ def explain(error: ValidationError) -> str:
 
 
 def _missing(name: str, document: Iterable[str]) -> str:
-    near = nearest(name, document)
+    names = list(document)
+    near = nearest(name, names) or next((other for other in names if field_meant(other, [name])), None)
     return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
 
 
@@ -357,7 +360,9 @@ def _unknown(document: Any, schema: Mapping[str, Any], file: str, pointer: str) 
         if isinstance(inner, Mapping):
             yield from _unknown(value, inner, file, place.pointer)
         elif name not in fields and not any(pattern.search(name) for pattern in patterns):
-            yield from _unknown_field((name, value), fields, bool(schema.get("x-open")), place)
+            yield from _unknown_field(
+                (name, value), fields, schema, place, near=_meant(name, document, fields)
+            )
 
 
 _OF_AN_ABSENT = {"boolean": False, "string": "", "array": [], "object": {}}
@@ -372,24 +377,53 @@ def _changes_nothing(value: Any, field: Any) -> bool:
     return type(value) is type(absent) and bool(value == absent)
 
 
+def _meant(name: str, document: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
+    """The field that a name of the document stands for: a slip, or another word for a field that is absent
+    and could have this value.
+    """
+    if near := nearest(name, fields):
+        return near
+    other = field_meant(name, (field for field in fields if field not in document))
+    return other if other and not _breaches(document[name], fields[other]) else None
+
+
 def _unknown_field(
-    field: tuple[str, Any], fields: Mapping[str, Any], is_open: bool, place: Finding
+    field: tuple[str, Any],
+    fields: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    place: Finding,
+    *,
+    near: str | None,
 ) -> Iterator[Finding]:
+    """`near`: the one of `fields` that is meant. Of `schema` count `x-open` and `x-elsewhere`."""
     name, value = field
-    near = nearest(name, fields)
+    elsewhere = schema.get("x-elsewhere", {}).get(name.casefold())
     if near and _changes_nothing(value, fields[near]):
         yield Finding(
             place.file, place.pointer, NOTE, f"unknown field {name!r} is ignored, and changes nothing"
         )
     elif near:
         yield Finding(place.file, place.pointer, WARNING, f"unknown field {name!r} (did you mean {near!r}?)")
-    elif not is_open:
+    elif elsewhere:
+        said = f"unknown field {name!r} is ignored: {elsewhere}"
+        yield Finding(place.file, place.pointer, WARNING, said)
+    elif not schema.get("x-open"):
         yield Finding(place.file, place.pointer, NOTE, f"unknown field {name!r} is ignored")
 
 
 def unknown_fields(
-    document: Mapping[str, Any], schemas: Iterable[Mapping[str, Any]], file: str, *, pointer: str = ""
+    document: Mapping[str, Any],
+    schemas: Iterable[Mapping[str, Any]],
+    file: str,
+    *,
+    pointer: str = "",
+    elsewhere: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """Unknown fields of a document; known are those of several schemas together (the parts of a node)."""
-    together = {"properties": {name: field for part in schemas for name, field in known_fields(part).items()}}
+    """Unknown fields of a document; known are those of several schemas together (the parts of a node).
+
+    `elsewhere`: fields of other files that people write here -> where they belong.
+    """
+    fields = {name: field for part in schemas for name, field in known_fields(part).items()}
+    places = {name.casefold(): place for name, place in (elsewhere or {}).items()}
+    together = {"properties": fields, "x-elsewhere": places}
     return list(_unknown(without_nulls(document), together, file, pointer))

@@ -39,10 +39,20 @@ class History:
     versions: tuple[Version, ...]
 
     def at(self, since: int) -> Version:
-        versions = self.versions
-        last = len(versions) - 1
-        while last > 0 and versions[last].since > since:
+        """What a request that began at `since` uses: its own version, or the last good one before it."""
+        last = self._own(since)
+        if self.versions[last].error is not None:
+            return next((v for v in reversed(self.versions[:last]) if v.good), self.versions[last])
+        return self.versions[last]
+
+    def refused(self, since: int) -> ConfigError | None:
+        """Why a request that began at `since` uses an older version than its own; None: it does not."""
+        own = self.versions[self._own(since)]
+        return None if self.at(since) is own else own.error
+
+    def _own(self, since: int) -> int:
+        """The index of the version that a request which began at `since` would see, good or not."""
+        last = len(self.versions) - 1
+        while last > 0 and self.versions[last].since > since:
             last -= 1
-        if versions[last].error is not None:
-            return next((v for v in reversed(versions[:last]) if v.good), versions[last])
-        return versions[last]
+        return last

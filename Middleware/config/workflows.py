@@ -13,6 +13,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.named_files import lost_folder
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import errors_of, missing_nodes, nearest_file
 
@@ -74,7 +75,8 @@ def load_workflow(
         near = nearest_file(
             name.rpartition("/")[2], [n for path in tried for n in snapshot.files(_parent(path))]
         )
-        hint = f' (did you mean "{near}"?)' if near else ""
+        gone = "" if near else lost_folder(snapshot, _parent(tried[0]))
+        hint = f' (did you mean "{near}"?)' if near else f": {gone}" if gone else ""
         raise ConfigMissing(f'no workflow "{name}"{hint}; tried {", ".join(tried)}')
     return snapshot.derived(file, name, lambda document: workflow_of(name, file, document))
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from Middleware.common.request_context import RequestContext
+from Middleware.config.loader import outdated_files
 
 logger = logging.getLogger(__name__)
 
@@ -165,8 +166,9 @@ class RunTrace:
     `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
     `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who looks
     may read, the client's key; never that of a private run. `nodes`: in the order of their start, nested ones
-    too. `counter()`: pieces of the answer so far, None when it is not going out. `bytes_kept`, `seq`: a
-    recorder's.
+    too. `outdated`: of each file that it uses in its last good version, as a later edit has an error, a
+    sentence that says so. `counter()`: pieces of the answer so far, None when it is not going out.
+    `bytes_kept`, `seq`: a recorder's.
     """
 
     id: str
@@ -199,6 +201,7 @@ class RunTrace:
     asked_left_out: int = 0
     secrets: tuple[str, ...] = field(default=(), repr=False)
     nodes: list[NodeTrace] = field(default_factory=list, repr=False)
+    outdated: Mapping[str, str] = field(default_factory=dict, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
     bytes_kept: int = 0
     seq: int = 0
@@ -218,6 +221,7 @@ class RunTrace:
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:
             self.asked, self.asked_left_out = kept_body(asked)
+        self.outdated = outdated_files(request)
         if request.api_key and not request.privacy:
             self.secrets = (request.api_key,)
         self.tell("named")

@@ -23,6 +23,7 @@ from Middleware.common.errors import BackendError, ClientRequestError
 from Middleware.protocols.base import PROTOCOLS, ClientProtocol, Framer, WireFormat
 from Middleware.services.answers import step_line
 from Middleware.services.cancellation_service import cancellation_service
+from tests.patience import PATIENCE_S
 
 
 class TeletypeFramer(Framer):
@@ -220,10 +221,10 @@ class TestItsPlaceInTheHouse:
         """The second request finds no slot in time; the first keeps its own."""
         held = Held(engine)
         first = in_background(lambda: ask(house))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = ask(house)
         held.free.set()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert busy.status_code == 503 and busy.json["fault"]["number"] == 503
         assert busy.headers["Retry-After"] == "5"
 
@@ -233,9 +234,9 @@ class TestItsPlaceInTheHouse:
         held, gone = Held(engine), threading.Event()
         environ = {"waitress.client_disconnected": gone.is_set}
         request = in_background(lambda: ask(house, stream, environ_overrides=environ))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         gone.set()
-        request.join(5)
+        request.join(PATIENCE_S)
         assert held.cancelled
 
     @pytest.mark.parametrize(
@@ -251,9 +252,9 @@ class TestItsPlaceInTheHouse:
         """By its id as the protocol writes it, at its own route and at any other."""
         held = Held(engine)
         request = in_background(lambda: ask(house))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         answer = delete(house.test_client(), held.id)
-        request.join(5)
+        request.join(PATIENCE_S)
         assert held.cancelled and json.loads(answer.data) == {"status": "cancelled", "request_id": held.id}
 
     def test_a_repeated_key_replaces_the_first(self, house, engine, facts):
@@ -264,8 +265,8 @@ class TestItsPlaceInTheHouse:
         held = Held(engine)
         key = {"Idempotency-Key": "k1"}
         first = in_background(lambda: ask(app, headers=key))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         engine.answer = [[{"token": "new", "finish_reason": "stop"}]]
         assert ask(app, headers=key).json["typed"] == "new"
-        first.join(5)
+        first.join(PATIENCE_S)
         assert held.cancelled

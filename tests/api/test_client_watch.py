@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.api.client_watch import ClientWatcher, Watch, end_connection, probe_of
+from tests.patience import PATIENCE_S
 
 HOUSE = Path(__file__).resolve().parents[2]
 
@@ -130,7 +131,7 @@ class TestUnreadBytes:
 
 def _soon(probe):
     """The loopback device takes a moment."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENCE_S
     while not (seen := probe()) and time.monotonic() < end:
         time.sleep(0.001)
     return seen
@@ -143,7 +144,7 @@ class TestWatcher:
         ClientWatcher(0.005).watch({"waitress.client_disconnected": gone.is_set}, seen.release)
         assert not seen.acquire(timeout=0.03)
         gone.set()
-        assert seen.acquire(timeout=5)
+        assert seen.acquire(timeout=PATIENCE_S)
         assert not seen.acquire(timeout=0.03)
 
     def test_a_stopped_watch_is_silent(self):
@@ -185,7 +186,7 @@ class TestWatcher:
         for _ in range(2):
             done = threading.Event()
             watcher.watch({"waitress.client_disconnected": lambda: True}, done.set)
-            assert done.wait(5)
+            assert done.wait(PATIENCE_S)
             while watcher.is_running:
                 done.wait(0.001)
                 threading.Event().wait(0.001)
@@ -255,7 +256,7 @@ class TestUnderGevent:
         """Noticed when the loop says so."""
         pair[1].close()
         bell.ring()
-        assert gone.wait(5)
+        assert gone.wait(PATIENCE_S)
         assert not watch.active and bell.hung is None
 
     def test_the_next_request_is_no_end(self, watch, bell, pair, gone):
@@ -265,7 +266,7 @@ class TestUnderGevent:
         assert not gone.wait(0.05)
         pair[0].recv(3)
         pair[1].close()
-        assert gone.wait(5)
+        assert gone.wait(PATIENCE_S)
 
     def test_a_stopped_watch_leaves_the_loop(self, watch, bell):
         """The connection may serve the next request."""
@@ -279,7 +280,7 @@ class TestUnderGevent:
         script = tmp_path / "bell.py"
         script.write_text(_UNDER_GEVENT, "utf-8")
         told = subprocess.run(
-            [sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd=HOUSE
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE_S, cwd=HOUSE
         )
         assert (told.stdout.strip(), told.stderr) == ("gone", "")
 

@@ -14,6 +14,7 @@ from Middleware.api.handlers.registry import all_doors
 from Middleware.api.requests.request_life import LIFE, RequestLife
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate
+from tests.patience import PATIENCE_S
 
 CHAT = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v1/chat/completions"}
 
@@ -126,7 +127,7 @@ def test_a_full_queue_is_503(answer):
         waiter.join(0.001)
     ConcurrencyLimitMiddleware(app, gate)({**CHAT, LIFE: RequestLife("R")}, answer.start)
     gate.release()
-    waiter.join(5)
+    waiter.join(PATIENCE_S)
     assert answer.status.startswith("503 ")
 
 
@@ -187,6 +188,6 @@ def test_a_title_waits_for_the_chat(answer):
     thread = threading.Thread(target=lambda: middleware(title, Answer().start).close())
     thread.start()
     middleware(posted("/api/chat", "hi"), answer.start).close()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert [path for path, _ in served] == ["/api/chat", "/v1/chat/completions"]
     assert served[1][1] == int(title["CONTENT_LENGTH"])

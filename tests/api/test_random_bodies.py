@@ -70,7 +70,6 @@ def app(configs, engine, facts):
 @pytest.mark.parametrize("path", POSTS)
 @settings(
     max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(body=BODIES | LIKELY | VALUES)

@@ -22,6 +22,7 @@ import pytest
 
 from tests.e2e.conftest import HOUSE, Server, write_tree
 from tests.e2e.fake_backend import FakeBackend
+from tests.patience import PATIENCE_S
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 AXE = HOUSE / ".venv" / "console" / "node_modules" / "axe-core" / "axe.min.js"
@@ -140,7 +141,7 @@ class Client:
         path: str = "/v1/chat/completions",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
         self.body = b""
         payload = json.dumps({**body, "stream": True})
         about = {"Content-Type": "application/json", **(headers or {})}
@@ -165,7 +166,7 @@ class Client:
 
     def hang_up(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
-        self.wait(5)
+        self.wait(PATIENCE_S)
 
 
 def asking(text: str, **more: Any) -> dict[str, Any]:
@@ -173,7 +174,7 @@ def asking(text: str, **more: Any) -> dict[str, Any]:
     return {"model": "mira", "messages": [{"role": "user", "content": text}], **more}
 
 
-def until(page: Any, claim: Callable[[], bool] | str, timeout_s: float = 30) -> None:
+def until(page: Any, claim: Callable[[], bool] | str, timeout_s: float = PATIENCE_S) -> None:
     """Waits until this holds: a function of the test, or an expression of the page.
 
     (`page.wait_for_function` compiles texts, which the page's policy forbids.)

@@ -19,6 +19,7 @@ from cryptography.x509.oid import NameOID
 from tests.browser.conftest import Client, asking, rows, until
 from tests.e2e.conftest import Gunicorn, GunicornOfTheHouse, Server, free_port, write_tree
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -82,7 +83,7 @@ def proxied(start, tmp_path: Path) -> Iterator[tuple[Server, SimpleNamespace]]:
     process = subprocess.Popen(["nginx", "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL)
     yield server, SimpleNamespace(url=f"https://127.0.0.1:{port}/x")
     process.terminate()
-    process.wait(10)
+    process.wait(PATIENCE_S)
 
 
 class TestBelowAPath:
@@ -136,7 +137,7 @@ class TestGunicorn:
         page.get_by_role("button", name="Cancel").click()
         client.wait()
         page.locator(".row .mark.cancelled").wait_for()
-        assert backend.calls("Tell me")[0].hung_up.wait(2)
+        assert backend.calls("Tell me")[0].hung_up.wait(PATIENCE_S)
         until(page, lambda: "the console" in page.locator(".run").inner_text())
 
     def test_two_pages_see_the_same(self, gunicorn, looking):

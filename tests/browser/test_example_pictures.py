@@ -16,6 +16,7 @@ import pytest
 
 from tests.browser.conftest import Client, until
 from tests.e2e.conftest import HOUSE, Server
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -84,7 +85,7 @@ def test_its_graph_has_no_problem(server, looking, user):
 
 @pytest.mark.parametrize("user", USERS)
 def test_a_run_of_it_is_shown_node_by_node(server, looking, user):
-    body = Client(server, question(user)).wait(60)
+    body = Client(server, question(user)).wait(PATIENCE_S)
     assert user in OUTSIDE or body.rstrip().endswith(b"[DONE]")
     page = looking.open(server, f"#/runs?user={user}", viewport={"width": 1500, "height": 1000})
     page.locator(".row").first.click()

@@ -11,6 +11,7 @@ import pytest
 from tests.browser.conftest import WIDTHS, Client, asking, rows, sideways, until, violations
 from tests.e2e.conftest import NODE, Server
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -92,7 +93,7 @@ class TestLine:
         page = looking.open(server)
         rows(page, 1)
         server.process.terminate()
-        assert server.process.wait(5) is not None
+        assert server.process.wait(PATIENCE_S) is not None
         page.get_by_text("no answer since").wait_for()
         assert "trying again" in page.locator(".gate").inner_text()
         assert page.locator(".row").count() == 1

@@ -11,6 +11,7 @@ import pytest
 from tests.browser.conftest import Client, asking, rows
 from tests.e2e.conftest import HOUSE, NODE
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 PICTURES = HOUSE / "docs" / "pictures"
 pytestmark = [
@@ -93,13 +94,13 @@ def test_runs_and_a_run_in_both_themes(start, looking, backend):
     page.wait_for_timeout(1200)
     page.screenshot(path=PICTURES / "console-runs.png")
     for client in running:
-        client.wait(40)
+        client.wait(PATIENCE_S)
 
 
 def test_endpoints_in_both_themes(start, looking, backend):
     script(backend)
     server = start({name: USERS[name] for name in ("mira", "jo")})
-    Client(server, asking("When was the edict of Nantes signed?")).wait(40)
+    Client(server, asking("When was the edict of Nantes signed?")).wait(PATIENCE_S)
     for _ in range(3):
         Client(server, asking("the weather", model="jo"), "/api/chat").wait()
     Client(server, asking("broken", model="jo"), "/api/chat").wait()

@@ -112,7 +112,7 @@ def cut(text, places):
     return [text[a:b] for a, b in pairwise(edges)]
 
 
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 
 
 @MANY

@@ -82,7 +82,7 @@ def test_key_and_value_of_a_pointer(pointer, value, key):
     assert (TEXT[slice(*span)] if span else None) == key
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(DOCUMENTS, BLANKS)
 def test_every_value_is_found_where_it_stands(document, blanks):
     """Cut out of the text by its span, each value reads as what the pointer leads to, and each key too."""
@@ -96,7 +96,7 @@ def test_every_value_is_found_where_it_stands(document, blanks):
         assert key is None or pointer.endswith(json_pointer([json.loads(text[slice(*key)])]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.sampled_from('{}[],:"\\/* \n\ufeffa1'), max_size=60), st.text(max_size=8))
 def test_any_text_has_a_map(text, pointer):
     """What is no JSON raises nothing, and no place lies outside of the text."""

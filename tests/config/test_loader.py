@@ -15,7 +15,8 @@ from Middleware.common.instance_global_variables import LaunchFacts, launch_fact
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.config import endpoints, loader
 from Middleware.config.loader import ConfigTree, default_snapshot, tree_of
-from Middleware.config.validation import ERROR, Finding
+from Middleware.config.validation import ERROR, WARNING, Finding
+from tests.patience import PATIENCE_S
 
 assert endpoints  # the module that hands in the fields of endpoint files
 FILE = "PromptTemplates/x.json"
@@ -80,7 +81,7 @@ class TestReading:
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
-        reader.join(10.0)
+        reader.join(PATIENCE_S)
         assert caught == [f"{FILE}: cannot be read: it is no regular file"]
 
     def test_a_name_that_no_file_can_have_is_missing(self, configs):
@@ -204,6 +205,51 @@ class TestLastGoodVersion:
         errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
         assert len(errors) == 1
         assert FILE in errors[0] and "last good version" in errors[0]
+
+    def test_whoever_used_it_is_told(self, configs):
+        """A request that reads the file, in one sentence with the place; not one that only asks whether it is there."""
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, '{"promptTemplateEndToken": 5}')
+        snapshot = configs.snapshot()
+        assert snapshot.exists(FILE) and snapshot.outdated == {}
+        snapshot.read(FILE)
+        told = (
+            f"{FILE}:1:28: promptTemplateEndToken: found 5, allowed: a text; the last good version was used"
+        )
+        assert snapshot.outdated == {FILE: told}
+
+    def test_a_place_in_it_has_no_line(self, configs):
+        """The text on disk is another one."""
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, '{\n\n"promptTemplateEndToken": 5}')
+        snapshot = configs.snapshot()
+        snapshot.read(FILE)
+        assert snapshot.where(FILE, "/promptTemplateEndToken") == f"{FILE}: promptTemplateEndToken"
+
+    def test_an_edit_is_warned_of_as_a_start_warns(self, configs, caplog):
+        """Once, with the line; the first read is not an edit."""
+        tree = ConfigTree(
+            configs.root, advise=lambda file, document: [Finding(file, "/Prompt", WARNING, "odd")]
+        )
+        configs.put(FILE, {"Prompt": "a"})
+        tree.snapshot().read(FILE)
+        assert caplog.text == ""
+        configs.put(FILE, '{\n"Prompt": "b"}')
+        tree.snapshot().read(FILE)
+        tree.snapshot().read(FILE)
+        warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        assert warnings == [f"{FILE}:2:11: warning: Prompt: odd"]
+
+    def test_a_request_that_began_before_the_edit_has_nothing_to_tell(self, configs):
+        configs.put(FILE, template("good"))
+        earlier = configs.snapshot()
+        earlier.read(FILE)
+        configs.put(FILE, "[")
+        configs.snapshot().read(FILE)
+        earlier.read(FILE)
+        assert earlier.outdated == {}
 
     def test_a_repaired_file_is_used(self, configs):
         configs.put(FILE, template("good"))

@@ -37,7 +37,7 @@ def test_a_yes_is_true(kind):
     wanted = schema(kind)
     fields = sorted(wanted.get("properties", {})) or ["a"]
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(st.dictionaries(st.sampled_from(fields), VALUES, max_size=4) | VALUES)
     def holds(document):
         if plainly_fits(document, wanted):

@@ -67,7 +67,7 @@ def test_what_is_not_json_is_an_error_with_its_place(raw, said):
     assert caught.value.file == "Users/x.json"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
@@ -85,6 +85,11 @@ def test_comments_around_any_value_are_forgiven(value):
 HINTS = [
     ("single-quotes", b"{'a': 1}", "double quotes, not single ones"),
     ("curly-quotes", "{“a”: 1}".encode(), "straight double quotes"),
+    ("no-quotes", b'{title: "x"}', 'names stand in double quotes: "title":'),
+    ("quote-in-a-text", b'{"a": "say "x" now"}', r'a " inside a text is written \\"'),
+    ("quote-at-the-end-of-a-text", b'{"a": "title: "x""}', r'a " inside a text is written \\"'),
+    ("no-comma-at-a-line-end", b'{"a": "x"\n "b": 1}', "a comma is missing before this"),
+    ("no-comma-between-objects", b'[{"a": 1} {"b": 1}]', "a comma is missing before this"),
     ("python-true", b'{"a": True}', "JSON writes true, not True"),
     ("python-none", b'{"a": None}', "JSON writes null, not None"),
     ("empty", b" \n", "the file is empty"),
@@ -124,6 +129,13 @@ EXCERPTS = [
     ("number", b'{"a": "NaN", "b": NaN}', '\n    {"a": "NaN", "b": NaN}\n                      ^'),
     ("latin-1", b'{"a": "\xfc"}', '\n    {"a": "\ufffd"}\n           ^'),
 ]
+
+
+def test_an_empty_workflow_is_told_what_a_workflow_is():
+    with pytest.raises(
+        ConfigError, match=r'the file is empty; the smallest workflow is \[\{"type": "Standard"'
+    ):
+        parse(b"", "Workflows/ana/Main.json")
 
 
 @pytest.mark.parametrize(("raw", "excerpt"), [c[1:] for c in EXCERPTS], ids=[c[0] for c in EXCERPTS])

@@ -9,7 +9,6 @@ import random
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.fake_backend import FakeBackend
+from tests.patience import PATIENCE_S, wait_until
 
 HOUSE = Path(__file__).resolve().parents[2]
-START_LIMIT_S = 40.0
 USER = {
     "customWorkflowOverride": True,
     "customWorkflow": "Chat",
@@ -101,15 +100,12 @@ class Server:
     def log(self) -> str:
         return self._log.read_text("utf-8", "replace")
 
-    def wait_for_log(self, text: str, timeout_s: float = 20.0) -> bool:
+    def wait_for_log(self, text: str) -> bool:
         """Claims that the log says so, or will."""
-        end = time.monotonic() + timeout_s
-        while text not in self.log and time.monotonic() < end:
-            time.sleep(0.05)
-        return text in self.log
+        return bool(wait_until(lambda: text in self.log, said=lambda: self.log))
 
     def request(
-        self, method: str, path: str, body: Any = None, *, timeout_s: float = 30.0
+        self, method: str, path: str, body: Any = None, *, timeout_s: float = PATIENCE_S
     ) -> tuple[int, bytes]:
         """Status and body of one request, on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
@@ -128,7 +124,7 @@ class Server:
         self, path: str, body: Any
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         """A stream to be read, or left, by the test: closing the connection is the hang-up."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         connection.request(
             "POST", path, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"}
         )
@@ -143,17 +139,19 @@ class Server:
             self.process.wait()
 
     def _wait_until_ready(self) -> None:
-        end = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                raise AssertionError(f"the server ended with {self.process.returncode}: {self.log[-2000:]}")
-            try:
-                self.request("GET", "/v1/models", timeout_s=5)
-                return
-            except OSError:
-                time.sleep(0.05)
-        self.stop()
-        raise AssertionError(f"the server did not answer within {START_LIMIT_S} s: {self.log[-2000:]}")
+        """As long as the process lives: how long a start takes is no test's business."""
+        try:
+            wait_until(self._answers, self.process, lambda: self.log)
+        except AssertionError:
+            self.stop()
+            raise
+
+    def _answers(self) -> bool:
+        try:
+            self.request("GET", "/v1/models")
+        except OSError:
+            return False
+        return True
 
 
 def free_port() -> int:

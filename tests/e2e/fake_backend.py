@@ -12,11 +12,12 @@ import json
 import select
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.patience import PATIENCE_S, wait_until
 
 DIALECTS = {
     "/v1/chat/completions": "openai",
@@ -26,14 +27,15 @@ DIALECTS = {
     "/api/extra/generate/stream": "kobold",
     "/api/v1/generate": "kobold",
 }
-HANG_LIMIT_S = 20.0
+HANG_LIMIT_S = PATIENCE_S
 
 
 @dataclass(frozen=True)
 class Reply:
     """One answer. `dies_after`: the connection breaks after so many chunks; `hangs`: it stays silent after the last.
 
-    `tool`: this function is called as well (OpenAI chat only), with what the user said.
+    `tool`: this function is called as well (OpenAI chat only), with what the user said. `after`: it begins when
+    this is set.
     """
 
     chunks: Sequence[str] = ("ok",)
@@ -42,6 +44,7 @@ class Reply:
     dies_after: int | None = None
     hangs: bool = False
     tool: str | None = None
+    after: threading.Event | None = None
 
 
 @dataclass
@@ -98,13 +101,9 @@ class FakeBackend:
         with self._lock:
             return [call for call in self._calls if mark in call.text]
 
-    def wait_for_call(self, mark: str, timeout_s: float = 10.0) -> Call:
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end:
-            if calls := self.calls(mark):
-                return calls[0]
-            time.sleep(0.01)
-        raise AssertionError(f"no call with {mark!r} within {timeout_s} s")
+    def wait_for_call(self, mark: str) -> Call:
+        first: Call = wait_until(lambda: self.calls(mark), said=lambda: f"a call with {mark!r}")[0]
+        return first
 
     def close(self) -> None:
         self._server.shutdown()
@@ -144,6 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._whole(200, {"success": True})
             return
         reply = self.backend.reply_to(call)
+        if reply.after is not None:
+            reply.after.wait(PATIENCE_S)
         try:
             if reply.status != 200:
                 self._whole(reply.status, {"error": {"message": "the backend is out of order"}})

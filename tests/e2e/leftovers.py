@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from server import get_application
+from tests.patience import PATIENCE_S
 
 MARK = "the-conversation-of-"
 
@@ -87,7 +88,7 @@ def _call(app: Any, request: dict[str, Any], name: str) -> str:
 
 def _left(mark: str) -> list[str]:
     """The objects that hold the mark, in words; what a background thread still winds up gets five seconds."""
-    end = time.monotonic() + 5.0
+    end = time.monotonic() + PATIENCE_S
     while (holders := _holders(mark)) and time.monotonic() < end:
         time.sleep(0.02)
     return holders

@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -109,7 +110,7 @@ def test_leaving_stops_the_model(client, backend):
     backend.on("left alone", Reply(["one ", "two "], hangs=True))
     with client.messages.stream(**hello("left alone")) as stream:
         assert next(iter(stream.text_stream)).startswith("one")
-    assert backend.wait_for_call("left alone").hung_up.wait(5)
+    assert backend.wait_for_call("left alone").hung_up.wait(PATIENCE_S)
 
 
 class TestErrors:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.answers import ROUTES
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -103,7 +104,7 @@ def test_a_client_hangs_up_while_text_flows(name, server, backend):
     answer.readline()
     answer.close()
     connection.close()
-    assert backend.wait_for_call(mark).hung_up.wait(3)
+    assert backend.wait_for_call(mark).hung_up.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -116,4 +117,4 @@ def test_a_client_hangs_up_while_the_model_thinks(stream, server, backend):
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
     call = backend.wait_for_call(mark)
     connection.close()
-    assert call.hung_up.wait(5)
+    assert call.hung_up.wait(PATIENCE_S)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.conftest import HOUSE, NODE
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.npm, pytest.mark.e2e]
 
@@ -38,7 +39,7 @@ def told(script, server):
     node = shutil.which("node")
     assert node, "these tests need Node.js; .ci/run installs it"
     words = [node, str(SCRIPTS / script), str(PACKAGES), server.url]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -65,4 +66,4 @@ def test_responses(server, backend):
         "stopped": ["response.completed", "completed"],
         "failed": ["response.failed", "server_error"],
     }
-    assert backend.wait_for_call("js-stops").hung_up.wait(5)
+    assert backend.wait_for_call("js-stops").hung_up.wait(PATIENCE_S)

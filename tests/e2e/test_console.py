@@ -9,6 +9,7 @@ import re
 import pytest
 
 from tests.e2e.conftest import Gunicorn, GunicornOfTheHouse, Server, write_tree
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -39,7 +40,7 @@ def start(backend, tmp_path):
 
 def looked(server, path=STATE, **headers):
     """(status, headers, text) of a look."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     try:
         connection.request("GET", path, headers={**ASKS, **headers})
         answer = connection.getresponse()
@@ -87,19 +88,21 @@ class TestEveryServer:
     def test_an_open_page_does_not_hold_the_end_up(self, start, kind):
         """Its stream ends when the server begins to stop; gunicorn would wait half a minute for it."""
         server = start(kind)
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
         connection.request("GET", "/console/api/events?after=0", headers=ASKS)
         stream = connection.getresponse()
         assert stream.status == 200 and stream.readline().startswith(b"id: ")
         server.process.terminate()
         assert b"event: state" in stream.read()
-        assert server.process.wait(15) == 0
+        assert server.process.wait(PATIENCE_S) == 0
         connection.close()
 
     def test_pages_that_are_open_leave_threads_for_others(self, start, kind):
         """As many as there may be; one more is told so."""
         server = start(kind)
-        connections = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=20) for _ in range(9)]
+        connections = [
+            http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S) for _ in range(9)
+        ]
         for connection in connections:
             connection.request("GET", "/console/api/events?after=0", headers=ASKS)
         answers = [connection.getresponse() for connection in connections]

@@ -13,13 +13,13 @@ import pytest
 
 from tests.e2e.conftest import Gunicorn, Server, write_tree
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
 LOOKS = {"X-Headrace-Console": "1"}
-WAIT_S = 20.0
+WAIT_S = PATIENCE_S
 READERS = 8
-STOP_S = 5.0
 
 
 class Reader:
@@ -131,7 +131,7 @@ def take_all_places(server, read):
 
 
 def look(server, path, method="GET"):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     try:
         connection.request(method, f"/console/api/{path}", headers=LOOKS)
         answer = connection.getresponse()
@@ -206,8 +206,8 @@ def test_readers_hold_no_slot(start, backend, read):
     assert status == 200
     assert until(lambda: all("done" in reader.states() for reader in readers))
     server.process.terminate()
-    assert all(reader.ended.wait(STOP_S) for reader in readers)
-    assert server.process.wait(STOP_S) == 0
+    assert all(reader.ended.wait(PATIENCE_S) for reader in readers)
+    assert server.process.wait(PATIENCE_S) == 0
 
 
 def test_private_users_leave_no_text(backend, launch, read):
@@ -247,7 +247,7 @@ def test_private_users_leave_no_text(backend, launch, read):
 
 
 def send(server, user, text, stream):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     try:
         body = json.dumps({"model": user, "stream": stream, "messages": [{"role": "user", "content": text}]})
         key = {"Authorization": "Bearer a-key-of-ann"} if user == "ann" else {}

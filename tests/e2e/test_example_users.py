@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from tests.patience import PATIENCE_S, wait_until
 from tests.shipped import copy_configs
 from tests.workflows.tools.conftest import stdio_file
 
@@ -131,7 +131,7 @@ class Server:
         body = json.dumps({"model": user, "stream": stream, "messages": messages}).encode()
         url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             text = response.read().decode()
         if not stream:
             return str(json.loads(text)["choices"][0]["message"]["content"])
@@ -158,7 +158,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     _edit(public, backend.server_port, request.param)
     yield Server(port, calls, public)
     process.terminate()
-    process.wait(timeout=20)
+    process.wait(timeout=PATIENCE_S)
     backend.shutdown()
     backend.server_close()
 
@@ -212,16 +212,21 @@ def _start(public: Path) -> tuple[subprocess.Popen[bytes], int]:
         *(word for user in USERS for word in ("--User", user)),
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5).close()
-            return process, port
-        except OSError:
-            time.sleep(0.1)
-    process.kill()
-    process.wait()
-    pytest.fail("the server did not start")
+    try:
+        wait_until(lambda: answers(port), process)
+    except AssertionError:
+        process.kill()
+        process.wait()
+        raise
+    return process, port
+
+
+def answers(port):
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=PATIENCE_S).close()
+    except OSError:
+        return False
+    return True
 
 
 PLAIN = "Said to 2 messages."
@@ -272,9 +277,7 @@ def test_the_assistant_remembers_and_finds_again(server: Server) -> None:
     before = tuple(f"Message {number}. [DiscussionId]long[/DiscussionId]" for number in range(14))
     server.ask("memory-assistant", "Which boat?", stream=True, before=before)
     document = server.public / "DiscussionIds" / "long" / "state_document.md"
-    deadline = time.monotonic() + 60
-    while not document.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(document.exists)
     server.calls.clear()
     server.ask("memory-assistant", "Which boat?", stream=False, before=before)
     prompts = [call["messages"][0]["content"] for call in server.calls]

@@ -16,6 +16,7 @@ from Middleware.config.loader import ConfigTree
 from Middleware.workflows.handlers import registry
 from Middleware.workflows.managers import config_check, workflow_check
 from tests.e2e.conftest import HOUSE, Server
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -73,7 +74,9 @@ class TestCheck:
     def test_there_is_no_error_and_no_warning(self):
         """On the command line, neither in the output nor in the log."""
         words = [sys.executable, "server.py", "--validate", "--PublicDirectory", str(FOREIGN)]
-        done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            words, cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
         assert "errors 0, warnings 0" in done.stdout.splitlines()[-1]
 

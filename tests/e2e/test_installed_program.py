@@ -24,6 +24,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.e2e
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -40,7 +42,7 @@ SOURCES = (*METADATA, "server.py", "deploy/wheel_contents.py", "Middleware")
 EXAMPLES = ("Public/Configs", "Public/workflow_python_scripts")
 PAGES = "docs"
 SCRIPTS, EXE = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
-LIMIT_S = 60
+LIMIT_S = PATIENCE_S
 
 
 def run(*words: str | Path, cwd: Path, **more: str) -> str:

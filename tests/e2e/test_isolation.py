@@ -14,6 +14,7 @@ import pytest
 from Middleware.utilities.hashing_utils import text_hash
 from tests.e2e.answers import ROUTES, Route
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -118,7 +119,7 @@ def asked(server, backend):
 
 def _wait_for(done):
     """Nodes after an answer run on when the client has it."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < end
         time.sleep(0.05)

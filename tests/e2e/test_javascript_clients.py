@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.conftest import HOUSE, NODE
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.npm, pytest.mark.e2e]
 
@@ -40,7 +41,7 @@ def seen(launch, backend):
     flows = {"Chat": [{**NODE, "allowTools": True}]}
     server = launch({"ann": {"user": user, "endpoints": endpoints, "workflows": flows}})
     command = [program, str(SCRIPT), str(PACKAGES), server.url]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=90)
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -77,7 +78,7 @@ def test_errors(seen, backend):
 
 def test_leaving_stops_the_model(seen, backend):
     """The backend's connection closes."""
-    assert seen["left"] and backend.wait_for_call("js left").hung_up.wait(5)
+    assert seen["left"] and backend.wait_for_call("js left").hung_up.wait(PATIENCE_S)
 
 
 def test_vectors(seen):

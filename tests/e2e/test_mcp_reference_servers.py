@@ -9,13 +9,13 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 
 from tests.e2e.conftest import HOUSE, Gunicorn, Server, free_port, write, write_tree
+from tests.patience import PATIENCE_S, wait_until
 from tests.workflows.tools.conftest import gone
 
 pytestmark = [pytest.mark.npm, pytest.mark.e2e]
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.npm, pytest.mark.e2e]
 PACKAGES = HOUSE / ".venv" / "mcp-servers" / "node_modules" / "@modelcontextprotocol"
 EVERYTHING = PACKAGES / "server-everything" / "dist" / "index.js"
 FILES = PACKAGES / "server-filesystem" / "dist" / "index.js"
-LIMIT_S = 60.0
+LIMIT_S = PATIENCE_S
 
 
 def node(server, tool, **arguments):
@@ -52,10 +52,7 @@ def start_http(node_program, transport, port, log):
             stdout=file,
             stderr=file,
         )
-    end = time.monotonic() + LIMIT_S
-    while str(port) not in log.read_text() and time.monotonic() < end:
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.05)
+    wait_until(lambda: str(port) in log.read_text(), process, log.read_text)
     return process
 
 
@@ -90,7 +87,7 @@ def server(request, backend, tmp_path_factory):
 
 def said(server, user, text="hi"):
     body = {"model": user, "messages": [{"role": "user", "content": text}]}
-    status, answer = server.request("POST", "/v1/chat/completions", body, timeout_s=100)
+    status, answer = server.request("POST", "/v1/chat/completions", body, timeout_s=PATIENCE_S)
     assert status == 200, (answer, server.log)
     return json.loads(answer)["choices"][0]["message"]["content"]
 

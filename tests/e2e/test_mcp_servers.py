@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.e2e.conftest import Gunicorn, Server, write, write_tree
+from tests.patience import PATIENCE_S
 from tests.workflows.tools.conftest import HttpToolServer, gone, seen, seen_in, started, stdio_file
 
 pytestmark = pytest.mark.e2e
@@ -77,7 +78,7 @@ def own(server):
 
 def ask(server, user, text="hi"):
     body = {"model": user, "messages": [{"role": "user", "content": text}]}
-    status, answer = server.request("POST", "/v1/chat/completions", body, timeout_s=100)
+    status, answer = server.request("POST", "/v1/chat/completions", body, timeout_s=PATIENCE_S)
     return status, json.loads(answer)
 
 
@@ -142,7 +143,7 @@ class TestCancel:
     def test_a_hang_up_cancels_the_call(self, server):
         """At the tool server, too; its session goes on for others."""
         before, began = said(server, "local-pid"), server.trace.read_text().count("slow began")
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
         body = {"model": "local-forever", "messages": [{"role": "user", "content": "x"}], "stream": True}
         connection.request(
             "POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"}

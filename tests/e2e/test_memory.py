@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.conftest import HOUSE, write_tree
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -121,7 +122,7 @@ def left(backend, tmp_path_factory):
         capture_output=True,
         text=True,
         cwd=HOUSE,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=True,
     )
     results = json.loads(probe.stdout.splitlines()[-1])

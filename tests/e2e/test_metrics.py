@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +24,7 @@ USERS = {
         }
     }
 }  # fmt: skip
-WAIT_S = 10.0
+WAIT_S = PATIENCE_S
 
 
 @pytest.fixture(scope="module")

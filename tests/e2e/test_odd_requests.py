@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from tests.e2e.conftest import Gunicorn, Server, write_tree
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -65,7 +66,7 @@ def small(request, backend, tmp_path_factory):
 
 def answered(port, data):
     """All that the server says to these bytes; the client says no more after them."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         parts = []

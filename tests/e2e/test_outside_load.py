@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Gunicorn, Server, write, write_tree
+from tests.patience import PATIENCE_S
 from tests.workflows.conftest import Site
 from tests.workflows.tools.conftest import seen, stdio_file
 
@@ -25,7 +26,7 @@ pytestmark = [
 ]
 
 MANY = 50
-LIMIT_S = 60.0
+LIMIT_S = PATIENCE_S
 SCRIPT = (
     "import urllib.request\n\n\ndef Invoke(url):\n    return urllib.request.urlopen(url).read().decode()\n"
 )
@@ -118,7 +119,7 @@ def doors(server):
 
 def ask(server, user, text="x", **more):
     body = {"model": user, "messages": [{"role": "user", "content": text}], **more}
-    status, answer = server.request("POST", "/v1/chat/completions", body, timeout_s=100)
+    status, answer = server.request("POST", "/v1/chat/completions", body, timeout_s=PATIENCE_S)
     assert status == 200, (answer, server.log[-3000:])
     return answer
 
@@ -144,7 +145,7 @@ def leave(server, user, doors, count):
     """So many requests that are outside, and are then left by their clients."""
     connections = []
     for number in range(count):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
         body = {
             "model": user,
             "messages": [{"role": "user", "content": f"text{number}"}],

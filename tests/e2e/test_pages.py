@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import HOUSE, Server
+from tests.patience import PATIENCE_S
 from tests.shipped import copy_configs
 
 pytestmark = pytest.mark.e2e
@@ -80,7 +81,7 @@ def test_the_readme_has_one_line_for_all_shells() -> None:
 def test_the_first_answer(demo: Server) -> None:
     """The line of the README, typed in the folder of the program: one line, not a screen full of chunks."""
     words = shlex.split(CURL_LINES[0].replace(ADDRESS, demo.url))
-    done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert text_of(done.stdout) == PICTURE.seen()
     assert len(done.stdout.splitlines()) == 1
 
@@ -89,6 +90,6 @@ def test_the_first_answer(demo: Server) -> None:
 def test_the_official_packages(demo: Server, snippet: str, said: list[str]) -> None:
     """The lines of the page print the clean answers."""
     words = [sys.executable, "-c", snippet.replace(ADDRESS, demo.url)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     answers = [PICTURE.seen().replace('"Hello!"', f'"{text}"') for text in said]
     assert done.stdout == "".join(f"{answer}\n" for answer in answers)

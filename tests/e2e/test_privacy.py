@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.answers import ROUTES
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -36,7 +37,7 @@ def ask(request, server, backend):
         body = json.dumps(route.ask(user, said, stream=request.param)).encode()
         headers = {"Content-Type": "application/json", header: value}
         call = urllib.request.Request(f"{server.url}{route.path}", body, headers)
-        with urllib.request.urlopen(call, timeout=30) as answer:
+        with urllib.request.urlopen(call, timeout=PATIENCE_S) as answer:
             assert told in route.text(answer.read(), stream=request.param)
         return said, told
 

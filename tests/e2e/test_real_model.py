@@ -19,6 +19,7 @@ import pytest
 
 from tests.e2e.answers import ROUTES, Route
 from tests.e2e.conftest import Server, free_port
+from tests.patience import PATIENCE_S
 
 HOUSE = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.realmodel, pytest.mark.timeout(300)]
@@ -314,7 +315,7 @@ class TestHangUp:
         assert busy()
         answer.close()
         connection.close()
-        until = time.monotonic() + 5
+        until = time.monotonic() + PATIENCE_S
         while busy() and time.monotonic() < until:
             time.sleep(0.05)
         assert not busy()
@@ -325,7 +326,7 @@ class TestHangUp:
 
         def ask() -> bool:
             request = urllib.request.Request(f"{model_url}/slots", headers={"Authorization": f"Bearer {KEY}"})
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return any(slot["is_processing"] for slot in json.load(answer))
 
         return ask
@@ -353,5 +354,7 @@ class TestDoctor:
             "--User",
             user,
         ]
-        done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert (done.returncode, told in done.stdout) == (status, True), done.stdout + done.stderr

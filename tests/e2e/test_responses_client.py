@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -107,7 +108,7 @@ class TestCreate:
         backend.on("leave me", Reply([f"word{n} " for n in range(400)], gap_s=0.05))
         with client.responses.create(model="ann", input="leave me", stream=True) as stream:
             assert next(iter(stream)).type == "response.created"
-        assert backend.wait_for_call("leave me").hung_up.wait(5)
+        assert backend.wait_for_call("leave me").hung_up.wait(PATIENCE_S)
 
 
 class TestConversations:
@@ -159,7 +160,7 @@ class TestConversations:
         created = next(stream)
         assert client.responses.cancel(created.response.id).status == "cancelled"
         rest = list(stream)
-        assert backend.wait_for_call("stop this").hung_up.wait(5)
+        assert backend.wait_for_call("stop this").hung_up.wait(PATIENCE_S)
         assert (rest[-1].type, rest[-1].response.status) == ("response.completed", "completed")
 
 

@@ -11,7 +11,6 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pytest
 
 from tests.e2e.conftest import HOUSE, Server
 from tests.e2e.fake_backend import FakeBackend, Reply
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -86,15 +86,11 @@ def proxy(
     wait_for(ports, process, folder / "log")
     yield (ports[0], ""), (ports[1], "/llm")
     process.terminate()
-    process.wait(20)
+    process.wait(PATIENCE_S)
 
 
 def wait_for(ports: list[int], process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 30
-    while not all(is_open(port) for port in ports):
-        assert process.poll() is None, log.read_text("utf-8")
-        assert time.monotonic() < end, log.read_text("utf-8")
-        time.sleep(0.05)
+    wait_until(lambda: all(map(is_open, ports)), process, lambda: log.read_text("utf-8"))
 
 
 def is_open(port: int) -> bool:
@@ -112,7 +108,7 @@ def test_words_come_at_once_and_a_hang_up_reaches_the_model(
     mark = f"through {port} {path} {route}"
     backend.on(mark, Reply(("first",), hangs=True))
     body = json.dumps({"model": "ana", "stream": True, "messages": [{"role": "user", "content": mark}]})
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
         head = f"POST {path}{route} HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\n"
         client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         came = b""
@@ -121,7 +117,7 @@ def test_words_come_at_once_and_a_hang_up_reaches_the_model(
             assert piece, came
             came += piece
     assert came.startswith(b"HTTP/1.1 200")
-    assert backend.wait_for_call(mark).hung_up.wait(15)
+    assert backend.wait_for_call(mark).hung_up.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["root", "path"])
@@ -131,7 +127,7 @@ def test_pictures_fit_through(proxy: Any, backend: FakeBackend, place: int) -> N
     said = f"large {port} {path} " + "x" * 3_000_000
     backend.on(said[:30], Reply(("seen",)))
     body = json.dumps({"model": "ana", "messages": [{"role": "user", "content": said}]})
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     connection.request("POST", f"{path}/v1/chat/completions", body, {"Host": NAME})
     answer = connection.getresponse()
     text = answer.read()
@@ -144,7 +140,7 @@ def test_pictures_fit_through(proxy: Any, backend: FakeBackend, place: int) -> N
 def test_the_console_sees_that_a_proxy_asks(proxy: Any, place: int) -> None:
     """Whoever comes through one is no browser of this machine: the header of the proxy reaches the console's door."""
     port, path = proxy[place]
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     headers = {"Host": f"{NAME}:{port}", "X-Headrace-Console": "1", "X-Forwarded-For": "203.0.113.9"}
     connection.request("GET", f"{path}/console/api/state", headers=headers)
     answer = connection.getresponse()
@@ -157,7 +153,7 @@ def test_the_console_sees_that_a_proxy_asks(proxy: Any, place: int) -> None:
 def test_the_page_of_the_console_is_found(proxy: Any, place: int) -> None:
     """Every address of it is relative: a path in front stays in front."""
     port, path = proxy[place]
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     connection.request("GET", f"{path}/console", headers={"Host": NAME})
     answer = connection.getresponse()
     answer.read()

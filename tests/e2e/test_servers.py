@@ -22,10 +22,10 @@ import pytest
 from Middleware.services.locking_service import LockingService
 from tests.e2e.conftest import HOUSE, Gunicorn, GunicornOfTheHouse, Server, write, write_tree
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
-SOON_S = 0.5
 """Within this time a hang-up must have reached the backend; the machine may be slow, so tests allow some more."""
 USERS = {
     "ann": {
@@ -80,7 +80,7 @@ def ask(mark, *, user="ann"):
 
 def post(server, path, body, headers=None):
     """An open connection with the request sent: closing it is the hang-up."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     connection.request(
         "POST", path, json.dumps(body), {"Content-Type": "application/json", **(headers or {})}
     )
@@ -93,10 +93,9 @@ def hang_up(connection):
     connection.close()
 
 
-def left_the_backend(call, since):
-    """How long it took until the backend's connection was closed."""
-    assert call.hung_up.wait(5), "the backend's connection stayed open"
-    return time.monotonic() - since
+def left_the_backend(call):
+    """Claims that the backend's connection is closed, which hangs by itself longer than a test waits."""
+    return call.hung_up.wait(PATIENCE_S)
 
 
 def read_until(response, text):
@@ -133,9 +132,8 @@ class TestHangUps:
         backend.on(mark, Reply([], hangs=True))
         connection = post(server, "/v1/chat/completions", {**ask(mark), "stream": stream})
         call = backend.wait_for_call(mark)
-        since = time.monotonic()
         hang_up(connection)
-        assert left_the_backend(call, since) < 3 * SOON_S
+        assert left_the_backend(call)
 
     def test_in_mid_stream(self, server, backend):
         """The same between two tokens."""
@@ -144,9 +142,8 @@ class TestHangUps:
         connection = post(server, "/api/chat", {**ask(mark), "stream": True})
         response = connection.getresponse()
         assert read_until(response, b"one")
-        since = time.monotonic()
         hang_up(connection)
-        assert left_the_backend(backend.wait_for_call(mark), since) < 3 * SOON_S
+        assert left_the_backend(backend.wait_for_call(mark))
 
     @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="this kernel does not tell")
     @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -161,9 +158,8 @@ class TestHangUps:
         call = backend.wait_for_call(mark)
         connection.wire.sendall(unread)
         time.sleep(0.2)
-        since = time.monotonic()
         connection.close()
-        assert left_the_backend(call, since) < 3 * SOON_S
+        assert left_the_backend(call)
 
     def test_while_it_waits_for_its_turn(self, gated, backend):
         """It leaves the queue: no node of it ever runs."""
@@ -172,9 +168,9 @@ class TestHangUps:
         holder = post(gated, "/v1/chat/completions", {**ask(first), "stream": False})
         backend.wait_for_call(first)
         waiter = post(gated, "/v1/chat/completions", {**ask(second), "stream": True})
-        time.sleep(0.3)
+        wait_until(lambda: b"headrace_queue_length 1.0" in gated.request("GET", "/metrics")[1])
         hang_up(waiter)
-        time.sleep(0.3)
+        wait_until(lambda: b"headrace_queue_length 0.0" in gated.request("GET", "/metrics")[1])
         hang_up(holder)
         status, body = gated.post("/v1/chat/completions", ask("free again"))
         assert status == 200 and b"free again" in body
@@ -187,7 +183,7 @@ class TestHangUps:
         connection = post(server, "/v1/chat/completions", {**ask(mark), "stream": True})
         call = backend.wait_for_call(mark)
         hang_up(connection)
-        assert call.hung_up.wait(5)
+        assert call.hung_up.wait(PATIENCE_S)
         assert "Traceback" not in server.log
 
     def test_after_the_end_mark_nothing_is_cancelled(self, server, backend):
@@ -209,7 +205,7 @@ class TestPipelining:
         marks = [f"pipe-{number}-{server.port}-{stream}" for number in range(2)]
         for mark in marks:
             backend.on(mark, Reply([f"[{mark}]"]))
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
             connection.sendall(b"".join(as_bytes({**ask(mark), "stream": stream}) for mark in marks))
             said = b""
             while f"[{marks[1]}]".encode() not in said and (part := connection.recv(65536)):
@@ -224,11 +220,10 @@ class TestPipelining:
         marks = [f"leave-{running}{number}-{server.port}-{stream}" for number in range(2)]
         for number, mark in enumerate(marks):
             backend.on(mark, Reply(["a"], hangs=number >= running))
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
             connection.sendall(b"".join(as_bytes({**ask(mark), "stream": stream}) for mark in marks))
             call = backend.wait_for_call(marks[running])
-            since = time.monotonic()
-        assert left_the_backend(call, since) < 3 * SOON_S
+        assert left_the_backend(call)
 
 
 def as_bytes(body):
@@ -252,7 +247,7 @@ class TestCancel:
         assert b"active" not in body, server.log[-3000:]
         text = response.read()
         assert b'"finish_reason":"stop"' in text and text.endswith(b"data: [DONE]\n\n")
-        assert backend.wait_for_call(mark).hung_up.wait(3)
+        assert backend.wait_for_call(mark).hung_up.wait(PATIENCE_S)
         connection.close()
 
     def test_a_retry_takes_the_place_of_its_orphan(self, gated, backend):
@@ -274,8 +269,8 @@ def test_lists_do_not_wait_for_the_gate(gated, backend):
     backend.on(mark, Reply(["x"], hangs=True))
     holder = post(gated, "/v1/chat/completions", {**ask(mark), "stream": True})
     backend.wait_for_call(mark)
-    assert gated.request("GET", "/v1/models", timeout_s=2)[0] == 200
-    assert gated.request("POST", "/api/show", {"model": "ann"}, timeout_s=2)[0] == 200
+    assert gated.request("GET", "/v1/models")[0] == 200
+    assert gated.request("POST", "/api/show", {"model": "ann"})[0] == 200
     hang_up(holder)
 
 
@@ -291,16 +286,16 @@ def test_waiting_requests_leave_threads_for_others(launch, backend):
     assert b"busy" in refused.read()
     late.close()
     assert (refused.status, refused.getheader("Retry-After")) == (503, "5")
-    assert server.request("GET", "/health", timeout_s=2)[0] == 200
-    assert server.request("DELETE", "/v1/chat/completions/nobody", timeout_s=2)[0] == 200
+    assert server.request("GET", "/health")[0] == 200
+    assert server.request("DELETE", "/v1/chat/completions/nobody")[0] == 200
     hang_up(holder)
-    assert call.hung_up.wait(10)
+    assert call.hung_up.wait(PATIENCE_S)
     assert _soon_served(server)
 
 
 def _soon_served(server):
     """The thread is free as soon as the request that was left has ended."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if server.post("/v1/chat/completions", ask("free again"))[0] == 200:
             return True
@@ -321,7 +316,7 @@ class TestShutdown:
         assert read_until(response, b"role")
         own.process.send_signal(number)
         assert response.read().endswith(b"data: [DONE]\n\n")
-        assert own.process.wait(10) == 0
+        assert own.process.wait(PATIENCE_S) == 0
         connection.close()
 
     def test_nodes_after_an_answer_may_end(self, own, backend):
@@ -331,7 +326,7 @@ class TestShutdown:
         own.post("/v1/chat/completions", ask(mark, user="after"))
         call = backend.wait_for_call(mark)
         own.process.send_signal(signal.SIGTERM)
-        assert own.process.wait(10) == 0
+        assert own.process.wait(PATIENCE_S) == 0
         assert not call.hung_up.is_set()
 
     def test_a_second_signal_ends_the_wait(self, launch, backend):
@@ -342,9 +337,9 @@ class TestShutdown:
         own.post("/v1/chat/completions", ask(mark, user="after"))
         backend.wait_for_call(mark)
         own.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        own.wait_for_log("stopping")
         own.process.send_signal(signal.SIGINT)
-        assert own.process.wait(5) == 0
+        assert own.process.wait(PATIENCE_S) == 0
 
 
 def leave_behind(public):
@@ -388,12 +383,14 @@ class TestStart:
             [sys.executable, "server.py", "--port", str(server.port)],
             cwd=HOUSE,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         assert taken.returncode == 1 and b"cannot listen" in taken.stderr
 
     @pytest.mark.parametrize("name", ["run_waitress.py", "run_eventlet.py"])
     def test_the_old_names(self, name):
         """Are the same program."""
-        shown = subprocess.run([sys.executable, name, "--help"], cwd=HOUSE, capture_output=True, timeout=60)
+        shown = subprocess.run(
+            [sys.executable, name, "--help"], cwd=HOUSE, capture_output=True, timeout=PATIENCE_S
+        )
         assert shown.returncode == 0 and b"--concurrency-level" in shown.stdout

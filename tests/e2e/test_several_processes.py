@@ -22,6 +22,7 @@ import redis
 
 from tests.e2e.conftest import HOUSE, Gunicorn, Server, write_tree
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.e2e
@@ -75,7 +76,7 @@ class Workers:
         strangers = []
         try:
             while True:
-                connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+                connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
                 connection.connect()
                 ours = connection.sock.getsockname()
                 eventually(lambda ours=ours: self._owner(ours) in self.pids)
@@ -127,7 +128,7 @@ class Machines:
                 self.servers.append(made(folder / name, USERS, arguments))
 
     def connect(self, number):
-        return opened(http.client.HTTPConnection("127.0.0.1", self.servers[number].port, timeout=60))
+        return opened(http.client.HTTPConnection("127.0.0.1", self.servers[number].port, timeout=PATIENCE_S))
 
     def kill(self, number):
         self.servers[number].process.kill()
@@ -191,7 +192,7 @@ def kind(request):
 
 
 def eventually(claim):
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE_S
     while not claim():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -248,7 +249,7 @@ def test_a_cancel_reaches_the_other_process(cluster, kind, backend, method, path
     assert status == 200 and b"active" not in said
     text = response.read()
     assert b'"finish_reason":"stop"' in text and text.endswith(b"data: [DONE]\n\n")
-    assert call.hung_up.wait(10)
+    assert call.hung_up.wait(PATIENCE_S)
     eventually(lambda: b'"active":false' in _deleted(both, request_id))
 
 
@@ -269,7 +270,7 @@ def test_a_response_is_cancelled_by_the_other_process(cluster, kind, backend, me
     call = backend.wait_for_call(mark)
     path = path.format(f"resp_{response.getheader('X-Request-Id')}")
     assert _status(both, method, path) == 200
-    assert call.hung_up.wait(10) and b"response.completed" in response.read()
+    assert call.hung_up.wait(PATIENCE_S) and b"response.completed" in response.read()
     eventually(lambda: _status(both, method, path) == 404)
 
 
@@ -409,11 +410,11 @@ def test_behind_the_balancer_that_ships(cluster, backend, tmp_path):
             assert answered(ask(balanced(port), f"one left {number}"))[0] == 200
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE_S)
 
 
 def balanced(port):
-    return opened(http.client.HTTPConnection("127.0.0.1", port, timeout=60))
+    return opened(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S))
 
 
 def is_open(port):

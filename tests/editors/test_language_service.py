@@ -17,6 +17,7 @@ from Middleware.api.commands import schemas
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.workflows.handlers.base.common_fields import every_node, model_nodes
 from Middleware.workflows.handlers.registry import NODES
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.editor
 
@@ -50,7 +51,7 @@ def ask(tmp_path_factory):
             [node, script, INSTALL_DIRECTORY / ".venv" / "editor"],
             input=json.dumps(question).encode(),
             capture_output=True,
-            timeout=100,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr.decode()

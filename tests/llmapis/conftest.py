@@ -13,6 +13,7 @@ import pytest
 
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
+from tests.patience import PATIENCE_S
 
 PUBLIC = Path(__file__).parents[2] / "Public" / "Configs"
 
@@ -42,7 +43,7 @@ class Peer:
         for part in parts:
             self.sock.sendall(part.encode() if isinstance(part, str) else part)
 
-    def closed(self, within: float = 5.0) -> bool:
+    def closed(self, within: float = PATIENCE_S) -> bool:
         """Whether the client closes (or resets) within so many seconds."""
         self.sock.settimeout(within)
         try:
@@ -87,7 +88,7 @@ class StandIn:
     def stop(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._accepting.join(5)
+        self._accepting.join(PATIENCE_S)
 
     def _accept(self) -> None:
         while True:

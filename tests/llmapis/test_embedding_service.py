@@ -16,6 +16,7 @@ from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, Observers
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -116,10 +117,10 @@ def test_cancelled(serve, rig, configs, service):
     ]
     for thread in threads:
         thread.start()
-    assert asked.wait(5)
+    assert asked.wait(PATIENCE_S)
     cancellation_service.request_cancellation("emb")
     for thread in threads:
-        thread.join(5)
+        thread.join(PATIENCE_S)
     cancellation_service.acknowledge_cancellation("emb")
     assert results == [None, None]
 

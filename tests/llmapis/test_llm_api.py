@@ -21,6 +21,7 @@ from Middleware.llmapis.llm_api import LlmApiService, LlmText
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
+from tests.patience import PATIENCE_S
 
 HELLO = [{"role": "user", "content": "Hi"}]
 STOP = {"token": "", "finish_reason": "stop"}
@@ -135,7 +136,7 @@ class TestStream:
         def script(peer):
             peer.request()
             peer.send(rig.SSE_HEAD)
-            go_on.wait(5)
+            go_on.wait(PATIENCE_S)
             peer.send(rig.chunked(rig.token("a"), rig.DONE))
 
         configs.endpoint("E", serve(script).url)
@@ -359,13 +360,13 @@ class TestWhole:
 class TestCancellation:
     @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
     def test_in_prefill(self, serve, configs, service, stream):
-        """A clean, empty end within 0.2 s, no failover, and the server sees the close."""
+        """A clean, empty end while the server still holds on, no failover, and the server sees the close."""
         asked, seen = threading.Event(), threading.Event()
 
         def script(peer):
             peer.request()
             asked.set()
-            if peer.closed(5):
+            if peer.closed():
                 seen.set()
 
         server = serve(script)
@@ -376,18 +377,16 @@ class TestCancellation:
 
         def run():
             answer = service(stream=stream).get_response_from_llm(HELLO, request_id="prefill")
-            results.append((list(answer) if stream else answer, time.monotonic()))
+            results.append(list(answer) if stream else answer)
 
         thread = threading.Thread(target=run)
         thread.start()
-        assert asked.wait(5)
-        begun = time.monotonic()
+        assert asked.wait(PATIENCE_S)
         cancellation_service.request_cancellation("prefill")
-        thread.join(5)
+        thread.join(PATIENCE_S)
         cancellation_service.acknowledge_cancellation("prefill")
-        assert results[0][0] == ([] if stream else "")
-        assert results[0][1] - begun < 0.5
-        assert seen.wait(2)
+        assert results == [[] if stream else ""]
+        assert seen.wait(PATIENCE_S)
         assert (len(server.requests), backup.requests) == (1, [])
 
     def test_in_the_stream(self, serve, rig, configs, service):
@@ -428,7 +427,7 @@ class TestCancellation:
             assert list(batches) == []
         else:
             made = batches = None
-        assert seen.wait(5)
+        assert seen.wait(PATIENCE_S)
         assert made is None or not made.is_busy()
 
     def test_closing_from_another_thread(self, serve, rig, configs, service):
@@ -441,7 +440,7 @@ class TestCancellation:
         while not batches._batches._batches.gi_running:
             time.sleep(0.001)
         batches.close()
-        thread.join(5)
+        thread.join(PATIENCE_S)
         assert results == [[]]
 
     def test_kobold_gets_its_abort_call(self, serve, rig, configs, service):
@@ -463,7 +462,7 @@ class TestCancellation:
         assert next(answer)["token"] == "a"
         cancellation_service.request_cancellation("kobold")
         assert list(answer) == []
-        assert aborted.wait(5)
+        assert aborted.wait(PATIENCE_S)
         cancellation_service.acknowledge_cancellation("kobold")
 
     def test_an_abort_call_that_fails_is_nobodys_problem(self, serve, rig, configs, service, caplog):
@@ -484,8 +483,8 @@ class TestCancellation:
         answer = service().get_response_from_llm(prompt="Hi")
         next(answer)
         answer.close()
-        assert refused.wait(5)
-        [thread.join(5) for thread in threading.enumerate() if thread.name == "backend-abort"]
+        assert refused.wait(PATIENCE_S)
+        [thread.join(PATIENCE_S) for thread in threading.enumerate() if thread.name == "backend-abort"]
         assert "did not take the abort call" in caplog.text
 
     def test_callbacks_do_not_pile_up(self, serve, configs, service, hello, whole):
@@ -560,7 +559,7 @@ class TestSlots:
             thread.start()
         cancellation_service.request_cancellation("waits")
         for thread in threads:
-            thread.join(5)
+            thread.join(PATIENCE_S)
         cancellation_service.acknowledge_cancellation("waits")
         first.close()
         assert results == [[], []]
@@ -908,7 +907,7 @@ def test_nothing_leaks(serve, rig, configs, service, hello):
         lambda peer: (
             peer.request(),
             peer.send(rig.SSE_HEAD, rig.chunked(rig.token("Hel"), end=False)),
-            gate.wait(20),
+            gate.wait(PATIENCE_S),
             peer.send(rig.chunked(rig.token("lo"), rig.DONE)),
         )
     )
@@ -922,11 +921,11 @@ def test_nothing_leaks(serve, rig, configs, service, hello):
     ]
     for client in clients:
         client.start()
-    gate.wait(20)
+    gate.wait(PATIENCE_S)
     for client in clients:
-        client.join(20)
+        client.join(PATIENCE_S)
     for thread in server._threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert results == ["Hello"] * 200
     assert not made.is_busy()
     assert threading.active_count() <= before

@@ -198,7 +198,6 @@ class TestCalls:
             yield {"index": index, **(rest if index in seen else first)}
             seen.add(index)
 
-    @settings(deadline=None)
     @given(st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]))
     def test_side_by_side(self, order):
         """However their fragments are mixed, each is whole."""
@@ -397,7 +396,7 @@ def text_of(item):
     return item["arguments"] if parts is None else "".join(part["text"] for part in parts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(answers())
 def test_a_stream_says_what_a_whole_answer_says(batches):
     """However it is cut; and its last event what its items were."""

@@ -17,6 +17,7 @@ from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_folders import DiscussionFolders, Exported, Refused
 from Middleware.services.file_memories import End, FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
+from tests.patience import PATIENCE_S
 
 COLUMNS = "id, discussion_id, memory_text, date_added, metadata_json"
 HASH = "62af8704764faf8e"
@@ -240,11 +241,11 @@ class TestZip:
         def holder():
             with folders.store("trip").lease("memory", None):
                 held.set()
-                done.wait(60)
+                done.wait(PATIENCE_S)
 
         thread = threading.Thread(target=holder)
         thread.start()
-        held.wait(60)
+        held.wait(PATIENCE_S)
         with pytest.raises(Refused, match="is in use"):
             folders.bring_in(tmp_path / "trip.zip")
         done.set()

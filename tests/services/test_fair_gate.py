@@ -11,6 +11,7 @@ from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import CancellationService
 from Middleware.services.fair_gate import FairGate, outgoing_gate
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def gate(cancellation):
 
 def waiting(gate, count):
     """Wait until so many stand in the queue."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENCE_S
     while gate.waiting != count:
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -53,7 +54,7 @@ def test_waiters_are_served_in_order(gate):
     served = []
 
     def wait(name):
-        gate.acquire(timeout=5)
+        gate.acquire(timeout=PATIENCE_S)
         served.append(name)
         gate.release()
 
@@ -64,7 +65,7 @@ def test_waiters_are_served_in_order(gate):
         waiting(gate, number + 1)
     gate.release()
     for thread in threads:
-        thread.join(5)
+        thread.join(PATIENCE_S)
     assert served == [0, 1, 2, 3, 4]
 
 
@@ -75,7 +76,7 @@ def test_a_newcomer_does_not_overtake_the_queue(gate):
     thread.start()
     waiting(gate, 1)
     gate.release()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not gate.acquire(blocking=False)
 
 
@@ -95,7 +96,7 @@ def test_a_cancelled_waiter_leaves_at_once(gate, cancellation):
 
     def wait():
         try:
-            gate.acquire(timeout=30, request_id="r")
+            gate.acquire(timeout=PATIENCE_S, request_id="r")
         except RequestCancelled as error:
             outcome.append(error)
 
@@ -103,7 +104,7 @@ def test_a_cancelled_waiter_leaves_at_once(gate, cancellation):
     thread.start()
     waiting(gate, 1)
     cancellation.request_cancellation("r")
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert len(outcome) == 1 and gate.waiting == 0
 
 
@@ -122,9 +123,9 @@ def test_a_full_queue_turns_away(cancellation):
     thread.start()
     waiting(gate, 1)
     with pytest.raises(ServerBusy, match="waiting already"):
-        gate.acquire(timeout=5)
+        gate.acquire(timeout=PATIENCE_S)
     gate.release()
-    thread.join(5)
+    thread.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ class TestBehind:
     @staticmethod
     def taken(gate, served, name, **asked):
         def wait():
-            if gate.acquire(timeout=10, **asked):
+            if gate.acquire(timeout=PATIENCE_S, **asked):
                 served.append(name)
 
         thread = threading.Thread(target=wait)
@@ -161,10 +162,10 @@ class TestBehind:
         gate, served = FairGate(1, cancellation=cancellation, settle_s=0.2), []
         title = self.taken(gate, served, "title", behind=True)
         waiting(gate, 1)
-        self.taken(gate, served, "chat").join(5)
+        self.taken(gate, served, "chat").join(PATIENCE_S)
         assert served == ["chat"]
         gate.release()
-        title.join(5)
+        title.join(PATIENCE_S)
         assert served == ["chat", "title"]
 
     def test_every_chat_that_comes_while_it_waits_goes_first(self, cancellation):
@@ -176,10 +177,10 @@ class TestBehind:
         threads.append(self.taken(gate, served, "chat"))
         waiting(gate, 2)
         gate.release()
-        threads[1].join(5)
+        threads[1].join(PATIENCE_S)
         assert served == ["chat"]
         gate.release()
-        threads[0].join(5)
+        threads[0].join(PATIENCE_S)
         assert served == ["chat", "title"]
 
     def test_it_enters_an_empty_gate_only(self, cancellation):
@@ -190,7 +191,7 @@ class TestBehind:
         title.join(0.1)
         assert served == []
         gate.release()
-        title.join(5)
+        title.join(PATIENCE_S)
         assert served == ["title"]
 
     def test_one_at_a_time_in_order(self, cancellation):
@@ -202,10 +203,10 @@ class TestBehind:
         second = self.taken(gate, served, "tags", behind=True)
         waiting(gate, 2)
         gate.release()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert served == ["title"]
         gate.release()
-        second.join(5)
+        second.join(PATIENCE_S)
         assert served == ["title", "tags"]
 
     def test_patience_ends(self, cancellation):
@@ -218,16 +219,16 @@ class TestBehind:
         chat = self.taken(gate, served, "chat")
         waiting(gate, 2)
         gate.release()
-        title.join(5)
+        title.join(PATIENCE_S)
         assert served == ["title"]
         gate.release()
-        chat.join(5)
+        chat.join(PATIENCE_S)
 
     def test_a_free_slot_is_enough_then(self, cancellation):
         """One of two is taken for ever; the title is served all the same."""
         gate = FairGate(2, cancellation=cancellation, settle_s=0, patience_s=0.05)
         gate.acquire()
-        assert gate.acquire(timeout=5, behind=True)
+        assert gate.acquire(timeout=PATIENCE_S, behind=True)
 
     def test_a_time_limit(self, cancellation):
         """As for everybody."""
@@ -242,7 +243,7 @@ class TestBehind:
         cancellation_thread = threading.Timer(0.05, cancellation.request_cancellation, ["r"])
         cancellation_thread.start()
         with pytest.raises(RequestCancelled):
-            gate.acquire(timeout=10, request_id="r", behind=True)
+            gate.acquire(timeout=PATIENCE_S, request_id="r", behind=True)
         assert gate.waiting == 0
 
     def test_it_fills_no_queue(self, cancellation):
@@ -256,7 +257,7 @@ class TestBehind:
         with pytest.raises(ServerBusy):
             gate.acquire(behind=True)
         gate.release()
-        threads[1].join(5)
+        threads[1].join(PATIENCE_S)
         gate.release()
-        threads[0].join(5)
+        threads[0].join(PATIENCE_S)
         assert served == ["chat", "title"]

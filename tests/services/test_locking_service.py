@@ -15,6 +15,7 @@ import pytest
 
 from Middleware.services import locking_service
 from Middleware.services.locking_service import LockingService, lock_database, process_start
+from tests.patience import PATIENCE_S
 
 NOW = datetime(2026, 3, 5, 19, 0, 0)
 
@@ -247,11 +248,11 @@ class TestRenewal:
         locks.acquire("nightly", "run-1")
         keepers = [t for t in threading.enumerate() if t.name == "lock-renewal"]
         locks.acquire("other", "run-2")
-        assert renewed.wait(5) and len(keepers) == 1
+        assert renewed.wait(PATIENCE_S) and len(keepers) == 1
         locks.release("run-1")
         assert keepers[0].is_alive()
         locks.release("run-2")
-        keepers[0].join(5)
+        keepers[0].join(PATIENCE_S)
         assert not keepers[0].is_alive()
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 
 from Middleware.utilities.blocking_calls import beside_the_loop
+from tests.patience import PATIENCE_S
 
 
 def test_with_real_threads_the_work_is_done_here():
@@ -24,4 +25,4 @@ def test_under_gevent_other_greenlets_run_meanwhile():
         "gevent.spawn(real.set)\n"
         "assert beside_the_loop(lambda: real.wait(60))\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=100).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_S).returncode == 0

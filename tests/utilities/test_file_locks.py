@@ -14,6 +14,7 @@ import pytest
 from Middleware.utilities import file_locks
 from Middleware.utilities.file_locks import lock_file_for, locked, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
+from tests.patience import PATIENCE_S
 
 HOLDER = """
 import sys
@@ -84,13 +85,13 @@ class TestLocks:
         def take():
             with locked(tmp_path / ".lock"):
                 taken.set()
-                go_on.wait(20)
+                go_on.wait(PATIENCE_S)
 
         waiter = threading.Thread(target=take)
         waiter.start()
         waits = not taken.wait(0.2)
         holder.communicate("")
-        assert waits and taken.wait(20)
+        assert waits and taken.wait(PATIENCE_S)
         assert os.listdir(tmp_path) == [".lock"]
         go_on.set()
         waiter.join()
@@ -232,11 +233,11 @@ class TestLockedInTime:
         def holder() -> None:
             with locked(tmp_path / "l"):
                 held.set()
-                done.wait(60)
+                done.wait(PATIENCE_S)
 
         thread = threading.Thread(target=holder)
         thread.start()
-        held.wait(60)
+        held.wait(PATIENCE_S)
         with locked_in_time(tmp_path / "l", 0.01) as late:
             assert not late
         with locked_in_time(tmp_path / "l", None, lambda: True) as called_off:
@@ -259,11 +260,11 @@ class TestLockedInTime:
         def holder() -> None:
             with locked(tmp_path / "l"):
                 held.set()
-                release.wait(60)
+                release.wait(PATIENCE_S)
 
         thread = threading.Thread(target=holder)
         thread.start()
-        held.wait(60)
+        held.wait(PATIENCE_S)
         asked = iter([False, False])
         with locked_in_time(tmp_path / "l", 60, lambda: bool(release.set()) or next(asked, False)) as taken:
             assert taken

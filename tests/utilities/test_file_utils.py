@@ -89,7 +89,7 @@ class TestReading:
         with pytest.raises(PathRefused, match="regular"):
             refuse_special(tmp_path / "pipe")
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(
         text=st.text(alphabet="ab\né\r", max_size=60),
         delimiter=st.sampled_from(["\n", "\n\n", "a", "ab", "aa", "aba", "é"]),

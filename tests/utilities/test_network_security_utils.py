@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.utilities import network_security_utils as security
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, judge, parse_target
+from tests.patience import PATIENCE_S
 
 PUBLIC = "93.184.216.34"
 
@@ -500,7 +501,7 @@ class TestSystemResolver:
         """A name server that never answers holds no node."""
         release = threading.Event()
         monkeypatch.setattr(security, "RESOLVE_LIMIT_S", 0.01)
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *args: release.wait(30) and [])
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args: release.wait(PATIENCE_S) and [])
         with pytest.raises(TimeoutError):
             security.system_resolver("a.example", 80)
         release.set()

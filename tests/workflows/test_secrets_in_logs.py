@@ -50,9 +50,7 @@ KINDS = sorted(nodes_with("", "", ""))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(
-    max_examples=3, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=3, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(secret=SECRETS)
 def test_no_record_shows_it(house, site, caplog, monkeypatch, tmp_path, kind, secret):
     """Neither a message nor a traceback, before the filter has seen them."""

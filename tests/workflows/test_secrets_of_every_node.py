@@ -196,7 +196,6 @@ def test_every_type_is_tried():
 @pytest.mark.parametrize("kind", sorted(NODE_FIELDS))
 @settings(
     max_examples=3,
-    deadline=None,
     database=None,
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -17,7 +17,9 @@ from Middleware.api.console.cleaning_steps import LAST_OF_THOUGHTS, taken
 from Middleware.api.console.hour import Call, rate_of
 from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.run_sums import count_of
+from Middleware.api.console.text_masks import unquoted
 from Middleware.api.console.words import about, counted, number, seconds
+from Middleware.api.requests.error_replies import outdated_first
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 from Middleware.utilities.text_utils import estimate_tokens
 
@@ -121,6 +123,16 @@ def name_of(node: NodeTrace) -> str:
     return node.title or node.type
 
 
+# --- what it ran with ---
+
+
+def outdated(seen: Seen) -> Iterator[Sentence]:
+    """Its files' last good versions, where later edits have errors: all else that is told may be of a text
+    that is gone."""
+    for said in list(seen.run.outdated.values()):
+        yield Sentence("bad", unquoted(f"{said}."))
+
+
 # --- how it ended ---
 
 
@@ -131,7 +143,8 @@ def failed(seen: Seen) -> Iterator[Sentence]:
         with_status = f" with status {run.status}" if run.status else ""
         node = next((node for node in reversed(seen.nodes) if node.state == "failed"), None)
         did = "was refused" if run.state == "refused" else "failed"
-        yield Sentence("bad", run.error or f"The request {did}{with_status}.", node)
+        error = run.error.removeprefix(outdated_first(list(run.outdated.values())))
+        yield Sentence("bad", error or f"The request {did}{with_status}.", node)
 
 
 def cancelled(seen: Seen) -> Iterator[Sentence]:
@@ -381,6 +394,7 @@ def _whole(value: object) -> int | None:
 RULES: Mapping[str, Rule] = {
     rule.__name__: rule
     for rule in (
+        outdated,
         *(failed, cancelled, empty, cut, broken, backup, tries, went_on, locked),
         *(slot, before, slow_first, thinking, slow_tokens),
         *(dropped, unfilled, warned, task),

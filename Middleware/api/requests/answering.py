@@ -16,13 +16,14 @@ from contextlib import nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
-from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.error_replies import outdated_first, reply_to
 from Middleware.api.requests.request_life import HUNG_UP, RequestLife
 from Middleware.api.serving.background import BackgroundThreads
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import RequestContext, entered
 from Middleware.common.types import Batch, Batches, JsonObject
+from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import (
     AnswerCollector,
     AnswerFacts,
@@ -59,7 +60,8 @@ class Job:
     context: Context = field(default_factory=copy_context)
 
     def reply_to(self, error: BaseException) -> ErrorReply:
-        return reply_to(error, self.request.request_id, privacy=self.request.privacy)
+        outdated = list(outdated_files(self.request).values())
+        return reply_to(error, self.request.request_id, privacy=self.request.privacy, outdated=outdated)
 
     @property
     def cancelled(self) -> bool:
@@ -346,4 +348,10 @@ def log_failure(request_id: str, failure: BaseException, request: RequestContext
     """One line for what is expected to fail, a traceback for what is not; told in the log of its user."""
     expected = isinstance(failure.__cause__ or failure, MiddlewareError)
     with nullcontext() if request is None else entered(request):
-        logger.error("request %s failed: %s", request_id, failure, exc_info=None if expected else failure)
+        logger.error(
+            "request %s failed: %s%s",
+            request_id,
+            outdated_first(outdated_files(request).values()),
+            failure,
+            exc_info=None if expected else failure,
+        )

@@ -7,15 +7,30 @@ Source: spec frontend-api.md 12.
 
 from __future__ import annotations
 
-from Middleware.common.errors import ClientRequestError, ConfigError, MiddlewareError, ServerBusy
+from collections.abc import Iterable
+
+from Middleware.common.errors import (
+    ClientRequestError,
+    ConfigError,
+    MiddlewareError,
+    RequestCancelled,
+    ServerBusy,
+)
 from Middleware.protocols.base import ErrorReply
 from Middleware.utilities.sensitive_logging_utils import without_quotes
 from Middleware.utilities.text_utils import sentence_of
 
+NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RequestCancelled)
 
-def reply_to(error: BaseException, request_id: str, *, privacy: bool = False) -> ErrorReply:
-    """What to tell the client about a failure. `privacy`: nothing that may quote a prompt."""
-    said = f"{_sentence(error, privacy)} (request {request_id})"
+
+def reply_to(
+    error: BaseException, request_id: str, *, privacy: bool = False, outdated: Iterable[str] = ()
+) -> ErrorReply:
+    """What to tell the client about a failure. `privacy`: nothing that may quote a prompt. `outdated`: the
+    sentences about files whose last good version was used, which come first: the error may be theirs.
+    """
+    before = "" if isinstance(error, NO_FAULT_OF_FILES) else outdated_first(outdated)
+    said = f"{before}{_sentence(error, privacy)} (request {request_id})"
     if not isinstance(error, MiddlewareError):
         headers = {"x-should-retry": "false"}
         return ErrorReply(500, said, headers=headers, request_id=request_id)
@@ -26,6 +41,11 @@ def reply_to(error: BaseException, request_id: str, *, privacy: bool = False) ->
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     code = 503 if isinstance(error, ServerBusy) else error.code
     return ErrorReply(error.status_hint, said, code=code, headers=headers, request_id=request_id)
+
+
+def outdated_first(outdated: Iterable[str]) -> str:
+    """What is said before anything else of a request that used old versions of files; "" if it did not."""
+    return "".join(f"{sentence_of(' '.join(said.split()))}. " for said in outdated)
 
 
 def _sentence(error: BaseException, privacy: bool) -> str:

@@ -14,7 +14,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from Middleware.api.client_watch import Watch
+from Middleware.api.requests.error_replies import outdated_first
 from Middleware.common.request_context import RequestContext, entered
+from Middleware.config.loader import outdated_files
 from Middleware.services.run_trace import RunTrace
 
 logger = logging.getLogger(__name__)
@@ -57,8 +59,9 @@ class RequestLife:
         first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
         with nullcontext() if self.request is None else entered(self.request):
             logger.info(
-                "request %s: %s %s: %s in %.2f s, first token %s, %d tokens%s%s",
+                "request %s: %s%s %s: %s in %.2f s, first token %s, %d tokens%s%s",
                 self.request_id,
+                outdated_first(outdated_files(self.request).values()),
                 method,
                 path,
                 self.status or "no answer",

@@ -42,7 +42,7 @@ NODE_HANDLERS = impl.__name__
 def checked_tree(root: Path) -> ConfigTree:
     """The process's tree of a config root; its workflow files are checked node by node when they are read."""
     tree = tree_of(root)
-    tree.check_workflow = workflow_check.own_errors
+    tree.check_workflow, tree.advise = workflow_check.own_errors, document_findings
     return tree
 
 
@@ -138,8 +138,12 @@ def file_findings(snapshot: ConfigSnapshot, file: str, settings_kind: str | None
     findings = repeated_keys(snapshot.text(file), file)
     if settings_kind is not None:
         return [*findings, *validation.check(document, schema(settings_kind), file)]
-    findings += validation.check_file(file, document)
-    findings += _slips(file, document)
+    return [*findings, *document_findings(file, document)]
+
+
+def document_findings(file: str, document: Any) -> list[Finding]:
+    """What a file's value shows by itself; a settings object in Workflows/ is taken for a workflow."""
+    findings = [*validation.check_file(file, document), *_slips(file, document)]
     if file.startswith("Workflows/"):
         findings += workflow_check.own_findings(file, document)
     return findings

@@ -23,7 +23,12 @@ from Middleware.config.endpoints import (
     load_samplers,
 )
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
+from Middleware.config.named_files import (
+    load_mcp_server,
+    load_prompt_template,
+    load_structured_schema,
+    lost_folder,
+)
 from Middleware.config.users import NO_CUSTOM_WORKFLOW, UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
 from Middleware.config.workflow_tools import input_count, tool_file, tool_offer
@@ -209,8 +214,28 @@ class UserWalk:
         document, _ = self._snapshot.inspect(file)
         self._findings += missing_nodes(document, file)
 
+    def _folders(self) -> None:
+        """Folders that the user file names and that are not there."""
+        named = {
+            "endpointConfigsSubDirectory": paths.endpoint_folder,
+            "workflowConfigsSubDirectoryOverride": lambda user: (
+                f"{paths.WORKFLOWS}/{paths.workflow_folder(user)}"
+            ),
+            "sharedWorkflowsSubDirectoryOverride": paths.shared_folder,
+        }
+        for key, folder_of in named.items():
+            if not self._user.raw.get(key):
+                continue
+            try:
+                gone = lost_folder(self._snapshot, folder_of(self._user).rstrip("/"))
+            except ConfigError as error:  # a name that leaves the tree, or one that is spelled twice on disk
+                gone = error.message
+            if gone:
+                self._note(self._file, f"/{key}", WARNING, gone)
+
     def _roots(self) -> Iterator[Wanted]:
         """Where requests of this user begin, and what the user file names besides."""
+        self._folders()
         user, snapshot = self._user, self._snapshot
         shared = list(self._shared())
         yield from self._own_roots(lives_on_shared=bool(shared))
@@ -339,8 +364,16 @@ class UserWalk:
             if not self._user.raw.get(key):
                 message = f"this node needs `{key}` in {self._file}"
                 self._note(place.file, f"{place.pointer}/type", ERROR, message)
-        for key, why in node_handler(config.get("type")).lost_files(config):
-            self._note(place.file, f"{place.pointer}/{key}", ERROR, why)
+        variables = {**self._user.user_wide_workflow_variables, **workflow.variables}
+        faults = node_handler(config.get("type")).outside_faults(
+            config, lambda text: None if config.get("jinja2") else known_text(text, variables)
+        )
+        written = {
+            name for node in workflow.nodes for name in node_handler(node.get("type")).files_written(node)
+        }
+        for key, level, why in faults:
+            if config.get(key) not in written:
+                self._note(place.file, f"{place.pointer}/{key}", level, why)
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
             self._leads(

@@ -16,6 +16,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
+from Middleware.llmapis.sampler_translation import CANONICAL_SAMPLERS
 from Middleware.workflows.handlers.registry import (
     DEFAULT_TYPE,
     NODES,
@@ -51,6 +52,16 @@ _FOR_OWN_TEXT = (
     "lowercaseToolCallFunctionNames",
     "useGroupChatTimestampLogic",
 )
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(sorted(CANONICAL_SAMPLERS), "set it in the file that 'preset' names"),
+    "model": "set 'modelNameToSendToAPI' in the endpoint's file",
+    "stream": "the client says whether it wants a stream",
+    "apiKey": "set it in the endpoint's file",
+    "url": "set 'endpoint' in the endpoint's file",
+}
+"""What a node's file does not say -> where it is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +138,9 @@ def _schema_findings(place: NodePlace) -> Iterator[Finding]:
     told = {finding.pointer for finding in breaches}
     advice = validation.check(place.config, should, place.file, pointer=place.pointer, level=WARNING)
     yield from (finding for finding in advice if finding.pointer not in told)
-    yield from validation.unknown_fields(place.config, (must, should), place.file, pointer=place.pointer)
+    yield from validation.unknown_fields(
+        place.config, (must, should), place.file, pointer=place.pointer, elsewhere=_ELSEWHERE
+    )
 
 
 def flagged(config: NodeConfig) -> bool:

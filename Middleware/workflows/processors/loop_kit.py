@@ -103,6 +103,8 @@ class LoopKit:
         if preset is None:
             preset = node.get("presetName")
         limit = node.get("maxResponseSizeInTokens")
+        if type(limit) is int and limit < 1:
+            self._warn(f"maxResponseSizeInTokens: found {limit}, allowed: a whole number of 1 or more")
         taken = Taken.by(node, self.run.question.wishes)
         self.run.state.taken_wishes.update(taken.values)
         llm = LlmApiService(
@@ -199,6 +201,9 @@ class LoopKit:
         return cancellation_service.is_cancelled(context.request_id)
 
     def warn(self, context: ExecutionContext, message: str) -> None:
+        self._warn(message)
+
+    def _warn(self, message: str) -> None:
         if self.trace is not None and not self.trace.run.private:
             self.trace.node.warnings.append(message)
         logger.warning("%s: %s", self.run.place(self.index), message)

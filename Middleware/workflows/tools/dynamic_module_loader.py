@@ -20,7 +20,12 @@ from typing import Any
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, is_installed, launch_facts
-from Middleware.workflows.tools.old_style_imports import allow_old_style_imports
+from Middleware.workflows.tools.old_style_imports import (
+    HOUSE,
+    allow_old_style_imports,
+    packages_of_the_house,
+)
+from Middleware.workflows.tools.script_check import MANUAL, script_faults
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +73,10 @@ class _Compiled:
                 exec(self._compile(path), module.__dict__)
             except SystemExit as error:  # would end more than this run
                 raise RuntimeError(f"the script {path.name} ended itself while it was loaded") from error
+            except ImportError as error:
+                if told := _instead_of_import(path, error):
+                    raise ImportError(told, name=error.name) from error
+                raise
             return module
 
     def _compile(self, path: Path) -> CodeType:
@@ -165,6 +174,17 @@ def call_script(
         return _outcome(path, caller, lambda: invoke(*args, **kwargs))
 
     return call() if timeout_s is None else _in_time(call, timeout_s, path.name)
+
+
+def _instead_of_import(path: Path, error: ImportError) -> str:
+    """What of the house a script cannot import and what to write instead, in the words of `--validate`; ""
+    when the import that failed is another one.
+    """
+    top = (error.name or "").partition(".")[0]
+    if top != HOUSE and top not in packages_of_the_house():
+        return ""
+    told = [fault.message for fault in script_faults(path) if fault.message.endswith(MANUAL)]
+    return f"the script {path.name} cannot be loaded: {'; '.join(told)}" if told else ""
 
 
 def _outcome(path: Path, caller: str, call: Callable[[], Any]) -> Any:

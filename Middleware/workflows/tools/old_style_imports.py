@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_loader
@@ -19,17 +20,23 @@ from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 HOUSE = "Middleware"
 
 
+@lru_cache(maxsize=1)
+def packages_of_the_house() -> frozenset[str]:
+    """The names that stand below `Middleware`."""
+    folders = (INSTALL_DIRECTORY / HOUSE).iterdir()
+    return frozenset(folder.name for folder in folders if (folder / "__init__.py").exists())
+
+
 class _OldStyle(MetaPathFinder, Loader):
     """Finds what stands below `Middleware` under its name without `Middleware.`."""
-
-    def __init__(self) -> None:
-        folders = (INSTALL_DIRECTORY / HOUSE).iterdir()
-        self._packages = {folder.name for folder in folders if (folder / "__init__.py").exists()}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in self._packages or find_spec(f"{HOUSE}.{fullname}") is None:
+        if (
+            fullname.partition(".")[0] not in packages_of_the_house()
+            or find_spec(f"{HOUSE}.{fullname}") is None
+        ):
             return None
         return spec_from_loader(fullname, self)
 

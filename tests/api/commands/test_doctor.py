@@ -15,6 +15,7 @@ from Middleware.config.loader import tree_of
 from Middleware.config.users import load_user, user_names
 from Middleware.workflows.managers.thinking_room import short_of_tokens
 from Middleware.workflows.managers.user_walk import UserWalk
+from tests.patience import PATIENCE_S
 from tests.shipped import copy_configs
 
 TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
@@ -53,7 +54,7 @@ def model():
     yield server
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(PATIENCE_S)
 
 
 @pytest.fixture

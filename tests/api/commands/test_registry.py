@@ -15,6 +15,7 @@ from Middleware.api.commands.registry import COMMANDS, Command
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.common.registry import load_all
+from tests.patience import PATIENCE_S
 
 HOUSE = Path(__file__).resolve().parents[3]
 FILE = '''
@@ -178,6 +179,6 @@ def test_a_start_to_serve_loads_no_command():
         "print(sorted(loaded))"
     )
     shown = subprocess.run(
-        [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert shown.stdout.strip() == "['Middleware.api.commands.registry']", shown.stderr

@@ -120,7 +120,6 @@ class TestClosed:
 @pytest.mark.parametrize("route", ROUTES, ids=named)
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -197,7 +197,7 @@ class TestLists:
         deep = "[" * 3000 + "]" * 3000
         assert restored(f'[{{"token": "***"}}, {deep}]', '[{"token": "x"}, 1]')[1] in ([], ["/0/token"])
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(data=st.data())
     def test_no_secret_changes_hands(self, data: st.DataObject):
         """Whatever is done to a list of nodes at once: a node has its own secret again, or none."""
@@ -247,14 +247,14 @@ _VALUES = st.recursive(
 
 
 class TestLaws:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(value=_VALUES, indent=st.sampled_from([None, 1]), escaped=st.booleans())
     def test_text_and_value_are_masked_alike(self, value: Any, indent: int | None, escaped: bool):
         """There is one rule of what is secret."""
         text = json.dumps(value, indent=indent, ensure_ascii=escaped)
         assert json.loads(shown_text(text)) == shown_value(value)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(value=_VALUES, indent=st.sampled_from([None, 1]), escaped=st.booleans())
     def test_shown_and_saved_again_is_the_same(self, value: Any, indent: int | None, escaped: bool):
         """For every text."""

@@ -12,6 +12,7 @@ from Middleware.api.console.console_door import ConsoleDoor
 from Middleware.api.console.wrong_keys import MOST_LOOKS, WrongKeys
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.serving.api_rules import ConsoleWish
+from tests.patience import PATIENCE_S
 
 STATE = "/console/api/state"
 ASKS = {"X-Headrace-Console": "1"}
@@ -312,5 +313,5 @@ def test_a_start_does_not_wait_for_the_views():
         "import sys, Middleware.api.api_server; "
         "print([m for m in sys.modules if m.startswith('Middleware.api.console.')])"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert "console_door" in shown.stdout and "views" not in shown.stdout

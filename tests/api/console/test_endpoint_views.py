@@ -15,6 +15,7 @@ from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
 from Middleware.llmapis.slots import take_slots
 from tests.api.console.conftest import a_hub
+from tests.patience import PATIENCE_S
 
 TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
 KEY = "sk-abcdefghijklmnop"
@@ -55,7 +56,7 @@ def model():
     yield server
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(PATIENCE_S)
 
 
 class House:

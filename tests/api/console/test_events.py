@@ -22,6 +22,7 @@ from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, Recorder
 from Middleware.api.console.views import Views
 from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
 from tests.api.console.conftest import a_hub, asking
+from tests.patience import PATIENCE_S
 
 RIGHTS = ("look",)
 
@@ -268,10 +269,10 @@ class TestStream:
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
-        assert reads.wait(20.0)
+        assert reads.wait(PATIENCE_S)
         house.clock.now += RUN_EVERY_S
         house.arrive()
-        reader.join(20.0)
+        reader.join(PATIENCE_S)
         assert seen == [("r1", "waiting")]
 
 

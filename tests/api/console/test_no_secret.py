@@ -151,7 +151,7 @@ PATHS = (
 )
 
 
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1000, suppress_health_check=list(HealthCheck))
 @given(endpoint_files(), keys, st.data())
 def test_no_answer_holds_a_secret(made, own, data):
     """Keys from files and from the environment, in headers, addresses, bodies, errors and answers."""

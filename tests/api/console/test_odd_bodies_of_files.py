@@ -40,7 +40,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "route", "names"), ROUTES, ids=["workflow", "file", "new", "dry-run"])
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_body_has_an_answer(house, method, route, names, data):
     """200 or 201, or a refusal with a sentence; no file but those that are meant is made."""

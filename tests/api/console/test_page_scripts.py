@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = sorted((ROOT / "tests" / "console").glob("*.test.js"))
 
 
 def node_version(node: str) -> int:
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    told = subprocess.run(
+        [node, "--version"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    ).stdout
     number = re.match(r"v(\d+)\.", told)
     return int(number[1]) if number else 0
 
@@ -25,6 +29,6 @@ def test_a_pure_part_of_the_page(test: Path) -> None:
     if node is None or node_version(node) < 20:
         pytest.skip("Node.js 20 or newer is not here; .ci/run brings it")
     done = subprocess.run(
-        [node, "--test", str(test)], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT
+        [node, "--test", str(test)], capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout

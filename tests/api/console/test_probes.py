@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from Middleware.api.console.probes import AT_ONCE, EACH_S, NotNow, Probes
+from tests.patience import PATIENCE_S
 
 
 class Clock:
@@ -86,7 +87,7 @@ def test_of_many_threads_one_gets_its_turn(probes):
     begin, told = threading.Barrier(8), []
 
     def ask():
-        begin.wait(5)
+        begin.wait(PATIENCE_S)
         try:
             told.append(probes.run(("mira", "Big"), lambda: {"well": True}))
         except NotNow:
@@ -96,5 +97,5 @@ def test_of_many_threads_one_gets_its_turn(probes):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(PATIENCE_S)
     assert sorted(told, key=str) == [*([None] * 7), {"well": True}]

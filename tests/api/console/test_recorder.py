@@ -15,6 +15,7 @@ from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, MOST_REFUSED, Recorder
 from Middleware.common.request_context import RequestContext
 from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, RunTrace
+from tests.patience import PATIENCE_S
 
 PARALLEL = 1000
 
@@ -193,10 +194,10 @@ class TestChanges:
             woken.set()
 
         threading.Thread(target=read, daemon=True).start()
-        assert waits.wait(20.0)
+        assert waits.wait(PATIENCE_S)
         runs.begin()
         runs.recorder.wait(0, 60.0)
-        assert woken.wait(20.0)
+        assert woken.wait(PATIENCE_S)
 
     def test_no_news(self, runs):
         """It waits as long as it said."""
@@ -239,7 +240,7 @@ def test_many_at_once(switch_s):
     start = threading.Barrier(50)
 
     def work(first):
-        start.wait(60.0)
+        start.wait(PATIENCE_S)
         for seed in range(first, PARALLEL, 50):
             live_through(runs, seed, checks)
 
@@ -250,7 +251,7 @@ def test_many_at_once(switch_s):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(200.0)
+            thread.join(PATIENCE_S)
     finally:
         sys.setswitchinterval(before)
     assert checks and all(checks)

@@ -30,6 +30,28 @@ def good(*nodes, **facts):
     )
 
 
+class TestWhatItRanWith:
+    EDIT = "Users/ana.json:3:11: port: found 'x', allowed: a whole number; the last good version was used"
+
+    def test_outdated(self):
+        """One for each file, before all else."""
+        run = good(answered(call_of()), outdated={"Users/ana.json": self.EDIT, "Endpoints/big.json": "B"})
+        assert stood_out(run, 200.0) == [
+            {"rule": "outdated", "level": "bad", "text": f"{self.EDIT}.", "i": None},
+            {"rule": "outdated", "level": "bad", "text": "B.", "i": None},
+        ]
+
+    def test_a_failure_does_not_say_it_again(self):
+        """The client's error begins with it."""
+        error = f"{self.EDIT}. endpoint 'Big': no answer"
+        run = run_of(state="failed", ended=4.9, error=error, outdated={"Users/ana.json": self.EDIT})
+        assert told(run) == [f"{self.EDIT}.", "endpoint 'Big': no answer"]
+
+    def test_what_it_quotes_of_a_secret_is_hidden(self):
+        run = good(answered(call_of()), outdated={"E": 'E: found "Bearer sk-abcdefgh12345678", allowed: x'})
+        assert "sk-abcdefgh12345678" not in told(run)[0]
+
+
 class TestHowItEnded:
     def test_a_run_where_nothing_stood_out(self):
         assert told(good(answered(call_of()))) == []
@@ -350,7 +372,7 @@ class TestWhatWasLeftOut:
 class TestTogether:
     def test_the_order_is_that_of_the_table(self):
         assert " ".join(RULES) == (
-            "failed cancelled empty cut broken backup tries went_on locked slot before slow_first thinking "
+            "outdated failed cancelled empty cut broken backup tries went_on locked slot before slow_first thinking "
             "slow_tokens dropped unfilled warned task"
         )
 

@@ -67,7 +67,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @example("Authorization: Authorization; Authorization", True)
 @given(st.lists(PIECES, max_size=10).map("".join), st.booleans())
 def test_to_hide_twice_is_to_hide_once(text, is_prose):

@@ -15,6 +15,7 @@ from Middleware.api.console.check_limits import MOST_CHARS
 from Middleware.api.console.view_contract import Refused
 from Middleware.api.console.workflow_files import FileEntry, Homes, WorkflowFiles, workflow_files
 from tests.api.console.config_house import house
+from tests.patience import PATIENCE_S
 
 assert house
 MAIN = "Workflows/mira/Main.json"
@@ -275,7 +276,7 @@ class TestOneAtATime:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(PATIENCE_S)
         assert told == ["workflow"] * 8
 
 
@@ -296,4 +297,4 @@ def test_under_gevent_others_run_while_a_text_is_laid_out(tmp_path):
         "reading = files.read('Workflows/mira/Main.json', '[{}]', b'[{}]', 'mira')\n"
         "assert waited == [True] and reading.kind == 'workflow', (waited, reading)\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=100).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_S).returncode == 0

@@ -324,7 +324,7 @@ TEXTS = (
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(TEXTS)
 def test_any_text_has_an_answer(mira, text):
     """Never 500; each problem lies in the text."""
@@ -335,7 +335,7 @@ def test_any_text_has_an_answer(mira, text):
         assert problem["column"] >= 1
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(VALUES | st.dictionaries(st.sampled_from(["path", "text", "user", "x"]), VALUES), st.text(max_size=9))
 def test_any_body_and_query_has_an_answer(mira, body, query):
     for method, path in (("POST", "check"), ("GET", "workflows"), ("GET", f"workflows/{REVIEWERS}")):

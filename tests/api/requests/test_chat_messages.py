@@ -168,7 +168,7 @@ messages_strategy = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(messages_strategy, max_size=3))
 def test_any_json_is_understood_or_refused(messages):
     """Never another error; what comes out has the internal shape."""

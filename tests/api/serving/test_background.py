@@ -6,6 +6,7 @@ import logging
 import threading
 
 from Middleware.api.serving.background import BackgroundThreads
+from tests.patience import PATIENCE_S
 
 
 def test_tasks_start_at_once_side_by_side():
@@ -13,7 +14,7 @@ def test_tasks_start_at_once_side_by_side():
     threads, barrier = BackgroundThreads(), threading.Barrier(4)
     for _ in range(3):
         threads.run(barrier.wait)
-    barrier.wait(5)
+    barrier.wait(PATIENCE_S)
 
 
 def test_an_idle_thread_is_used_again():
@@ -22,7 +23,7 @@ def test_an_idle_thread_is_used_again():
     for _ in range(3):
         done = threading.Event()
         threads.run(lambda done=done: (used.append(threading.current_thread()), done.set()))
-        assert done.wait(5)
+        assert done.wait(PATIENCE_S)
         while not threads.idle:
             done.wait(0.001)
             threading.Event().wait(0.001)
@@ -40,7 +41,7 @@ def test_a_failing_task_is_logged_and_its_thread_goes_on(caplog):
     with caplog.at_level(logging.ERROR):
         threads.run(fail)
         threads.run(done.set)
-        assert done.wait(5)
+        assert done.wait(PATIENCE_S)
         while "a background task failed" not in caplog.text:
             threading.Event().wait(0.001)
 
@@ -49,6 +50,6 @@ def test_idle_threads_end():
     """After a while without work."""
     threads, used, done = BackgroundThreads(idle_s=0.01), [], threading.Event()
     threads.run(lambda: (used.append(threading.current_thread()), done.set()))
-    assert done.wait(5)
-    used[0].join(5)
+    assert done.wait(PATIENCE_S)
+    used[0].join(PATIENCE_S)
     assert not used[0].is_alive()

@@ -15,6 +15,7 @@ from Middleware.api.serving.doors import Doors
 from Middleware.api.serving.foreign_stop import stop_in_order
 from Middleware.api.serving.front_door import FrontDoor
 from Middleware.services.cancellation_service import cancellation_service
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_unanswered_requests_are_cancelled(door, sigterm, life):
     cancellation_service.register_abort_callback("stop-1", cancelled.set)
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)
-    assert cancelled.wait(5)
+    assert cancelled.wait(PATIENCE_S)
     assert theirs == [signal.SIGTERM] * 2
     assert len(at_exit) == 1
 
@@ -104,7 +105,7 @@ def test_other_signals_end_it_in_the_same_order(door, sigterm, life, name):
     stop_in_order(door, [].append)
     cancellation_service.register_abort_callback("stop-1", cancelled.set)
     signal.raise_signal(getattr(signal, name))
-    assert cancelled.wait(5)
+    assert cancelled.wait(PATIENCE_S)
     assert theirs == [signal.SIGTERM]
 
 

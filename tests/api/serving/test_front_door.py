@@ -14,6 +14,7 @@ from Middleware.api.requests.access import AccessRules
 from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service
+from tests.patience import PATIENCE_S
 
 BODY = {"model": "mira", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -154,7 +155,7 @@ class TestLives:
             started.set()
             aborted = threading.Event()
             cancellation_service.register_abort_callback(call.request.request_id, aborted.set)
-            assert aborted.wait(10)
+            assert aborted.wait(PATIENCE_S)
             return []
 
         def post():
@@ -167,9 +168,9 @@ class TestLives:
         engine.answer = answer
         first = threading.Thread(target=post)
         first.start()
-        assert started.wait(10)
+        assert started.wait(PATIENCE_S)
         post()
-        first.join(10)
+        first.join(PATIENCE_S)
         assert sorted(outcome.status_code for outcome in outcomes) == [200, 499]
         cancelled = max(outcomes, key=lambda outcome: outcome.status_code)
         assert cancelled.json["error"].startswith("request was cancelled")
@@ -182,7 +183,7 @@ class TestLives:
             aborted = threading.Event()
             cancellation_service.register_abort_callback(call.request.request_id, aborted.set)
             gone.set()
-            assert aborted.wait(10)
+            assert aborted.wait(PATIENCE_S)
             return []
 
         engine.answer = answer

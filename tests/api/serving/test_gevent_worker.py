@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytest.importorskip("gunicorn")
 
 SCRIPT = """
@@ -51,5 +53,5 @@ print("good")
 def test_a_connection_takes_whatever_is_sent():
     """In one piece where the socket has room, else bit by bit; what is no plain socket (TLS) stays as it is."""
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.stdout == "good\n", done.stderr

@@ -17,6 +17,7 @@ from Middleware.api.launch_arguments import parse
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.serving import startup, waitress_server
 from Middleware.services.cancellation_service import cancellation_service
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,7 @@ def prepared(configs, tmp_path):
 
 def is_closed(port):
     """Claims that nobody can connect any more; the server's own thread closes the port, at its next turn."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
@@ -56,7 +57,7 @@ def when_listening(capsys, action):
     """Run `action(port)` in a thread as soon as the ready line is there, then stop the server."""
 
     def wait():
-        said, end = "", time.monotonic() + 10
+        said, end = "", time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             said += capsys.readouterr().out
             if found := re.search(r"listening on http://\S+:(\d+) users=mira concurrency=1/request", said):
@@ -75,14 +76,14 @@ def test_it_serves_until_a_signal(prepared, capsys):
     seen = []
 
     def ask(port, said):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         connection.request("GET", "/health")
         seen.append((connection.getresponse().status, "--listen opens it" in said))
         connection.close()
 
     thread = when_listening(capsys, ask)
     assert waitress_server.serve(*prepared("--port", "0")) == 0
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert seen == [(200, True)]
 
 
@@ -99,7 +100,7 @@ def test_a_stop_closes_the_port_and_cancels_what_is_unanswered(prepared, capsys)
         cancellation_service.register_abort_callback("waiting", aborted.set)
 
         def end():
-            assert aborted.wait(10)
+            assert aborted.wait(PATIENCE_S)
             server.door.lives.discard(waiting)
             refused.append(is_closed(port))
             server.door.lives.discard(answered)
@@ -108,7 +109,7 @@ def test_a_stop_closes_the_port_and_cancels_what_is_unanswered(prepared, capsys)
 
     thread = when_listening(capsys, begin)
     assert waitress_server.serve(launch, server) == 0
-    thread.join(10)
+    thread.join(PATIENCE_S)
     cancellation_service.acknowledge_cancellation("waiting")
     assert not cancellation_service.is_cancelled("answered")
     assert refused == [True]
@@ -126,18 +127,18 @@ def test_what_arrives_during_a_stop_is_cancelled_as_well(prepared, capsys):
         cancellation_service.register_abort_callback("late", aborted.set)
 
         def arrive():
-            until = time.monotonic() + 10
+            until = time.monotonic() + PATIENCE_S
             while not is_closed(port) and time.monotonic() < until:
                 time.sleep(0.01)
             server.door.lives.add(late)
-            aborted.wait(10)
+            aborted.wait(PATIENCE_S)
             server.door.lives.clear()
 
         threading.Thread(target=arrive).start()
 
     thread = when_listening(capsys, begin)
     assert waitress_server.serve(launch, server) == 0
-    thread.join(10)
+    thread.join(PATIENCE_S)
     cancellation_service.acknowledge_cancellation("late")
     assert aborted.is_set()
 
@@ -154,7 +155,7 @@ def test_a_second_signal_ends_the_wait(prepared, capsys, caplog):
 
     thread = when_listening(capsys, begin)
     assert waitress_server.serve(launch, server) == 0
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert "stopped while 1 requests had nodes to run" in caplog.text
 
 
@@ -228,14 +229,14 @@ class TestUnfinishedRequests:
         """However lively it is; a request takes no minute to arrive."""
         with socket.create_connection(("127.0.0.1", port), timeout=0.2) as connection:
             connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 900\r\n\r\n")
-            end = time.monotonic() + 20
+            end = time.monotonic() + PATIENCE_S
             while time.monotonic() < end and not _was_closed(connection):
                 continue
             assert time.monotonic() < end
 
     def test_a_long_answer_is_not(self, port):
         """Nothing more is heard of a client that listens."""
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             said = b""
             while part := connection.recv(65536):
@@ -253,7 +254,7 @@ class TestUnfinishedRequests:
             server, listeners = waitress_server.waitress_for(app, listening, 4, unfinished_s=3)
             threading.Thread(target=server.run, daemon=True).start()
             with socket.create_connection(
-                ("127.0.0.1", listeners[0].effective_port), timeout=20
+                ("127.0.0.1", listeners[0].effective_port), timeout=PATIENCE_S
             ) as connection:
                 connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
                 time.sleep(7)

@@ -12,6 +12,7 @@ from tests.browser.conftest import until
 from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
 from tests.e2e.conftest import HOUSE
+from tests.patience import PATIENCE_S
 
 GUARD_MS = 75
 """For so long CodeMirror's list of completions takes no key (`interactionDelay`)."""
@@ -66,7 +67,7 @@ def take(page):
 def validated(server):
     """What `--validate` prints of the example's file."""
     command = [sys.executable, "server.py", "--PublicDirectory", str(server.public), "--validate"]
-    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return done.stdout + done.stderr
 
 

@@ -8,6 +8,7 @@ from tests.browser.conftest import until
 from tests.browser.workflows.conftest import EDIT, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, USERS, files
 from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +59,25 @@ class TestTry:
         asked(page, "mark-stop")
         call = backend.wait_for_call("mark-stop")
         page.get_by_role("button", name="Stop").click()
-        assert call.hung_up.wait(5)
+        assert call.hung_up.wait(PATIENCE_S)
         page.wait_for_selector('.tried[aria-busy="false"]')
         assert page.get_by_role("button", name="Send").is_enabled()
+
+    def test_it_says_first_that_what_is_saved_was_not_used(self, page, server):
+        """A file that another program broke: the answer is that of its last good version."""
+        path = "Endpoints/mira/Big.json"
+        good = (server.public / "Configs" / path).read_text("utf-8")
+        asked(page, "mark-good")
+        page.wait_for_selector('.tried[aria-busy="false"] .answer')
+        write_text(server, path, '{"endpoint": 5}')
+        page.get_by_role("button", name="Send").click()
+        note = page.get_by_role("list", name="Not what is saved")
+        note.get_by_text("Endpoints/mira/Big.json:1:1: ").wait_for()
+        assert (
+            page.evaluate("document.querySelector('.tried').firstElementChild.ariaLabel")
+            == "Not what is saved"
+        )
+        write_text(server, path, good)
 
     def test_it_says_what_the_run_writes(self, page):
         """Before anything is sent."""

@@ -58,7 +58,7 @@ def test_learning_is_given_up():
     st.booleans(),
     st.integers(1, 5),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_any_tokens(tokens, escaped, size):
     """Quotes, escapes, key names, control characters: every token comes out as it was."""
     tokens = [token.encode("utf-8", "replace").decode() for token in tokens]

@@ -239,7 +239,7 @@ DIALECTS = [OpenAi, Mistral, Completions, Ollama, OllamaGenerate, Kobold, Claude
 @pytest.mark.parametrize(
     "dialect", [dialect() for dialect in DIALECTS], ids=lambda dialect: type(dialect).__name__
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answer=ANSWERS, cuts=CUTS)
 def test_stream_equals_whole(dialect, answer, cuts, make_handler, read_stream, joined, whole):
     """Text, thoughts, calls, finish reason and usage."""

@@ -82,7 +82,7 @@ class TestSse:
         ),
         st.lists(st.integers(0, 60), max_size=6),
     )
-    @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
     def test_no_cut_changes_anything(self, pieces, cuts):
         """Any bytes, cut anywhere, give the same events."""
         body = b"".join(pieces)

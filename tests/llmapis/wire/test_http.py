@@ -15,6 +15,7 @@ import responses
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import Post, Transport
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ class TestBodies:
             peer.send(rig.SSE_HEAD if name == "chunked" else rig.head(version="1.0"))
             for piece in (b"a", b"b", b"c"):
                 peer.send(pack(piece))
-                assert go_on.wait(5)
+                assert go_on.wait(PATIENCE_S)
                 go_on.clear()
             peer.send(b"0\r\n\r\n" if name == "chunked" else b"")
 
@@ -148,7 +149,7 @@ class TestBodies:
         def script(peer):
             peer.request()
             peer.send(rig.head(version="1.0") + TEXT)
-            go_on.wait(5)
+            go_on.wait(PATIENCE_S)
             peer.reset()
 
         server = serve(script)
@@ -235,7 +236,7 @@ class TestPool:
             peer.request()
             if died.is_set():
                 return
-            both.wait(5)
+            both.wait(PATIENCE_S)
             peer.send(rig.head(content_length="22") + TEXT)
             peer.request()
 
@@ -266,7 +267,7 @@ class TestPool:
         transport._adapter.close_idle(time.monotonic() + 30)
         assert not gone.wait(0.05)
         transport._adapter.close_idle(time.monotonic() + 61)
-        assert gone.wait(5)
+        assert gone.wait(PATIENCE_S)
         assert body_of(transport, server.url) == TEXT
 
     def test_an_idle_connection_is_not_used_after_a_minute(self, serve, rig, transport, monkeypatch):
@@ -530,23 +531,22 @@ class TestFailures:
 
 
 class TestCancellation:
-    def cancelled_within(self, transport, url, ready, **more):
-        """Cancel as soon as `ready` is set; the seconds that the call then takes to end."""
+    def is_cancelled(self, transport, url, ready, **more):
+        """Cancel as soon as `ready` is set; whether the call then ends, though its server holds on."""
         handle, ended = AbortHandle(), []
 
         def run():
             try:
                 body_of(transport, url, handle, **more)
             except RequestCancelled:
-                ended.append(time.monotonic())
+                ended.append(True)
 
         thread = threading.Thread(target=run)
         thread.start()
-        assert ready.wait(5)
-        begun = time.monotonic()
+        assert ready.wait(PATIENCE_S)
         handle.abort()
-        thread.join(5)
-        return ended[0] - begun
+        thread.join(PATIENCE_S)
+        return ended == [True]
 
     def test_while_the_headers_are_awaited(self, serve, rig, transport):
         """Prefill: the call ends at once, and the server sees it."""
@@ -555,12 +555,12 @@ class TestCancellation:
         def script(peer):
             peer.request()
             asked.set()
-            if peer.closed(5):
+            if peer.closed():
                 seen.set()
 
         server = serve(script)
-        assert self.cancelled_within(transport, server.url, asked) < 0.5
-        assert seen.wait(2)
+        assert self.is_cancelled(transport, server.url, asked)
+        assert seen.wait(PATIENCE_S)
 
     def test_in_the_stream(self, serve, rig, transport):
         """The same when it is already answering."""
@@ -570,12 +570,12 @@ class TestCancellation:
             peer.request()
             peer.send(rig.SSE_HEAD, rig.chunked("a", end=False))
             asked.set()
-            if peer.closed(5):
+            if peer.closed():
                 seen.set()
 
         server = serve(script)
-        assert self.cancelled_within(transport, server.url, asked) < 0.5
-        assert seen.wait(2)
+        assert self.is_cancelled(transport, server.url, asked)
+        assert seen.wait(PATIENCE_S)
 
     def test_while_connecting(self, transport, monkeypatch):
         """A connect that hangs is woken: the socket is known before it connects."""
@@ -596,7 +596,7 @@ class TestCancellation:
         monkeypatch.setattr(socket.socket, "connect", connect)
         try:
             port = listener.getsockname()[1]
-            assert self.cancelled_within(transport, f"http://127.0.0.1:{port}", started) < 0.5
+            assert self.is_cancelled(transport, f"http://127.0.0.1:{port}", started)
         finally:
             for sock in (*fillers, listener):
                 sock.close()
@@ -608,10 +608,10 @@ class TestCancellation:
         def script(peer):
             peer.sock.recv(1)
             arrived.set()
-            peer.closed(5)
+            peer.closed()
 
         server = serve(script)
-        assert self.cancelled_within(transport, server.url.replace("http:", "https:"), arrived) < 0.5
+        assert self.is_cancelled(transport, server.url.replace("http:", "https:"), arrived)
 
     def test_in_the_pause_between_tries(self, serve, rig):
         """Waiting does not outlive the request."""
@@ -624,7 +624,7 @@ class TestCancellation:
             asked.set()
 
         server = serve(script)
-        assert self.cancelled_within(transport, server.url, asked) < 0.5
+        assert self.is_cancelled(transport, server.url, asked)
         transport.close()
 
     def test_before_it_begins(self, transport):

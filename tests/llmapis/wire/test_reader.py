@@ -42,7 +42,7 @@ class TestChunked:
     @given(
         st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.lists(st.integers(0, 900), max_size=6)
     )
-    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
     def test_no_cut_changes_anything(self, pieces, cuts):
         """Any chunks, cut anywhere."""
         wire = b"".join(b"%X;x=1\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\nA: b\r\n\r\n"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from Middleware.llmapis.wire.shared_wait import shared_wait
+from tests.patience import PATIENCE_S
 
 SETTING = """
 from gevent import monkey
@@ -92,7 +93,7 @@ assert strange is None
 
 def under_gevent(script):
     command = [sys.executable, "-W", "ignore", "-c", f"{SETTING}\n{script}\nprint('good')"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return done.stdout or done.stderr
 
 

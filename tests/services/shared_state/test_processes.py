@@ -16,11 +16,12 @@ from Middleware.services.locking_service import LockingService
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.redis_store import RedisStore
 from Middleware.services.shared_state.store import Forgotten, Places, StoreLost
+from tests.patience import PATIENCE_S
 from tests.redis_server import RedisServer
 
 
 def eventually(claim):
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE_S
     while not claim():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -69,7 +70,7 @@ class TestCancellation:
         one.cancellation.begin("r")
         one.cancellation.register_abort_callback("r", aborted.set)
         two.cancellation.request_cancellation("r")
-        assert aborted.wait(20) and one.cancellation.is_cancelled("r")
+        assert aborted.wait(PATIENCE_S) and one.cancellation.is_cancelled("r")
         assert two.cancellation.get_all_cancelled_requests() == set()
 
     def test_a_message_that_comes_too_late(self, processes):
@@ -93,7 +94,7 @@ class TestKeys:
         assert one.keys.admit("anon:k", "first") is None
         two.cancellation.begin("second")
         assert two.keys.admit("anon:k", "second") == "first"
-        assert aborted.wait(20)
+        assert aborted.wait(PATIENCE_S)
 
     def test_the_displaced_one_takes_nothing_away(self, processes):
         """Its end leaves the binding of its successor."""
@@ -121,7 +122,7 @@ class TestGates:
         assert first.acquire()
         assert not second.acquire(blocking=False)
         first.release()
-        assert second.acquire(timeout=20)
+        assert second.acquire(timeout=PATIENCE_S)
 
     def test_the_order_is_that_of_arrival(self, processes):
         """Whichever process they came to."""
@@ -130,7 +131,7 @@ class TestGates:
         served, threads = [], []
 
         def passes(number):
-            gates[number % 2].acquire(timeout=60)
+            gates[number % 2].acquire(timeout=PATIENCE_S)
             served.append(number)
             gates[number % 2].release()
 
@@ -140,7 +141,7 @@ class TestGates:
             eventually(lambda: processes[0].member.waiting("gate 1") == len(threads))
         gates[0].release()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
         assert served == [0, 1, 2, 3, 4, 5]
 
     def test_many_at_once(self, processes):
@@ -150,7 +151,7 @@ class TestGates:
 
         def passes(gate):
             for _ in range(5):
-                assert gate.acquire(timeout=60)
+                assert gate.acquire(timeout=PATIENCE_S)
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()
@@ -160,7 +161,7 @@ class TestGates:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
         assert len(most) == 40 and max(most) <= 2
         assert not any(gate.busy for gate in gates)
 
@@ -174,7 +175,7 @@ class TestGates:
 
         def waits():
             try:
-                gates[1].acquire(timeout=60, request_id="r")
+                gates[1].acquire(timeout=PATIENCE_S, request_id="r")
             except RequestCancelled as error:
                 outcome.append(error)
 
@@ -182,7 +183,7 @@ class TestGates:
         thread.start()
         eventually(lambda: gates[1].waiting == 1)
         one.cancellation.request_cancellation("r")
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert len(outcome) == 1 and not gates[1].busy
 
     def test_the_queue_is_counted_over_all(self, processes):
@@ -193,23 +194,25 @@ class TestGates:
         thread.start()
         eventually(lambda: first._member().waiting(first._key) == 1)  # the others know it, too
         with pytest.raises(ServerBusy, match="1 requests are waiting"):
-            second.acquire(timeout=60)
+            second.acquire(timeout=PATIENCE_S)
         assert not second.busy
         first.release()
-        thread.join(60)
+        thread.join(PATIENCE_S)
 
     def test_titles_stand_behind_the_people_of_all(self, processes):
         """A chat of another process runs: the title waits."""
         first, second = (process.gate(2, settle_s=0) for process in processes)
         first.acquire()
         served = threading.Event()
-        title = threading.Thread(target=lambda: second.acquire(timeout=60, behind=True) and served.set())
+        title = threading.Thread(
+            target=lambda: second.acquire(timeout=PATIENCE_S, behind=True) and served.set()
+        )
         title.start()
         eventually(lambda: [waiter.settled for waiter in second._waiters.values()] == [True])
         second.look()
         assert not served.is_set()
         first.release()
-        title.join(60)
+        title.join(PATIENCE_S)
         assert served.is_set()
 
     @pytest.mark.parametrize("inside", [True, False], ids=["a-slot", "a-place"])
@@ -226,14 +229,14 @@ class TestGates:
         shared.silence("gone")
         if not inside:
             gate.release()
-        assert gate.acquire(timeout=20)
+        assert gate.acquire(timeout=PATIENCE_S)
 
     def test_one_that_was_stopped_for_long_comes_back(self, shared, processes):
         """A laptop slept: with its next beat what it holds is told again."""
         first, second = (process.gate() for process in processes)
         first.acquire()
         shared.silence("one")
-        assert second.acquire(timeout=20)
+        assert second.acquire(timeout=PATIENCE_S)
         second.release()
         eventually(lambda: not second.acquire(blocking=False) or second.release())
 
@@ -293,7 +296,7 @@ class Fragile:
             self.asked += 1
             if not self.answers.is_set():
                 self.hangs.set()
-                self.answers.wait(60)
+                self.answers.wait(PATIENCE_S)
             if self.gone:
                 raise StoreLost("gone")
             if self.forgets and name in ("put", "add", "turns"):
@@ -345,10 +348,12 @@ class TestAlone:
         store, process, other = fragile
         other.gate().acquire()
         gate, served = process.gate(), threading.Event()
-        threading.Thread(target=lambda: gate.acquire(timeout=60) and served.set(), daemon=True).start()
+        threading.Thread(
+            target=lambda: gate.acquire(timeout=PATIENCE_S) and served.set(), daemon=True
+        ).start()
         eventually(lambda: gate.waiting == 1)
         store.gone = True
-        assert served.wait(20)
+        assert served.wait(PATIENCE_S)
 
     def test_nobody_waits_while_one_thread_asks_it_again(self, fragile):
         """A store that hangs: whoever asks it waits for an answer, and no request with it."""
@@ -357,12 +362,12 @@ class TestAlone:
         store.gone = True
         eventually(lambda: not process.member.joined)
         store.answers.clear()
-        assert store.hangs.wait(20)
+        assert store.hangs.wait(PATIENCE_S)
         requests = [threading.Thread(target=_lives, args=(process, str(number))) for number in range(4)]
         for request in requests:
             request.start()
         for request in requests:
-            request.join(20)
+            request.join(PATIENCE_S)
         assert not any(request.is_alive() for request in requests)
         store.answers.set()
 
@@ -380,7 +385,7 @@ class TestAlone:
         eventually(lambda: not others.acquire(blocking=False) or others.release())
         assert "goes on alone" not in caplog.text
         gate.release()
-        assert others.acquire(timeout=20)
+        assert others.acquire(timeout=PATIENCE_S)
 
     def test_one_that_forgets_at_once_is_lost(self, fragile):
         """It is not asked for ever."""
@@ -404,7 +409,7 @@ class TestAlone:
         eventually(lambda: not others.acquire(blocking=False) or others.release())
         assert other.keys.admit("k", "s") == "r"
         gate.release()
-        assert others.acquire(timeout=20)
+        assert others.acquire(timeout=PATIENCE_S)
 
     def test_what_ended_meanwhile_is_not_told(self, fragile):
         """The store held it when it was lost."""
@@ -419,7 +424,7 @@ class TestAlone:
         store.gone = False
         eventually(lambda: process.member.joined)
         assert not other.cancellation.is_running("r") and other.cancellation.is_running("kept")
-        assert others.acquire(timeout=20)
+        assert others.acquire(timeout=PATIENCE_S)
 
     def test_a_redis_that_restarts(self, tmp_path):
         """It comes back empty; the process tells it all again."""
@@ -434,7 +439,7 @@ class TestAlone:
         eventually(lambda: process.member.joined and other.cancellation.is_running("r"))
         eventually(lambda: not others.acquire(blocking=False) or others.release())
         gate.release()
-        assert others.acquire(timeout=20)
+        assert others.acquire(timeout=PATIENCE_S)
         others.release()
         process.cancellation.acknowledge_cancellation("r")
         for one in (process, other):
@@ -454,7 +459,7 @@ def test_a_hearer_that_fails_ends_nothing(shared, tmp_path, caplog):
     process.cancellation.begin("r")
     process.member.tell("bad news")
     process.member.tell("good news")
-    assert heard.wait(20)
+    assert heard.wait(PATIENCE_S)
     assert "acting on a message of another process failed: bad" in caplog.text
     process.member.leave()
 
@@ -465,7 +470,7 @@ def test_one_process_polls_nothing():
     process = Process(None, None)
     gate = process.gate()
     process.cancellation.begin("r")
-    assert process.keys.admit("k", "r") is None and gate.acquire(timeout=1, request_id="r")
+    assert process.keys.admit("k", "r") is None and gate.acquire(timeout=PATIENCE_S, request_id="r")
     gate.release()
     process.cancellation.acknowledge_cancellation("r")
     assert threading.active_count() == before

@@ -11,6 +11,7 @@ import redis
 
 from Middleware.services.shared_state.redis_store import RedisStore, place_of
 from Middleware.services.shared_state.store import Places, StoreLost
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -86,12 +87,12 @@ class HeldBack:
             while data := near.recv(65536):
                 late = self.cut
                 if late:
-                    self._released.wait(60)
+                    self._released.wait(PATIENCE_S)
                 far.sendall(data)
                 if late:
-                    self._arrived.wait(60)
+                    self._arrived.wait(PATIENCE_S)
             far.shutdown(socket.SHUT_RDWR)
-            back.join(60)
+            back.join(PATIENCE_S)
 
     def _carry_back(self, far, near):
         while data := far.recv(65536):
@@ -103,13 +104,13 @@ class HeldBack:
     def deliver(self):
         """Returns when the server has done it."""
         self._released.set()
-        assert self._arrived.wait(60)
+        assert self._arrived.wait(PATIENCE_S)
 
     def close(self):
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
 
 
 @pytest.fixture

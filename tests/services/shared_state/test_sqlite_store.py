@@ -14,6 +14,7 @@ import pytest
 from Middleware.services.shared_state import sqlite_store
 from Middleware.services.shared_state.sqlite_store import SqliteStore
 from Middleware.services.shared_state.store import StoreLost
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_one_that_is_busy_while_it_is_opened(store, tmp_path):
         joining = threading.Thread(target=late.join)
         joining.start()
         other.execute("ROLLBACK")
-        joining.join(20)
+        joining.join(PATIENCE_S)
     assert late.beat()
     late.close()
 
@@ -98,7 +99,7 @@ def test_many_make_it_at_once(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert all(store.beat() for store in stores)
     for store in stores:
         store.close()
@@ -141,7 +142,7 @@ def test_who_waits_for_the_file_lets_other_streams_go_on(tmp_path):
     """Under gevent, where they share one thread: here one of them ends the wait."""
     pytest.importorskip("gevent")
     words = [sys.executable, "-c", WAITS, str(tmp_path / "workers.sqlite")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from Middleware.services.shared_state.store import Forgotten, Places
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ class TestMessages:
         listener = threading.Thread(target=lambda: heard.extend(two.heard(60) or two.heard(60)))
         listener.start()
         one.tell("cancel a")
-        listener.join(30)
+        listener.join(PATIENCE_S)
         assert heard == ["cancel a"]
 
     def test_none_is_lost_before_the_first_look(self, shared, one):

@@ -126,7 +126,9 @@ class TestNamesThatLeadNowhere:
 
     def test_the_users_own_workflow(self, house):
         house.user |= {"customWorkflowOverride": True, "customWorkflow": "Mine"}
-        assert self.told(house).startswith('Users/ana.json:1:87: customWorkflow: no workflow "Mine"; tried ')
+        assert self.told(house).startswith(
+            'Users/ana.json:1:87: customWorkflow: no workflow "Mine": there is no folder Workflows/ana; tried '
+        )
 
     @pytest.mark.parametrize("field", ["routingConfig", "categorizationWorkflow"])
     def test_settings_of_the_routing(self, routed, field):

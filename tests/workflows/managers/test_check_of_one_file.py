@@ -57,7 +57,7 @@ USERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.dictionaries(st.sampled_from(FLOWS), DOCUMENTS, max_size=5), USERS),

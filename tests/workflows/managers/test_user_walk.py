@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.workflows.managers import config_check
+from Middleware.workflows.tools.script_check import MANUAL
 
 LLM = {"type": "Standard", "endpointName": "small-model", "prompt": "x"}
 
@@ -122,9 +123,66 @@ class TestScripts:
         ]
 
     def test_nothing_where_it_is_there_or_only_a_run_knows(self, checked):
-        checked.put("here.py", "")
-        checked.flow(script(f"{checked.root}/here.py"), script("{tool}.py"), LLM, tool="gone")
+        checked.put("here.py", "def Invoke(): pass")
+        checked.flow(script(f"{checked.root}/here.py"), script("{agent1Output}.py"), LLM)
         assert self.lost(checked) == []
+
+    def test_a_variable_of_the_files_is_filled(self, checked):
+        """That of the workflow, and that of the user."""
+        checked.change("Users/ana.json", userWideWorkflowVariables={"folder": str(checked.root)})
+        checked.flow(script("{folder}/{tool}.py"), LLM, tool="gone")
+        (line,) = self.lost(checked)
+        assert line.endswith(f"no file '{checked.root}/gone.py'")
+
+    def test_a_script_that_cannot_work(self, checked):
+        """It is read, not run: each fault with its line, and what to write instead."""
+        text = "from utilities.text_utils import count_tokens\n"
+        checked.put("old.py", text)
+        checked.flow(script(f"{checked.root}/old.py"), LLM)
+        place = "Workflows/ana/Main.json: error: node 1, module_path: old.py, line 1: "
+        assert self.lost(checked) == [
+            f"{place}Middleware.utilities.text_utils has no name 'count_tokens'; "
+            f"Middleware.utilities.script_library has 'estimate_tokens'; {MANUAL}",
+            f"{place}the script has no function 'Invoke'",
+        ]
+
+
+class TestFiles:
+    """Text files of `GetCustomFile`."""
+
+    def get(self, path):
+        return {"type": "GetCustomFile", "filepath": path}
+
+    def test_one_that_is_not_there(self, checked):
+        checked.flow(self.get(f"{checked.root}/gone.txt"), LLM)
+        [line] = checked.lines()
+        assert line.startswith(
+            f"Workflows/ana/Main.json: warning: node 1, filepath: no file '{checked.root}/gone.txt'"
+        )
+
+    def test_one_that_a_node_of_the_workflow_writes(self, checked):
+        path = f"{checked.root}/later.txt"
+        checked.flow(self.get(path), {"type": "SaveCustomFile", "filepath": path, "content": "x"}, LLM)
+        assert checked.lines() == []
+
+
+class TestFolders:
+    """Folders that the user file names."""
+
+    @pytest.mark.parametrize(
+        ("key", "folder"),
+        [
+            ("endpointConfigsSubDirectory", "Endpoints/modles"),
+            ("workflowConfigsSubDirectoryOverride", "Workflows/modles"),
+            ("sharedWorkflowsSubDirectoryOverride", "Workflows/modles"),
+        ],
+    )
+    def test_one_that_is_not_there(self, checked, key, folder):
+        """With the one that is meant."""
+        checked.put(f"{folder.partition('/')[0]}/models/x.json", [LLM] if folder.startswith("W") else {})
+        checked.change("Users/ana.json", **{key: "modles"})
+        told = f'Users/ana.json: warning: {key}: there is no folder {folder} (did you mean "models"?)'
+        assert told in checked.lines()
 
 
 class TestChildren:

@@ -342,7 +342,7 @@ A_NODE = st.builds(
 A_DOCUMENT = VALUES | st.lists(A_NODE | VALUES, max_size=5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(A_DOCUMENT, st.booleans())
 def test_any_json_has_a_graph_or_none(document, in_an_object):
     """It never raises, and every node stands in one row."""
@@ -355,7 +355,7 @@ def test_any_json_has_a_graph_or_none(document, in_an_object):
         assert json.loads(json.dumps(graph)) == graph
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(A_DOCUMENT, st.booleans())
 def test_any_json_is_checked(document, in_an_object):
     """The sentences beside the graph: no document ends the check."""

@@ -306,7 +306,7 @@ def written(house: Any, name: str, nodes: list[Any]) -> None:
     house.workflow(name, *made)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nodes=workflows())
 def test_streamed_and_whole_give_the_same_text(house, nodes):
     """However text nodes are nested, flagged and cleaned."""

@@ -15,6 +15,7 @@ from Middleware.common.types import Messages
 from Middleware.services.chunk_list import ChunkList, Entries
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import message_hash
+from tests.patience import PATIENCE_S
 from tests.workflows.conftest import House, ScriptedModel
 from tests.workflows.handlers.conftest import bench, user_with
 
@@ -79,11 +80,11 @@ class Discussion:
         def holder() -> None:
             with self.store.lease(name, None):
                 held.set()
-                done.wait(60)
+                done.wait(PATIENCE_S)
 
         thread = threading.Thread(target=holder)
         thread.start()
-        held.wait(60)
+        held.wait(PATIENCE_S)
         yield
         done.set()
         thread.join()

@@ -8,6 +8,7 @@ from Middleware.common.errors import BackendError
 from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.workflows.memory.compactor import compact, shown, windows_of
 from Middleware.workflows.memory.settings import SettingsFile
+from tests.patience import PATIENCE_S
 from tests.workflows.memory.conftest import hash_of, talk
 
 SMALL = {"endpointName": "e", "recentContextTokens": 4, "oldContextTokens": 4, "lookbackStartTurn": 0}
@@ -152,11 +153,11 @@ class TestWork:
         def holder() -> None:
             with compacting.store.lease("compactor", None):
                 held.set()
-                done.wait(60)
+                done.wait(PATIENCE_S)
 
         thread = threading.Thread(target=holder)
         thread.start()
-        held.wait(60)
+        held.wait(PATIENCE_S)
         assert compacting.run(talk(6)) == []
         done.set()
         thread.join()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
+from tests.patience import PATIENCE_S
 from tests.workflows.memory.conftest import hash_of
 
 HOUSE = Path(__file__).resolve().parents[3]
@@ -110,7 +111,7 @@ def rows(database: Path, statement: str) -> list[str]:
 def test_a_writer_killed_at_200_random_moments_loses_only_the_write_in_flight(tmp_path):
     """Every file can be read after each kill, and holds all that was told as written."""
     child = python(KILLS, tmp_path)
-    out, errors = child.communicate(timeout=110)
+    out, errors = child.communicate(timeout=PATIENCE_S)
     assert (child.returncode, errors) == (0, "")
     memories, chunks, length = map(int, out.split())
     folder = tmp_path / "d"
@@ -129,7 +130,7 @@ def test_a_writer_killed_at_200_random_moments_loses_only_the_write_in_flight(tm
 def test_two_processes_in_one_discussion_lose_and_double_nothing(tmp_path):
     """Fifty turns each, at the same time: every message is remembered once, in order."""
     children = [python(ROUNDS, tmp_path) for _ in range(2)]
-    errors = [child.communicate(timeout=110)[1] for child in children]
+    errors = [child.communicate(timeout=PATIENCE_S)[1] for child in children]
     assert errors == ["", ""]
     folder = tmp_path / "discussions" / "d"
     expected = [hash_of(i) for i in range(50)]

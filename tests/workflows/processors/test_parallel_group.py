@@ -13,6 +13,7 @@ from Middleware.common.request_context import current_request, entered
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.processors.parallel_group import group_end, obstacle
 from Middleware.workflows.variables.live_values import LiveValues
+from tests.patience import PATIENCE_S
 
 
 def say(content: str, **fields: Any) -> dict[str, Any]:
@@ -86,7 +87,7 @@ class TestGroups:
         def reply(_: Any) -> str:
             cancellation_service.register_abort_callback("r1", stopped.set)
             at_work.wait()
-            ended.append(stopped.wait(20))
+            ended.append(stopped.wait(PATIENCE_S))
             return "too late"
 
         house.model.replies = [reply]

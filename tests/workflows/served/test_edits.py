@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 
 import pytest
+
+from Middleware.api.console.stood_out import stood_out
+from tests.e2e.answers import ROUTES
+from tests.workflows.served.conftest import Recorder, observe
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
@@ -59,6 +64,11 @@ def kitchen(served):
     return served
 
 
+@pytest.fixture
+def observed(served):
+    return observe(served, Recorder())
+
+
 @pytest.mark.parametrize(("file", "typo", "named"), [t[1:] for t in TYPOS], ids=[t[0] for t in TYPOS])
 def test_a_typo_in_each_kind_of_file(kitchen, caplog, file, typo, named):
     """The server goes on with the last good version, by both protocols, and says once what is wrong where."""
@@ -71,6 +81,50 @@ def test_a_typo_in_each_kind_of_file(kitchen, caplog, file, typo, named):
     assert "last good version" in said
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("file", "typo", "named"), [t[1:] for t in TYPOS], ids=[t[0] for t in TYPOS])
+def test_a_run_says_that_it_used_the_last_good_version(kitchen, observed, caplog, file, typo, named, stream):
+    """First of all that stood out, and first in the answer's line of the log: which file, and what is wrong with it."""
+    kitchen.text(stream=stream)
+    kitchen.house.write(file, typo)
+    caplog.set_level(logging.INFO)
+    kitchen.text(stream=stream)
+    first = stood_out(observed.runs[-1], time.monotonic())[0]
+    assert first["rule"] == "outdated" and first["text"].startswith(f"{file}.json")
+    assert named in first["text"] and first["text"].endswith("; the last good version was used.")
+    [line] = [r.getMessage() for r in caplog.records if "first token" in r.getMessage()]
+    assert line.startswith(f"request {observed.runs[-1].id}: {first['text']} POST ")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_repaired_file_is_not_spoken_of(kitchen, observed, stream):
+    """Nor is one that this request does not read."""
+    right = (kitchen.house.root / "Workflows/ana/Main.json").read_text("utf-8")
+    kitchen.text(stream=stream)
+    kitchen.house.write("Workflows/ana/Main", [])
+    kitchen.house.write("Workflows/ana/Other", [])
+    kitchen.text(stream=stream)
+    (kitchen.house.root / "Workflows/ana/Main.json").write_text(right, "utf-8")
+    kitchen.text(stream=stream)
+    assert [len(run.outdated) for run in observed.runs] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_failure_of_a_text_that_is_gone(kitchen, observed, caplog, route, stream):
+    """The client learns of the broken edit first; the failure of the old text names no line of the new one."""
+    kitchen.text(route=route)
+    kitchen.house.write("Workflows/ana/Main", [{"type": "StaticResponse", "content": 5}])
+    (kitchen.house.root / "Endpoints/flat.json").unlink()
+    body = kitchen.ask(route=route, stream=stream)[1].decode()
+    edit = "Workflows/ana/Main.json:1:40: node 1, content: found 5, allowed: a text; the last good version was used."
+    gone = "Workflows/ana/Main.json: node 2 (Standard): no endpoint"
+    assert f"{edit} {gone}" in body
+    assert f"failed: {edit} {gone}" in caplog.text
+    told = [one["text"] for one in stood_out(observed.runs[-1], time.monotonic())]
+    assert told[0] == edit and told[1].startswith(gone)
+
+
 @pytest.mark.parametrize(("file", "typo", "named"), [t[1:] for t in TYPOS], ids=[t[0] for t in TYPOS])
 def test_a_typo_that_was_never_right(kitchen, file, typo, named):
     """The request that needs the file fails with the message; the next one works when the file is mended."""
@@ -81,6 +135,22 @@ def test_a_typo_that_was_never_right(kitchen, file, typo, named):
     assert (status, named in json.loads(body)["error"]["message"]) == (500, True), body
     path.write_text(right, "utf-8")
     assert kitchen.text() == "<system>far</system>|<user>hi</user>"
+
+
+def test_an_edit_that_works_and_is_hardly_as_meant(kitchen, caplog):
+    """It is used, and its warnings are logged once, as those of a start."""
+    kitchen.text()
+    kitchen.house.write(
+        "Workflows/ana/Main",
+        [{"type": "Standard", "endpointName": "flat", "Prompt": "x", "system_prompt": "y"}],
+    )
+    kitchen.text()
+    kitchen.text()
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert warnings == [
+        "Workflows/ana/Main.json:1:57: warning: node 1, Prompt: unknown field 'Prompt' (did you mean 'prompt'?)",
+        "Workflows/ana/Main.json:1:79: warning: node 1, system_prompt: unknown field 'system_prompt' (did you mean 'systemPrompt'?)",
+    ]
 
 
 def test_an_edit_in_the_middle_of_a_request(served):

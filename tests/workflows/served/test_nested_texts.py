@@ -72,7 +72,7 @@ def write(house):
     return put
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FLOWS, TEXTS.filter(str.strip))
 def test_every_way_gives_the_same_text(served, write, nodes, said):
     """Eight ways to ask: four routes of two protocols, streamed or not."""

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from Middleware.services.cancellation_service import cancellation_service
 from tests.e2e.answers import ROUTES
+from tests.patience import PATIENCE_S
 from tests.workflows.served.conftest import REPLY, Recorder, answer_of_model, observe
 from tests.workflows.served.test_traced_runs import SCRIPT, ask, say
 
@@ -99,7 +100,7 @@ def test_all_agree(house, served, backends, recorder, site, caplog, tmp_path, se
     served.save_user()
     caplog.set_level(logging.INFO)
     status, told = asked(served, stream=chance.random.random() < 0.5)
-    assert recorder.ended.wait(10)
+    assert recorder.ended.wait(PATIENCE_S)
     run, shown, log = recorder.run, samples(served), [r.getMessage() for r in caplog.records]
     check_the_end(run, status, told, shown, log)
     check_calls(run, shown, log, site)

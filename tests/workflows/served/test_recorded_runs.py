@@ -8,6 +8,7 @@ import pytest
 
 from Middleware.api.api_server import ApiServer
 from tests.api.console.test_recorder import everything_in
+from tests.patience import PATIENCE_S
 from tests.workflows.served.conftest import Recorder, observe
 
 LOOKS = {"X-Headrace-Console": "1", "Host": "localhost"}
@@ -63,7 +64,7 @@ class TestOneRun:
         served.save_user()
         after_the_console = observe(served, Recorder())
         served.text(stream=True)
-        assert after_the_console.ended.wait(20.0)
+        assert after_the_console.ended.wait(PATIENCE_S)
         [told] = look(served, "runs")[1]["runs"]
         run = look(served, f"runs/{told['id']}")[1]
         assert (told["state"], told["user"], told["workflow"], told["tokens"], told["about"]) == (

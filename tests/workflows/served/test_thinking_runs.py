@@ -11,13 +11,14 @@ import pytest
 from Middleware.api.console.answer_times import AnswerTimes
 from Middleware.api.console.shapes import shape
 from tests.e2e.answers import ROUTES
+from tests.patience import PATIENCE_S
 from tests.workflows.served.conftest import Recorder, observe
 
 CHAT = "/v1/chat/completions"
 SSE, NDJSON = "text/event-stream", "application/x-ndjson"
 TAGS = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
 NAMES = {"removeThinking": True, "thinkTagNames": ["think"]}
-WAIT_S = 10.0
+WAIT_S = PATIENCE_S
 
 
 def sse(*chunks):

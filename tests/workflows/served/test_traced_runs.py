@@ -18,6 +18,7 @@ from Middleware.common.instance_global_variables import launch_facts, set_launch
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.tools import mcp_doors
 from tests.e2e.answers import ROUTES
+from tests.patience import PATIENCE_S
 from tests.workflows.served.conftest import Recorder, Served, observe
 from tests.workflows.tools.conftest import stdio_file
 
@@ -119,7 +120,7 @@ class TestFacts:
         house.workflow("Main", ask("Answer", returnToUser=True), say("later", "Notes"))
         served.save_user()
         served.text(stream=stream)
-        assert recorder.ended.wait(5)  # nodes after the answer have a thread of their own
+        assert recorder.ended.wait(PATIENCE_S)  # nodes after the answer have a thread of their own
         run, [answer, notes] = recorder.run, recorder.run.nodes
         assert (run.user, run.workflow, run.answering, run.front) == ("ana", "Main", "Main", "OpenAI chat")
         assert (run.stream, run.state, run.status, run.finish_reason) == (stream, "done", 200, "stop")
@@ -438,7 +439,7 @@ class TestEnds:
         house.workflow("Main", lock, {**lock, "title": "Again"}, say("a", "Answer"))
         served.save_user()
         assert served.text(stream=stream) == "Busy."
-        assert recorder.ended.wait(10)
+        assert recorder.ended.wait(PATIENCE_S)
         run = recorder.run
         assert (run.state, run.finish_reason, [node.state for node in run.nodes]) == (
             "done",
@@ -488,7 +489,7 @@ class TestEnds:
         reply = hanging()
         counted = recorder.run.counter()
         reply.close()
-        assert recorder.ended.wait(10)
+        assert recorder.ended.wait(PATIENCE_S)
         run, [call] = recorder.run, recorder.calls
         assert (run.state, run.cancelled_by, run.nodes[0].state) == (
             "cancelled",
@@ -523,7 +524,7 @@ class TestEnds:
             handler.send_header("Content-Type", "text/event-stream")
             handler.end_headers()
             handler.wfile.write(first)
-            over.wait(10)
+            over.wait(PATIENCE_S)
 
         def asked():
             body = ROUTES["openai-chat"].ask("ana", "hi", stream=True)
@@ -547,7 +548,7 @@ class TestEnds:
             handler.send_header("Content-Type", "text/event-stream")
             handler.end_headers()
             handler.wfile.write(first)
-            assert recorder.spoke.wait(10)
+            assert recorder.spoke.wait(PATIENCE_S)
             cancellation_service.request_cancellation(recorder.run.id, "the console")
 
         site.pages["/v1/chat/completions"] = stop
@@ -618,7 +619,7 @@ class TestKeeping:
         )
         served.save_user(redactLogOutput=private)
         served.text(text="marker-4 [DiscussionId]marker-6[/DiscussionId]", stream=stream)
-        assert seen.ended.wait(10)
+        assert seen.ended.wait(PATIENCE_S)
         assert [node.title for node in seen.run.nodes][-1] == "After"
         assert bool(seen.found) is not private
 
@@ -637,7 +638,7 @@ class TestKeeping:
         )
         served.save_user()
         served.text(text="the first", stream=stream)
-        recorder.ended.wait(10)
+        recorder.ended.wait(PATIENCE_S)
         gc.collect()
         gc.disable()
         try:

@@ -9,12 +9,15 @@ import pytest
 
 from Middleware.api.console.cleaning_steps import steps
 from Middleware.api.console.stood_out import stood_out
+from tests.patience import PATIENCE_S
 from tests.workflows.served.conftest import Recorder, observe
 
 PATH = "/v1/chat/completions"
 JSON = {"Content-Type": "application/json"}
 HELLO = [{"role": "user", "content": "Hello"}]
 EVENTS = {"Content-Type": "text/event-stream"}
+OF_TIME = ("slot", "before", "slow_first", "thinking", "slow_tokens")
+"""Rules that a slow machine may call; tests/api/console/test_stood_out.py has their vectors."""
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
@@ -38,9 +41,10 @@ def told(house, served):
         reply = served.app.test_client().post(PATH, json=body)
         reply.get_data()
         reply.close()  # as a server does: now the request has ended
-        assert recorder.ended.wait(5)
+        assert recorder.ended.wait(PATIENCE_S)
         told.run = recorder.run
-        return [one["text"] for one in stood_out(recorder.run, time.monotonic())]
+        told_all = stood_out(recorder.run, time.monotonic())
+        return [one["text"] for one in told_all if one["rule"] not in OF_TIME]
 
     return told
 
@@ -112,6 +116,19 @@ class TestTheAnswer:
 
 
 class TestOnTheWay:
+    @STREAMED
+    def test_a_limit_of_nothing(self, told, big, stream):
+        """Said in the run, too."""
+        assert "maxResponseSizeInTokens: found 0, allowed: a whole number of 1 or more" in told(
+            ask("Answer", maxResponseSizeInTokens=0), stream=stream
+        )
+
+    def test_a_file_that_is_not_there(self, told, big, tmp_path):
+        """The answer is made without it."""
+        path = str(tmp_path / "gone.txt")
+        [sentence] = told({"type": "GetCustomFile", "filepath": path, "title": "Get"}, ask("Answer"))
+        assert sentence.startswith(f"filepath: no file '{path}'")
+
     def test_a_stream_without_its_end_mark(self, told, big, answers):
         answers(reason=None, end=b"")
         assert told(ask("Answer"), stream=True) == [

@@ -478,7 +478,7 @@ ENDPOINTS = st.sampled_from(
 NODE = {"removeCustomTextFromResponseStart": True, "responseStartTextToRemove": ["Sure!"]}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     ENDPOINTS,
     st.lists(MORSELS, max_size=10).map("".join),

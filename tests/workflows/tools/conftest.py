@@ -15,10 +15,11 @@ import pytest
 from Middleware.workflows.tools.mcp_doors import HelperDoor, ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer
 from tests.e2e.conftest import HOUSE, free_port
+from tests.patience import PATIENCE_S
 
 TOOL_SERVER = HOUSE / "tests" / "fixtures" / "mcp" / "tool_server.py"
 BAD_SERVER = HOUSE / "tests" / "fixtures" / "mcp" / "bad_server.py"
-LIMIT_S = 60.0
+LIMIT_S = PATIENCE_S
 
 
 class HttpToolServer:

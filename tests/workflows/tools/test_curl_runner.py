@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.e2e.conftest import HOUSE
+from tests.patience import PATIENCE_S
 
 CODE = """
 from gevent import monkey; monkey.patch_all()
@@ -41,7 +42,7 @@ def test_many_at_once_under_gevent(tmp_path):
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(HOUSE)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.stdout.splitlines() == ["{(200000, 100000, 3)} True", "True b'out' None"], done.stderr

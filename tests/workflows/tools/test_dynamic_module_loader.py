@@ -186,6 +186,16 @@ class TestErrors:
         with pytest.raises(kind):
             run_dynamic_module(str(script(text)))
 
+    def test_a_name_of_ours_that_is_not_there(self, script):
+        """The error says what to write instead, as `--validate` does."""
+        path = script("from utilities.text_utils import count_tokens\n" + invoke("return 1"))
+        with pytest.raises(ImportError) as caught:
+            run_dynamic_module(str(path))
+        assert str(caught.value).startswith(
+            "the script tool.py cannot be loaded: line 1: Middleware.utilities."
+        )
+        assert "script_library has 'estimate_tokens'" in str(caught.value)
+
     @pytest.mark.parametrize("kind", ["GeneratorExit", "SystemExit", "asyncio.CancelledError", "Own"])
     def test_no_exception_of_a_script_ends_more_than_its_node(self, script, kind):
         """Also those that Python keeps apart from errors."""

@@ -15,6 +15,7 @@ from Middleware.workflows.tools import mcp_doors
 from Middleware.workflows.tools.mcp_doors import HelperDoor, ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer, MCPToolCallError
 from tests.e2e.conftest import HOUSE
+from tests.patience import PATIENCE_S
 from tests.workflows.tools.conftest import gone, seen, started, stdio
 
 
@@ -173,7 +174,7 @@ class TestBadServers:
     @pytest.mark.parametrize("transport", ["sse", "streamable_http"])
     def test_a_web_server_that_never_answers_the_handshake(self, call, site, transport):
         """The same limit."""
-        site.pages["/mcp"] = lambda handler: site.leaving.wait(60)
+        site.pages["/mcp"] = lambda handler: site.leaving.wait(PATIENCE_S)
         with pytest.raises(MCPToolCallError, match="timed out after 1 seconds"):
             call(McpServer("x", transport, url=site.url("/mcp")), "echo", timeout_s=1)
         assert site.seen
@@ -209,7 +210,9 @@ class TestEnd:
             "HelperDoor().submit(McpRequest(server, 'ana', 'echo', {'text': 'x'}, 60)).result(60)\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
-        done = subprocess.run([sys.executable, "-c", code, str(trace)], cwd=HOUSE, timeout=100, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(trace)], cwd=HOUSE, timeout=PATIENCE_S, check=False
+        )
         assert done.returncode == -signal.SIGKILL
         assert started(trace) and gone(started(trace))
 
@@ -257,7 +260,9 @@ class TestTheDoorOfTheProcess:
             "mcp_doors.end_sessions()\n"
         )
         words = [sys.executable, "-c", code, str(trace)]
-        done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(
+            words, cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert done.stdout.splitlines() == ["HelperDoor {'waited'} True", "True", "again"], done.stderr
         assert gone(started(trace))
 

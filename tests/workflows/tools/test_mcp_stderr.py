@@ -10,6 +10,7 @@ import pytest
 
 from Middleware.workflows.tools import mcp_pipe
 from Middleware.workflows.tools.mcp_stderr import LAST_WORDS, SHOWN, StandardError
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -95,5 +96,5 @@ def test_of_a_line_without_end_only_the_beginning_is_handed_on(monkeypatch):
     heard, silent = [], threading.Event()
     with mcp_pipe.error_pipe(heard.append, "test", silent) as end:
         os.write(end.fileno(), b"one\n\n0123456789abcdefghijklmnop\ntwo\r\nlast")
-    assert silent.wait(30)
+    assert silent.wait(PATIENCE_S)
     assert heard == ["one", "0123456789", "two", "last"]

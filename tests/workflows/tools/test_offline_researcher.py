@@ -12,6 +12,7 @@ from Middleware.common.request_context import RequestContext, entered
 from Middleware.config.users import UserSettings
 from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.tools.offline_researcher import research
+from tests.patience import PATIENCE_S
 
 ON = UserSettings("ana", use_offline_researcher_api=True)
 SOURCES = [{"book": "B", "title": "T"}, "no object", {"title": "U"}]
@@ -71,7 +72,7 @@ class TestLiterals:
 
     def test_too_late(self, site):
         """A researcher that thinks for too long."""
-        assert asked(site, lambda handler: site.leaving.wait(30), timeout_s=0.05) == error("timeout")
+        assert asked(site, lambda handler: site.leaving.wait(PATIENCE_S), timeout_s=0.05) == error("timeout")
 
     def test_nobody_listens(self):
         """On that port."""

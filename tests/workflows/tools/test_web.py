@@ -16,6 +16,7 @@ from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.tools import web
 from Middleware.workflows.tools.web import TooLarge, WebError, WebRequest, exchange
+from tests.patience import PATIENCE_S
 from tests.utilities.test_network_security_utils import REFUSED_ADDRESSES, in_url
 
 PUBLIC, OTHER = "93.184.216.34", "93.184.216.35"
@@ -359,7 +360,7 @@ class TestFailures:
 
     def test_a_server_that_never_answers(self, site):
         """`timeout` counts for each read."""
-        site.pages["/"] = lambda handler: site.leaving.wait(30)
+        site.pages["/"] = lambda handler: site.leaving.wait(PATIENCE_S)
         assert "in time" in outcome(site.url(), timeout_s=0.05)
 
     def test_an_answer_that_stops(self, site):
@@ -394,7 +395,7 @@ def dripping(site, after=lambda: None):
     def script(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nsome")
         threading.Thread(target=after).start()
-        site.leaving.wait(30)
+        site.leaving.wait(PATIENCE_S)
         handler.close_connection = True
 
     return script

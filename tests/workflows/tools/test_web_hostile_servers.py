@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.workflows.tools import web
 from Middleware.workflows.tools.web import WebError, WebRequest, exchange
+from tests.patience import PATIENCE_S
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -61,5 +62,6 @@ def test_the_call_ends(site, first, again, said):
             return answer
 
     site.pages = Pages()
+    total_s = 1.0 if said == "'totalTimeout'" else PATIENCE_S
     with pytest.raises(WebError, match=said):
-        exchange(WebRequest(site.url(), timeout_s=20.0, total_s=1.0, max_bytes=1_000_000))
+        exchange(WebRequest(site.url(), timeout_s=PATIENCE_S, total_s=total_s, max_bytes=1_000_000))

@@ -84,7 +84,7 @@ TEXTS = st.lists(NAMES.map(lambda name: f"{{{name}}}") | st.sampled_from(["x", "
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), TEXTS), TEXTS)
 def test_it_tells_what_a_run_looks_up(values, text):
     """Every name that filling asks for is told, and no other."""

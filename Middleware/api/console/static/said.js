@@ -6,6 +6,12 @@
 /** @type {Said} */
 export const NOTHING = { text: "", thought: "", finish: "", error: "" };
 
+/**
+ * The sentences about files that a run used in their last good version; none of a run that is not known yet.
+ * @param {{stood_out: {rule: string, text: string}[]} | null} run @returns {string[]}
+ */
+export const outdatedIn = (run) => (run?.stood_out ?? []).filter(({ rule }) => rule === "outdated").map(({ text }) => text);
+
 /** What one event of an OpenAI chat stream says. @param {string} data @returns {Said} */
 export function saidIn(data) {
   try {

@@ -6,7 +6,7 @@ import { Messages } from "./messages.js";
 import { useRun } from "./run.js";
 import { wasRouted } from "./run_list.js";
 import { ask, eventReader, opened, runs, state } from "./server.js";
-import { NOTHING, saidIn } from "./said.js";
+import { NOTHING, outdatedIn, saidIn } from "./said.js";
 import { SidePane } from "./side_pane.js";
 import { messagesIn } from "./spoken.js";
 import { Waterfall } from "./waterfall.js";
@@ -57,8 +57,7 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
         ${!mayAct && html`<span class="dim" id="noact">Trying needs the console key, or a request from this machine.</span>`}</p>
     </form>
     <div class="tried" aria-live="polite" aria-busy=${busy}>
-      ${turn && html`<${Answer} ...${turn} />`}
-      ${run && html`<${Ran} key=${run} id=${run} ran=${ran} />`}
+      ${turn && html`<${Tried} key=${run || ""} turn=${turn} id=${run || ""} ran=${ran} />`}
     </div>
   <//>`;
 }
@@ -69,6 +68,14 @@ function Answer({ text, thought, finish, error, busy }) {
     ${thought && html`<details><summary>Thoughts</summary><pre>${thought}</pre></details>`}
     <pre class="answer">${text}</pre>${!text && !busy && !error && html`<p class="dim pad">The answer is empty.</p>`}</div>
     ${error && html`<p class="notes bad" role="alert">${error}</p>`}`;
+}
+
+/** The answer, and its run where that is known. @param {{turn: Turn, id: string, ran: (run: any) => void}} props */
+function Tried({ turn, id, ran }) {
+  const [run, setRun] = useState(/** @type {any} */ (null));
+  const old = outdatedIn(run);
+  return html`${old.length > 0 && html`<ul class="notes bad" aria-label="Not what is saved">${old.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}
+    <${Answer} ...${turn} />${id && html`<${Ran} id=${id} ran=${(/** @type {any} */ now) => (setRun(now), ran(now))} />`}`;
 }
 
 /** The run beside its answer. @param {{id: string, ran: (run: any) => void}} props */

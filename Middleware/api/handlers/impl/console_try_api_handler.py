@@ -19,6 +19,7 @@ from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.error_replies import outdated_first
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
@@ -37,7 +38,7 @@ from Middleware.common.errors import (
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
 from Middleware.config.environment import secrets_in_use
-from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.loader import ConfigSnapshot, outdated_files
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_workflow
 from Middleware.protocols.console import PROTOCOL
@@ -75,7 +76,8 @@ class ConsoleTryAPI(GenerationView):
             cause = error if isinstance(error, ConfigError) else error.__cause__
             if not isinstance(cause, ConfigError):
                 raise
-            raise Unprocessable(masked(unquoted(str(error)), *secrets_in_use())) from cause
+            said = outdated_first(outdated_files(g.get("request_context")).values()) + str(error)
+            raise Unprocessable(masked(unquoted(said), *secrets_in_use())) from cause
 
     def get(self, request_id: str | None = None) -> Any:
         """Nothing else is here."""

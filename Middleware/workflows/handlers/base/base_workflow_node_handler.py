@@ -19,7 +19,7 @@ changes `context.config`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -42,6 +42,13 @@ COUNT: Schema = {
     "x-allowed": "a whole number of 0 or more, or a text with a {placeholder}",
 }
 """As INTEGER, of something that cannot be less than none."""
+LIMIT: Schema = {
+    "type": ["integer", "number", "string"],
+    "pattern": r"^\s*0*[1-9]\d*\s*$|\{",
+    "minimum": 1,
+    "x-allowed": "a whole number of 1 or more, or a text with a {placeholder}",
+}
+"""As COUNT, of something of which none is no use."""
 NUMBERLIKE: Schema = {"type": ["integer", "number", "string", "boolean"]}
 """What it must be (SCHEMA): a text that is no number becomes the default (workflows.md 6.6)."""
 TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
@@ -120,10 +127,16 @@ class WorkflowNodeHandler(ABC):
         """What of a node that keeps to its schema can hardly be meant: (field, sentence)."""
         return []
 
-    def lost_files(self, config: NodeConfig) -> list[tuple[str, str]]:
-        """Files outside the config tree that the node needs and that are not there, for validation:
-        (field, sentence).
+    def outside_faults(
+        self, config: NodeConfig, known: Callable[[object], str | None]
+    ) -> list[tuple[str, str, str]]:
+        """Faults of files outside the config tree that the node needs, for validation: (field, level,
+        sentence). `known(text)`: a field's text with its variables filled, None: only a run knows it.
         """
+        return []
+
+    def files_written(self, config: NodeConfig) -> list[str]:
+        """The files that the node makes, as its fields name them, for validation."""
         return []
 
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
@@ -202,6 +215,7 @@ COMMON_ADVICE: Schema = {
     "properties": {
         **dict.fromkeys(_TEXT_FIELDS, TEXT),
         **dict.fromkeys(_NUMBERS, COUNT),
+        "maxResponseSizeInTokens": LIMIT,
         **dict.fromkeys(_FLAGS, FLAG),
         "displayOnlyComment": {},
         "scoped_variables": TEXTS,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from Middleware.common.types import NodeConfig
+from Middleware.config.validation import WARNING, nearest_file
 from Middleware.utilities.file_locks import lock_file_for, locked
 from Middleware.utilities.file_utils import (
     PathLeaves,
@@ -82,6 +83,7 @@ class GetCustomFileNode(WorkflowNodeHandler):
         try:
             found = find_file(confined(text, base))
             if found is None:
+                context.warn(f"filepath: no file '{config['filepath']}'; the output is '{NO_FILE}'")
                 return NO_FILE
             content = _read(confined(str(found), base), config)
         except PathLeaves as error:
@@ -89,6 +91,32 @@ class GetCustomFileNode(WorkflowNodeHandler):
         except (OSError, ValueError) as error:
             return f"Error reading file: {reason(error)}"
         return EMPTY_FILE if content is None else _exchanged(content, config)
+
+    def outside_faults(
+        self, config: NodeConfig, known: Callable[[object], str | None]
+    ) -> list[tuple[str, str, str]]:
+        """A file that is not there: a slip in its name, or a later run makes it."""
+        name = known(config.get("filepath"))
+        if name is None or not name.strip():
+            return []
+        try:
+            path = confined(name, None)
+            if find_file(path) is not None:
+                return []
+        except (OSError, ValueError) as error:
+            return [("filepath", WARNING, f"'{name}' cannot be read: {reason(error)}")]
+        near = nearest_file(path.name, _names_beside(path))
+        hint = f" (did you mean '{near}'?)" if near else ""
+        return [
+            ("filepath", WARNING, f"no file '{name}'{hint}; the output is '{NO_FILE}' until there is one")
+        ]
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(path.parent))[:1000]
+    except OSError:
+        return []
 
 
 def _count_fault(config: Mapping[str, Any]) -> str | None:
@@ -179,6 +207,10 @@ class SaveCustomFileNode(WorkflowNodeHandler):
             return f"Error: {error}"
         except (OSError, ValueError) as error:
             return f"Error saving file: {reason(error)}"
+
+    def files_written(self, config: NodeConfig) -> list[str]:
+        name = config.get("filepath")
+        return [name] if isinstance(name, str) else []
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if not context.config.get("filepath"):

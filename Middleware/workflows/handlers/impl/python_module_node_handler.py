@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import entered
 from Middleware.common.types import NodeConfig
+from Middleware.config.validation import ERROR
 from Middleware.services.outside_call import json_text, outside_call
 from Middleware.utilities.file_utils import confined
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
@@ -20,6 +22,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeValue
 from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate, roots
 from Middleware.workflows.tools.mcp_request import secrets_of_words
+from Middleware.workflows.tools.script_check import script_faults
 
 
 @NODES.register("PythonModule")
@@ -69,17 +72,24 @@ class PythonModuleNode(WorkflowNodeHandler):
             call.came(given)
         return given
 
-    def lost_files(self, config: NodeConfig) -> list[tuple[str, str]]:
-        """The script, unless only a run knows its name."""
-        name = config.get("module_path")
-        if not isinstance(name, str) or not name or "{" in name:
+    def outside_faults(
+        self, config: NodeConfig, known: Callable[[object], str | None]
+    ) -> list[tuple[str, str, str]]:
+        """Of the script, unless only a run knows its name: it is not there, or it cannot work."""
+        name = known(config.get("module_path"))
+        if name is None:
             return []
         try:
-            locate(name)
+            path = locate(name)[0]
         except FileNotFoundError as error:
             looked = "" if os.path.isabs(os.path.expanduser(name)) else f"; looked in {_listed(roots())}"
-            return [("module_path", f"{error}{looked}")]
-        return []
+            return [("module_path", ERROR, f"{error}{looked}")]
+        if not path.is_file():
+            return [("module_path", ERROR, f"'{name}' is no file")]
+        return [
+            ("module_path", level, f"{path.name}, {why}")
+            for level, why in script_faults(path, launch_facts().beside_public)
+        ]
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run {_script(context)}"]

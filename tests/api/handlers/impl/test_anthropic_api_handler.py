@@ -19,6 +19,7 @@ from Middleware.api.requests.open_webui import TOOL_SENTENCE
 from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
 from tests.api.test_a_third_protocol import Held, in_background
+from tests.patience import PATIENCE_S
 
 HELLO = {"model": "mira", "max_tokens": 16, "messages": [{"role": "user", "content": "Hello world"}]}
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "tide", "arguments": '{"port": "Brest"}'}}  # fmt: skip
@@ -508,9 +509,9 @@ class TestItsPlaceInTheHouse:
         asked = in_background(
             lambda: app.test_client().post("/messages", json=body, environ_overrides=environ)
         )
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         gone.set()
-        asked.join(5)
+        asked.join(PATIENCE_S)
         assert held.cancelled
 
     @pytest.mark.parametrize("path", ["/v1/messages/msg_{}", "/messages/{}", "/v1/chat/completions/msg_{}"])
@@ -518,9 +519,9 @@ class TestItsPlaceInTheHouse:
         """By its id as the protocol writes it, or bare."""
         app, held = serve(), Held(engine)
         asked = in_background(lambda: ask(app.test_client()))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         answer = app.test_client().delete(path.format(held.id))
-        asked.join(5)
+        asked.join(PATIENCE_S)
         assert held.cancelled and answer.json == {"status": "cancelled", "request_id": held.id}
 
     def test_it_is_gated_and_counting_is_not(self, serve, engine, facts):
@@ -528,11 +529,11 @@ class TestItsPlaceInTheHouse:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: ask(app.test_client()))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = ask(app.test_client())
         counted = app.test_client().post("/v1/messages/count_tokens", json=HELLO)
         held.free.set()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert (busy.status_code, busy.json["error"]["type"]) == (503, "overloaded_error")
         assert busy.headers["Retry-After"] == "5" and counted.json == {"input_tokens": 11}
 
@@ -566,7 +567,7 @@ odd = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_n
 FIELDS = ["model", "messages", "system", "stream", "tools", "tool_choice", "thinking", "max_tokens", "temperature", "stop_sequences", "metadata", "mcp_servers"]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(["/v1/messages", "/messages/count_tokens"]),
     body=st.dictionaries(st.sampled_from(FIELDS), odd),

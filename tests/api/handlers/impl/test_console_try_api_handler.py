@@ -9,6 +9,7 @@ from Middleware.api.serving.api_rules import ConsoleWish
 from Middleware.common.errors import BackendError, ConfigError, WorkflowError
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.test_a_third_protocol import Held, in_background
+from tests.patience import PATIENCE_S
 
 TRY = "/console/api/try"
 ASKS = {"X-Headrace-Console": "1"}
@@ -98,6 +99,21 @@ class TestAnswer:
         assert answer.status_code == 422
         assert "Endpoints/Big.json" in answer.json["error"] and "allowed: a text" in answer.json["error"]
         assert "sk-1234567890abcdef" not in answer.text
+
+    def test_the_last_good_version_of_a_file(self, ask, engine, configs):
+        """A failure says first that another text than the saved one was tried."""
+
+        def broken(call):
+            raise ConfigError("found 5, allowed: a text", file="Endpoints/Big.json", pointer="/model")
+
+        ask()
+        engine.answer = broken
+        configs("Users/mira.json", {"customWorkflow": 5})
+        answer = ask()
+        assert answer.status_code == 422
+        first, _, second = answer.json["error"].partition("; the last good version was used. ")
+        assert first.startswith("Users/mira.json:1:20: customWorkflow: found 5")
+        assert second.startswith("Endpoints/Big.json: model")
 
     def test_a_failure_before_the_answer(self, ask, engine):
         """One sentence, with its status."""
@@ -202,13 +218,13 @@ class TestLife:
                 texts.append(answer.text)
 
         asking = [in_background(ask)]
-        assert held.began.wait(10)
+        assert held.began.wait(PATIENCE_S)
         asking.append(in_background(ask))
         assert app.test_client().post(TRY, json={}, headers=ASKS).status_code == 400
         assert len(engine.calls) == 1
         held.free.set()
         for one in asking:
-            one.join(10)
+            one.join(PATIENCE_S)
         assert [text.count("[DONE]") for text in texts] == [1, 1]
         assert app.door.unanswered() == []
 

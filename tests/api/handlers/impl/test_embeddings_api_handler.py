@@ -18,6 +18,7 @@ from openai.types import CreateEmbeddingResponse
 from Middleware.api.requests.access import AccessRules
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.test_a_third_protocol import in_background
+from tests.patience import PATIENCE_S
 
 BACKEND = "http://embed.test"
 USER = {"customWorkflowOverride": True, "customWorkflow": "Main"}
@@ -276,7 +277,7 @@ class TestEveryRoute:
             (life,) = app.door.lives
             cancellation_service.register_abort_callback(life.request_id, cancelled.set)
             begun.set()
-            assert cancelled.wait(5)
+            assert cancelled.wait(PATIENCE_S)
             return requests.ConnectionError("closed by the abort")
 
         network.answer = silent
@@ -287,9 +288,9 @@ class TestEveryRoute:
                 app.test_client().post(path, json=body, buffered=True, environ_overrides=environ)
             )
         )
-        assert begun.wait(5)
+        assert begun.wait(PATIENCE_S)
         gone.set()
-        asked.join(5)
+        asked.join(PATIENCE_S)
         assert [answer.status_code for answer in told] == [499] and not app.door.lives
 
 
@@ -345,7 +346,7 @@ odd = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_n
 FIELDS = ["model", "input", "prompt", "encoding_format", "dimensions", "user", "truncate", "options", "keep_alive"]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(ROUTES), body=st.dictionaries(st.sampled_from(FIELDS), odd))
 def test_any_field_of_any_type_is_never_a_500(client, embedding, network, path, body):
     """Vectors or a 400, in the shape of the path."""

@@ -14,6 +14,7 @@ from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
 from tests.api.handlers.impl.test_ollama_api_handler import odd
 from tests.api.test_a_third_protocol import Held, in_background
+from tests.patience import PATIENCE_S
 
 WHOLE, STREAM = "/api/v1/generate", "/api/extra/generate/stream"
 ABORT, CHECK = "/api/extra/abort", "/api/extra/generate/check"
@@ -30,18 +31,18 @@ def waiting(serve, engine):
             self.held, self.answer = Held(engine), None
             self.client = app.test_client()
             threads.append(in_background(lambda: self._ask(path, {"prompt": "Hi", **(body or {})}, more)))
-            assert self.held.began.wait(5)
+            assert self.held.began.wait(PATIENCE_S)
 
         def _ask(self, path, body, more):
             self.answer = app.test_client().post(path, json=body, buffered=True, **more)
 
         def over(self):
-            threads[-1].join(5)
+            threads[-1].join(PATIENCE_S)
             return self.answer
 
     yield Waiting
     for thread in threads:
-        thread.join(5)
+        thread.join(PATIENCE_S)
 
 
 class TestGenerate:
@@ -255,12 +256,12 @@ class TestTheServer:
         posts = [
             in_background(lambda: app.test_client().post(WHOLE, json={"prompt": "Hi"})) for _ in range(2)
         ]
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         while client.get("/api/extra/perf").json["queue"] != 1:
             threading.Event().wait(0.005)
         held.free.set()
         for post in posts:
-            post.join(5)
+            post.join(PATIENCE_S)
 
     @pytest.mark.parametrize(
         ("data", "value"),
@@ -289,17 +290,17 @@ class TestTheServer:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: app.test_client().post(STREAM, json={"prompt": "x", "genkey": "K"}))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = app.test_client().post(WHOLE, json={"prompt": "Hi"})
         assert busy.status_code == 503 and busy.json["detail"]["type"] == "service_unavailable"
         assert app.test_client().post(ABORT, json={"genkey": "K"}).json == DONE
-        first.join(5)
+        first.join(PATIENCE_S)
 
 
 FIELDS = ["prompt", "memory", "images", "genkey", "model", "stream", "max_length", "stop_sequence", "quiet"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from([WHOLE, STREAM, ABORT, CHECK, "/api/extra/tokencount"]),
     body=st.dictionaries(st.sampled_from(FIELDS), odd) | odd,

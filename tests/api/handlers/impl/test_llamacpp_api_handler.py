@@ -13,6 +13,7 @@ from Middleware.api.requests.access import AccessRules
 from tests.api.conftest import chunk
 from tests.api.handlers.impl.test_ollama_api_handler import odd
 from tests.api.test_a_third_protocol import Held, in_background
+from tests.patience import PATIENCE_S
 
 USAGE = {"prompt_tokens": 33, "completion_tokens": 4}
 
@@ -104,9 +105,9 @@ class TestCompletion:
                 environ_overrides={"waitress.client_disconnected": gone.is_set},
             )
         )
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         gone.set()
-        request.join(5)
+        request.join(PATIENCE_S)
         assert held.cancelled
 
     def test_it_waits_at_the_gate(self, facts, serve, engine):
@@ -114,12 +115,12 @@ class TestCompletion:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: app.test_client().post("/completion", json={"prompt": "Hi"}))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = app.test_client().post("/completion", json={"prompt": "Hi"})
         assert busy.status_code == 503 and busy.json["error"]["code"] == 503
         assert app.test_client().post("/tokenize", json={"content": "x"}).status_code == 200
         assert app.test_client().delete(f"/api/chat?request_id={held.id}").json["status"] == "cancelled"
-        first.join(5)
+        first.join(PATIENCE_S)
         assert held.cancelled
 
 
@@ -158,7 +159,7 @@ class TestProbes:
         assert (answer.json["error"]["code"], answer.json["error"]["type"]) == (404, "not_found_error")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(["/completion", "/tokenize"]),
     body=st.dictionaries(st.sampled_from(["prompt", "content", "stream", "model", "n_predict"]), odd) | odd,

@@ -14,6 +14,7 @@ from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
 from tests.api.handlers.impl.test_ollama_api_handler import odd
 from tests.api.test_a_third_protocol import Held, in_background
+from tests.patience import PATIENCE_S
 
 JSON, SSE = {"Accept": "application/json"}, {"Accept": "application/json, text/event-stream"}
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -254,11 +255,11 @@ class TestItsPlaceInTheHouse:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: ask(app.test_client(), tool_call()))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = ask(app.test_client(), tool_call())
         assert ask(app.test_client(), message("tools/list")).status_code == 200
         held.free.set()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert (busy.status_code, busy.json["id"], busy.json["error"]["code"]) == (503, None, -32603)
         assert busy.headers["Retry-After"] == "5"
         engine.answer = LOW
@@ -269,10 +270,10 @@ class TestItsPlaceInTheHouse:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         first = in_background(lambda: ask(app.test_client(), tool_call()))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = app.test_client().post("/v1/completions", json={"prompt": "Hi"}, buffered=True)
         held.free.set()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert busy.status_code == 503
 
     def test_there_must_be_room(self, serve, engine, caplog):
@@ -281,10 +282,10 @@ class TestItsPlaceInTheHouse:
         app, held = serve(), Held(engine)
         app.door.most_posts = 1
         first = in_background(lambda: ask(app.test_client(), tool_call()))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = ask(app.test_client(), tool_call())
         held.free.set()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert busy.status_code == 503 and "requests are being answered" in busy.json["error"]["message"]
         assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
@@ -294,9 +295,9 @@ class TestItsPlaceInTheHouse:
         app, held, gone = serve(), Held(engine), threading.Event()
         environ = {"waitress.client_disconnected": gone.is_set}
         call = in_background(lambda: ask(app.test_client(), tool_call(), headers, environ_overrides=environ))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         gone.set()
-        call.join(5)
+        call.join(PATIENCE_S)
         assert held.cancelled
 
     def test_a_hang_up_at_the_gate(self, facts, serve, engine):
@@ -304,7 +305,7 @@ class TestItsPlaceInTheHouse:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
         app, held, gone = serve(), Held(engine), threading.Event()
         first = in_background(lambda: ask(app.test_client(), tool_call()))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         environ, answers = {"waitress.client_disconnected": gone.is_set}, []
         second = in_background(
             lambda: answers.append(ask(app.test_client(), tool_call(), environ_overrides=environ))
@@ -312,9 +313,9 @@ class TestItsPlaceInTheHouse:
         while not app.door.traffic.waiting():
             threading.Event().wait(0.005)
         gone.set()
-        second.join(5)
+        second.join(PATIENCE_S)
         held.free.set()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert [answer.status_code for answer in answers] == [499] and len(engine.calls) == 1
 
     def test_nothing_is_left_behind(self, serve, engine):
@@ -345,18 +346,18 @@ class TestCancelled:
         """The stream just ends, with the text so far."""
         app, held, answers = serve(), Held(engine), []
         call = in_background(lambda: answers.append(ask(app.test_client(), tool_call(call_id=call_id), SSE)))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         assert self.cancel(app, call_id) == 202
-        call.join(5)
+        call.join(PATIENCE_S)
         assert held.cancelled and events(answers[0])[-1]["result"]["content"][0]["text"] == ""
 
     def test_a_whole_answer(self, serve, engine):
         """Is none any more."""
         app, held, answers = serve(), Held(engine), []
         call = in_background(lambda: answers.append(ask(app.test_client(), tool_call())))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         self.cancel(app, 7)
-        call.join(5)
+        call.join(PATIENCE_S)
         assert held.cancelled and answers[0].status_code == 499
 
     def test_at_the_gate(self, facts, serve, engine):
@@ -364,14 +365,14 @@ class TestCancelled:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
         app, held, answers = serve(), Held(engine), []
         first = in_background(lambda: ask(app.test_client(), tool_call(call_id=1)))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         second = in_background(lambda: answers.append(ask(app.test_client(), tool_call(call_id=2))))
         while not app.door.traffic.waiting():
             threading.Event().wait(0.005)
         assert self.cancel(app, 2) == 202
-        second.join(5)
+        second.join(PATIENCE_S)
         held.free.set()
-        first.join(5)
+        first.join(PATIENCE_S)
         assert [answer.status_code for answer in answers] == [499] and len(engine.calls) == 1
 
     def test_the_call_of_another(self, serve, engine):
@@ -379,13 +380,13 @@ class TestCancelled:
         app, held = serve(), Held(engine)
         own = {"Mcp-Session-Id": "s", "Authorization": "Bearer k"}
         call = in_background(lambda: ask(app.test_client(), tool_call(), {**JSON, **own}))
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         for call_id, change in [(8, {}), ("7", {}), (7.0, {}), (7, {"Mcp-Session-Id": "t"})]:
             self.cancel(app, call_id, **{**own, **change})
         self.cancel(app, 7, **{"Mcp-Session-Id": "s"})
         assert not held.cancelled and not call.join(0.05) and call.is_alive()
         self.cancel(app, 7, **own)
-        call.join(5)
+        call.join(PATIENCE_S)
         assert held.cancelled
 
 
@@ -396,7 +397,7 @@ PARAMS = st.dictionaries(
 METHODS = ["tools/call", "tools/list", "initialize", "notifications/cancelled", "server/discover", "x"]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     body=st.fixed_dictionaries(
         {}, optional={"jsonrpc": st.just("2.0") | odd, "id": odd, "method": st.sampled_from(METHODS) | odd, "params": PARAMS | odd}

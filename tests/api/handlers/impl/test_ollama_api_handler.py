@@ -306,7 +306,7 @@ odd = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=
 FIELDS = ["model", "messages", "stream", "tools", "prompt", "system", "images", "keep_alive", "think", "options", "format", "context", "name"]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(["/api/chat", "/api/generate", "/api/show"]),
     body=st.dictionaries(st.sampled_from(FIELDS), odd),

@@ -502,7 +502,7 @@ odd = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_n
 FIELDS = ["model", "messages", "stream", "tools", "tool_choice", "functions", "function_call", "stream_options", "prompt", "think", "n", "stop"]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(["/v1/chat/completions", "/v1/completions"]),
     body=st.dictionaries(st.sampled_from(FIELDS), odd),

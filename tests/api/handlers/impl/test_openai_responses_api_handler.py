@@ -18,6 +18,7 @@ from Middleware.common.errors import BackendError
 from Middleware.protocols import responses
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.conftest import chunk
+from tests.patience import PATIENCE_S
 
 BODY = {"model": "mira", "input": "Hi"}
 CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
@@ -325,7 +326,7 @@ class Asked:
         self.answer = client.post("/v1/responses", json={**BODY, "stream": stream}, buffered=True, **more)
 
     def join(self):
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         return self.answer
 
 
@@ -334,7 +335,7 @@ class TestRunning:
         """A stream ends with its last event, a whole answer is a 499."""
         app, held = serve(), Held(engine)
         asked = Asked(app.test_client(), stream)
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         name = f"resp_{held.id}"
         told = app.test_client().post(f"/v1/responses/{name}/cancel").json
         answer = asked.join()
@@ -357,24 +358,24 @@ class TestRunning:
         def run(call):
             yield [chunk("Hello.", "stop")]
             began.set()
-            free.wait(5)
+            free.wait(PATIENCE_S)
             cancelled.append(cancellation_service.is_cancelled(call.request.request_id))
             over.set()
 
         engine.answer, client = run, serve().test_client()
         name = post(client).json["id"]
-        assert began.wait(5)
+        assert began.wait(PATIENCE_S)
         assert client.post(f"/v1/responses/{name}/cancel").json["status"] == "completed"
         assert [client.delete(f"/v1/responses/{name}").status_code for _ in range(2)] == [200, 404]
         free.set()
-        assert over.wait(5) and cancelled == [False]
+        assert over.wait(PATIENCE_S) and cancelled == [False]
 
     @pytest.mark.parametrize("name", ["resp_{}", "{}"])
     def test_deleted(self, serve, engine, stream, name):
         """It is cancelled, and not kept when it ends."""
         app, held = serve(), Held(engine)
         asked = Asked(app.test_client(), stream)
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         client, path = app.test_client(), f"/v1/responses/{name.format(held.id)}"
         assert client.delete(path).json["deleted"] is True
         asked.join()
@@ -385,7 +386,7 @@ class TestRunning:
         """By its id as this protocol writes it."""
         app, held = serve(), Held(engine)
         asked = Asked(app.test_client(), stream)
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         assert app.test_client().delete(path.format(held.id)).json["status"] == "cancelled"
         asked.join()
         assert held.cancelled
@@ -396,7 +397,7 @@ class TestRunning:
         asked = Asked(
             app.test_client(), stream, environ_overrides={"waitress.client_disconnected": gone.is_set}
         )
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         gone.set()
         asked.join()
         assert held.cancelled
@@ -406,7 +407,7 @@ class TestRunning:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=0.05)
         app, held = serve(), Held(engine)
         asked, client = Asked(app.test_client(), False), app.test_client()
-        assert held.began.wait(5)
+        assert held.began.wait(PATIENCE_S)
         busy = post(client)
         assert (busy.status_code, busy.json["error"]["code"]) == (503, 503)
         assert client.post("/v1/responses/input_tokens", json=BODY).status_code == 200
@@ -423,7 +424,7 @@ class TestOfficialClient:
         free = threading.Event()
 
         def run(call):
-            free.wait(5)
+            free.wait(PATIENCE_S)
             yield [chunk("At "), chunk("last")]
             yield [chunk("", "stop")]
 
@@ -479,7 +480,7 @@ item = st.fixed_dictionaries(
 FIELDS = ["model", "instructions", "previous_response_id", "store", "tools", "tool_choice", "reasoning", "background", "conversation", "prompt", "text", "max_output_tokens", "temperature", "top_p", "truncation", "parallel_tool_calls", "metadata", "prompt_cache_key", "safety_identifier", "user", "max_tool_calls", "include", "stream_options", "service_tier", "stream"]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(
         ["/v1/responses", "/responses", "/v1/responses/input_tokens", "/v1/responses/resp_x/cancel"]

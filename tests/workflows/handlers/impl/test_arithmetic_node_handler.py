@@ -60,7 +60,7 @@ def test_variables_are_filled_first(bench):
     assert bench("ArithmeticProcessor", expression="{agent1Output} + 1") == "42"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(alphabet="0123456789.+-*/ e()", max_size=30))
 def test_whatever_comes_in_a_number_comes_out(expression):
     """No text makes it raise."""

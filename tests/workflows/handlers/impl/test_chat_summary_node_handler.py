@@ -11,6 +11,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.file_memories import End, FileMemories
 from Middleware.workflows.models.node_result import CleanText
+from tests.patience import PATIENCE_S
 
 NODE = "chatSummarySummarizer"
 PROMPT = {"prompt": "[CHAT_SUMMARY]+[LATEST_MEMORIES]", "endpointName": "e"}
@@ -52,11 +53,11 @@ def leased(bench):
         def holder():
             with bench.store.lease(name, None):
                 held.set()
-                done.wait(60)
+                done.wait(PATIENCE_S)
 
         thread = threading.Thread(target=holder)
         thread.start()
-        held.wait(60)
+        held.wait(PATIENCE_S)
         yield
         done.set()
         thread.join()

@@ -134,7 +134,7 @@ def test_a_quoted_operator_works_as_the_operator_on_its_own():
     assert evaluate("(TRUE) (TRUE) ('OR')") is True
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(alphabet="()'\"=!<> TRUEFALSANDOx_1.-", max_size=40))
 def test_no_text_does_more_than_raise_value_error(condition):
     """Every text is true, false or malformed."""

@@ -8,6 +8,9 @@ import threading
 
 import pytest
 
+from Middleware.config.validation import WARNING
+from Middleware.workflows.handlers.impl.custom_file_node_handler import GetCustomFileNode
+
 NO_FILE = "Custom instruction file did not exist"
 
 
@@ -32,6 +35,24 @@ class TestGet:
     def test_a_missing_file(self, bench, file, path):
         bench.engine.values["empty"] = " "
         assert bench("GetCustomFile", filepath=path) == NO_FILE
+
+    @pytest.mark.parametrize(
+        ("name", "hint"), [("b.txt", " (did you mean 'a.txt'?)"), ("other.md", "")], ids=["slip", "none"]
+    )
+    def test_a_missing_file_is_reported_before_a_run(self, file, name, hint):
+        """As far as its name is known."""
+        file.touch()
+        path = str(file.with_name(name))
+        faults = GetCustomFileNode().outside_faults({"filepath": path}, lambda text: text)
+        told = f"no file '{path}'{hint}; the output is '{NO_FILE}' until there is one"
+        assert faults == [("filepath", WARNING, told)]
+
+    @pytest.mark.parametrize(
+        "known", [lambda text: None, lambda text: text], ids=["a-run-knows", "it-is-there"]
+    )
+    def test_nothing_to_report(self, file, known):
+        file.touch()
+        assert GetCustomFileNode().outside_faults({"filepath": str(file)}, known) == []
 
     def test_an_empty_file(self, bench, file):
         file.touch()

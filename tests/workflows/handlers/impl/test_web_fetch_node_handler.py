@@ -14,6 +14,7 @@ from Middleware.utilities.network_security_utils import AddressRefused
 from Middleware.workflows.handlers.registry import node_handler
 from Middleware.workflows.tools import web
 from Middleware.workflows.tools.web import WebError
+from tests.patience import PATIENCE_S
 
 HTML = b"<head><title>T</title></head><p>Hi <b>you</b></p>"
 
@@ -106,12 +107,12 @@ class TestFormats:
     )
     def test_a_server_that_never_answers(self, fetch, site, output, shown):
         """The message, in the form of the format."""
-        site.pages["/"] = lambda handler: site.leaving.wait(30)
+        site.pages["/"] = lambda handler: site.leaving.wait(PATIENCE_S)
         assert fetch(outputFormat=output, onError="return", timeout=0.05) == shown
 
     def test_a_server_that_never_answers_ends_the_run(self, fetch, site):
         """By default."""
-        site.pages["/"] = lambda handler: site.leaving.wait(30)
+        site.pages["/"] = lambda handler: site.leaving.wait(PATIENCE_S)
         with pytest.raises(WebError, match=r"^WebFetch: no answer from 127\.0\.0\.1 in time$"):
             fetch(timeout=0.05)
 
