@@ -141,6 +141,8 @@ def test_what_a_network_held_back_takes_no_slot(redis_server, wire):
 def test_one_that_cannot_write_is_not_joined(redis_server, setting, value):
     """Else a process would be one of several again, and alone again, every second."""
     with closing(redis.Redis.from_url(redis_server.url)) as client:
+        if setting == "min-replicas-to-write" and client.info("server")["redis_version"].startswith("6."):
+            pytest.skip("before Redis 7 a script may write without enough replicas")
         before = client.config_get(setting)[setting]
         store = RedisStore(redis_server.url, "one")
         store.join()
