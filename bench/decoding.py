@@ -97,7 +97,7 @@ def over_a_socket(size: int) -> float:
     answer = Transport().post(post, AbortHandle())
     stream = reader("openAIChatCompletion")
     begun = time.thread_time()
-    count = sum(len(stream.feed(data)) for data in answer.reads())
+    count = sum(len(stream.feed(data)) for data in answer.read_pieces())
     spent = time.thread_time() - begun
     answer.close()
     thread.join()

@@ -14,7 +14,7 @@ OWN = CONFIGS / OWN_FOLDER
 
 
 def is_own(file: Path) -> bool:
-    """Claims that git does not know this file of the config tree: it is the developer's."""
+    """Whether git does not know this file of the config tree: it is the developer's."""
     return file.parent == OWN and not file.name.endswith(".example.json")
 
 

@@ -16,7 +16,7 @@ from Middleware.api.launch_arguments import parse
 from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigTree
 from Middleware.config.validation import NOTE, check, known_fields
@@ -166,7 +166,7 @@ class TestPython:
         script = tmp_path / "plan.py"
         script.write_text(python_on("docs/nodes/MCPToolCall.md"), "utf-8")
         snapshot = ConfigTree(tmp_path / "Configs").snapshot()
-        with entered(RequestContext("r1", "ana", "openai", snapshot=snapshot)):
+        with enter_request(RequestContext("r1", "ana", "openai", snapshot=snapshot)):
             plan = run_dynamic_module(str(script), "PLANS")
         end_sessions()
         assert plan == "buy bread"

@@ -51,7 +51,7 @@ def get_model_name() -> str:
 
 
 def is_private(user: UserSettings, key: str | None) -> bool:
-    """Claims that nothing of the request's texts may stand in logs and errors."""
+    """Whether nothing of the request's texts may stand in logs and errors."""
     return bool((key and user.encrypt_using_api_key) or user.redact_log_output)
 
 

@@ -18,7 +18,7 @@ from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
 from Middleware.api.console.console_door import ConsoleDoor
 from Middleware.api.console.hour import Hour
 from Middleware.api.console.recorder import Recorder
-from Middleware.api.console.rights import Rules, settled
+from Middleware.api.console.rights import Rules, settle_rules
 from Middleware.api.console.view_contract import Hub
 from Middleware.api.handlers.metrics_route import METRICS, MetricsRoute
 from Middleware.api.handlers.registry import FRONT_ENDS, all_doors
@@ -78,7 +78,7 @@ class ApiServer:
         metrics = self.app.extensions[METRICS] = Metrics(slots)
         self.door.observers.observe(NodeLines())
         self.door.observers.observe(metrics)
-        console = settled(rules.console, rules.access, worker_count())
+        console = settle_rules(rules.console, rules.access, worker_count())
         if isinstance(console, Rules):
             self._open_console(console, rules.console.memory_mb, gate)
         else:
@@ -112,7 +112,7 @@ class ApiServer:
         level, running = launch_facts().concurrency_level, self.door.traffic.running
         if gate is None:
             return {"level": level, "limit": 0, "running": running, "waiting": 0}
-        return {"level": level, "limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
+        return {"level": level, "limit": gate.limit, "running": gate.held_slots, "waiting": gate.waiting}
 
     def console_lines(self, address: str) -> list[str]:
         """What is said of the console at a start; nothing where it was asked to be off."""
@@ -161,7 +161,7 @@ def _error_response(error: Exception) -> Response:
             log_refusal(reply, request.environ)
         else:
             log_failure(request_id, error, g.get("request_context"))
-    current_life().tells(reply.message)
+    current_life().note_error(reply.message)
     return json_response(protocol.error_body(reply), reply.status, reply.headers)
 
 

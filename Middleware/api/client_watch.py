@@ -76,10 +76,10 @@ class ClientWatcher:
             self._ask_from_now_on(watch)
         else:
             watch.bell = loop.io(environ["gunicorn.socket"].fileno(), _READABLE)
-            watch.bell.start(self._rung, watch)
+            watch.bell.start(self.handle_readable_socket, watch)
         return watch
 
-    def _rung(self, watch: Watch) -> None:
+    def handle_readable_socket(self, watch: Watch) -> None:
         """The connection has become readable: its end, or the next request. The event loop must not wait,
         not even for a Thread to say that it has begun: a bare thread looks.
         """
@@ -156,7 +156,7 @@ def end_connection(environ: dict[str, Any]) -> None:
 def _peek_of(connection: Any) -> Probe:
     plain = getattr(connection, "_sock", connection)  # gevent's wrapper would wait for data
 
-    def gone() -> bool:
+    def is_gone() -> bool:
         try:
             return bool(plain.recv(1, _PEEK) == b"") or _half_closed(plain)
         except (BlockingIOError, InterruptedError, ValueError):  # nothing to read; TLS cannot be peeked into
@@ -164,7 +164,7 @@ def _peek_of(connection: Any) -> Probe:
         except OSError:
             return True
 
-    return gone
+    return is_gone
 
 
 def _half_closed(connection: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from Middleware.api.handlers.registry import all_doors
 from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.requests.open_webui import TASK_HEADER, TASK_MARKS, task_of
-from Middleware.api.requests.request_body import peeked
+from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife
 from Middleware.api.serving.doors import PROTOCOL, Doors, Generation
@@ -34,7 +34,7 @@ def is_background(environ: dict[str, Any], doors: Doors) -> bool:
     asked = view()
     if environ.get(_TASK_HEADER, "").strip():
         return asked.task_messages({"messages": []}) is not None
-    data = peeked(environ)
+    data = peek_body(environ)
     if not any(all(mark in data for mark in marks) for marks in _TASK_MARKS):
         return False
     try:
@@ -70,11 +70,11 @@ class ConcurrencyLimitMiddleware:
         except MiddlewareError as error:
             protocol = environ.get(PROTOCOL) or self._doors.protocol_of(environ)
             reply = reply_to(error, life.request_id)
-            life.tells(reply.message)
+            life.note_error(reply.message)
             return send_error(reply, protocol, environ, start_response)
         if not owned:
             return self._app(environ, start_response)
-        return within(life, self._app, environ, start_response)
+        return run_within_life(life, self._app, environ, start_response)
 
     def admit(self, life: RequestLife, environ: dict[str, Any]) -> None:
         """Wait for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
@@ -93,7 +93,7 @@ class ConcurrencyLimitMiddleware:
             life.trace.begin()
 
 
-def within(
+def run_within_life(
     life: RequestLife, app: WsgiApp, environ: dict[str, Any], start_response: StartResponse
 ) -> Iterable[bytes]:
     """Run the application with this life, which ends when the body is closed, unless others hold it."""

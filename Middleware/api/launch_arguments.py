@@ -64,7 +64,7 @@ class Launch:
 
 def parse(words: Sequence[str]) -> Launch:
     """Raises SystemExit (status 2) for a usage error."""
-    given, command = _read(list(words))
+    given, command = _parse_arguments(list(words))
     facts = _facts(given)
     snapshot = tree_of(facts.config_directory).snapshot()
     warnings = layout_notes(facts)
@@ -177,7 +177,7 @@ def _log_folder(
 def _at_least(least: int, most: int | None = None) -> type:
     """A whole number that is not smaller, and not larger than `most`."""
 
-    def whole(text: str) -> int:
+    def whole_number(text: str) -> int:
         number = int(text)
         if number < least:
             raise argparse.ArgumentTypeError(f"must be at least {least}")
@@ -185,7 +185,7 @@ def _at_least(least: int, most: int | None = None) -> type:
             raise argparse.ArgumentTypeError(f"must be at most {most}")
         return number
 
-    return whole  # type: ignore[return-value]
+    return whole_number  # type: ignore[return-value]
 
 
 def _level(text: str) -> str:
@@ -278,7 +278,7 @@ def _plain(words: list[str]) -> argparse.Namespace | None:
     return None if others else given
 
 
-def _read(words: list[str]) -> tuple[argparse.Namespace, Command | None]:
+def _parse_arguments(words: list[str]) -> tuple[argparse.Namespace, Command | None]:
     """The values and the command. Commands are loaded only where something is not the server's own.
 
     Raises SystemExit (status 2) for a usage error.
@@ -290,7 +290,7 @@ def _read(words: list[str]) -> tuple[argparse.Namespace, Command | None]:
     )
     _add_server(parser)
     commands = CommandArguments(parser)
-    return parser.parse_args(words), commands.chosen(words)
+    return parser.parse_args(words), commands.find_command(words)
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from Middleware.api.requests.model_names import single_user
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, EarlyTermination, RequestCancelled
-from Middleware.common.request_context import RequestContext, current_request, entered
+from Middleware.common.request_context import RequestContext, current_request, enter_request
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_discussion_id
 from Middleware.config.users import UserSettings, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
-from Middleware.utilities.tool_traffic import collapsed, without_machinery
+from Middleware.utilities.tool_traffic import collapse_repeats, without_machinery
 
 if TYPE_CHECKING:
     from Middleware.workflows.managers.workflow_manager import WorkflowManager
@@ -57,7 +57,7 @@ def open_answer(
     user = load_user(request.snapshot, request.user)
     messages = question.messages
     if user.liveness_tool_call is not None:
-        messages = collapsed(without_machinery(messages, user.liveness_tool_call))
+        messages = collapse_repeats(without_machinery(messages, user.liveness_tool_call))
     if request.task is not None:
         untagged: Messages = [
             {**message, "content": without_discussion_tags(message["content"])} for message in messages
@@ -140,8 +140,8 @@ def handle_user_prompt(
     request = _request_for(request_id, api_key)
     question = ClientQuestion(messages, stream, tools, tool_choice)
     if stream:
-        return _framed(request, question)
-    with entered(request):
+        return _frame_run(request, question)
+    with enter_request(request):
         collector = AnswerCollector()
         try:
             for batch in open_answer(request, question):
@@ -162,10 +162,10 @@ def _request_for(request_id: str, api_key: str | None) -> RequestContext:
     return RequestContext(request_id, user, "openaichatcompletion", api_key=api_key, snapshot=snapshot)
 
 
-def _framed(request: RequestContext, question: ClientQuestion) -> Iterator[str]:
+def _frame_run(request: RequestContext, question: ClientQuestion) -> Iterator[str]:
     """The run as units of the request's protocol, the end mark among them."""
     framer = WIRE_FORMATS[request.api_type].framer(AnswerFacts(request.request_id, request.model_name))
-    with entered(request):
+    with enter_request(request):
         context = copy_context()
         batches = open_answer(request, question)
 

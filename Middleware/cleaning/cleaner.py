@@ -47,7 +47,7 @@ class ResponseCleaner:
 
     @property
     def has_thought(self) -> bool:
-        """Claims that a thought has begun. After `finish`: that one was taken out of the text."""
+        """Whether a thought has begun. After `finish`: that one was taken out of the text."""
         return bool(self._findings.completed or self._findings.open)
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class CleaningKey:
     """One key of an endpoint file, of a node or of a user file.
 
     `shape`: JSON Schema (draft 2020-12) of its value. `default`: what holds without the key; None: nothing
@@ -27,24 +27,24 @@ class Key:
     strict: bool = True
     of_models: bool = False
 
-    def __call__(self, description: str, **changed: Any) -> Key:
+    def __call__(self, description: str, **changed: Any) -> CleaningKey:
         """The same kind of key with a description; by name any other field, e.g. `default=100`."""
         return replace(self, description=description, **changed)
 
     @property
     def is_switch(self) -> bool:
-        """Claims that the key turns something on."""
+        """Whether the key turns something on."""
         return self.shape.get("type") == "boolean"
 
 
-FLAG = Key({"type": "boolean"}, default=False, strict=False)
-TEXT = Key({"type": "string"})
-TEXTS = Key({"type": "array", "items": {"type": "string"}}, default=[])
-TEXT_OR_TEXTS = Key({"type": ["array", "string"], "items": {"type": "string"}}, default=[])
+FLAG = CleaningKey({"type": "boolean"}, default=False, strict=False)
+TEXT = CleaningKey({"type": "string"})
+TEXTS = CleaningKey({"type": "array", "items": {"type": "string"}}, default=[])
+TEXT_OR_TEXTS = CleaningKey({"type": ["array", "string"], "items": {"type": "string"}}, default=[])
 """A list of texts; a bare text counts as a list of one."""
-COUNT = Key({"type": "integer", "minimum": 0})
+COUNT = CleaningKey({"type": "integer", "minimum": 0})
 
 
-def one_of(*words: str) -> Key:
+def one_of(*words: str) -> CleaningKey:
     """A key that holds one of these words."""
-    return Key({"enum": list(words)})
+    return CleaningKey({"enum": list(words)})

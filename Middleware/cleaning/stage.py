@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from Middleware.cleaning.keys import Key, one_of
+from Middleware.cleaning.keys import CleaningKey, one_of
 
 REASONING_OUTPUTS = ("drop", "field", "inline")
 
@@ -107,7 +107,7 @@ class StatedRule:
     """A rule, called as its function is, and the keys that it reads: place -> name -> key."""
 
     function: Rule
-    keys: Mapping[Place, Mapping[str, Key]]
+    keys: Mapping[Place, Mapping[str, CleaningKey]]
 
     @property
     def name(self) -> str:
@@ -124,9 +124,9 @@ RULES: dict[int, StatedRule] = {}
 def rule(
     order: int,
     *,
-    endpoint: Mapping[str, Key] | None = None,
-    node: Mapping[str, Key] | None = None,
-    user: Mapping[str, Key] | None = None,
+    endpoint: Mapping[str, CleaningKey] | None = None,
+    node: Mapping[str, CleaningKey] | None = None,
+    user: Mapping[str, CleaningKey] | None = None,
 ) -> Callable[[Rule], StatedRule]:
     """Decorator. `order` = stage * 100 + step; then the keys that the rule reads, by name.
 
@@ -135,9 +135,13 @@ def rule(
     """
 
     def add(function: Rule) -> StatedRule:
-        given: Mapping[Place, Mapping[str, Key] | None] = {"endpoint": endpoint, "node": node, "user": user}
+        given: Mapping[Place, Mapping[str, CleaningKey] | None] = {
+            "endpoint": endpoint,
+            "node": node,
+            "user": user,
+        }
         made = StatedRule(
-            function, {place: _described(keys or {}, function) for place, keys in given.items()}
+            function, {place: _describe_keys(keys or {}, function) for place, keys in given.items()}
         )
         if order in RULES:
             raise ValueError(
@@ -151,7 +155,7 @@ def rule(
     return add
 
 
-def _described(keys: Mapping[str, Key], function: Rule) -> dict[str, Key]:
+def _describe_keys(keys: Mapping[str, CleaningKey], function: Rule) -> dict[str, CleaningKey]:
     about = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
     return {name: key if key.description else key(about) for name, key in keys.items()}
 
@@ -164,7 +168,7 @@ def _check_agreement(one: StatedRule, other: StatedRule) -> None:
                 raise ValueError(f"cleaning rules {both} state the {place} key {name!r} differently")
 
 
-ENGINE_KEYS: Mapping[Place, Mapping[str, Key]] = {
+ENGINE_KEYS: Mapping[Place, Mapping[str, CleaningKey]] = {
     "endpoint": {
         "reasoningOutput": one_of(*REASONING_OUTPUTS)(
             "Where thoughts go: nowhere, in a field of their own, or into the text.", default="drop"
@@ -181,7 +185,7 @@ ENGINE_KEYS: Mapping[Place, Mapping[str, Key]] = {
 """What is read whatever rules there are (`reasoning_output`)."""
 
 
-def keys_of(place: Place) -> dict[str, Key]:
+def keys_of(place: Place) -> dict[str, CleaningKey]:
     """Name -> key of all rules, in their order, and of the engine itself."""
     stated = {name: key for order in sorted(RULES) for name, key in RULES[order].keys[place].items()}
     return {**stated, **ENGINE_KEYS[place]}

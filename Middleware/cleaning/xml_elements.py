@@ -25,7 +25,7 @@ _CLOSING = re.compile(rf"</({_NAME})>")
 _SELF_CLOSING_OR_TAIL = re.compile(rf"<(?:({_NAME})(?:(/>)|(\s)|/?\Z)|\Z)")
 
 
-class Names:
+class ElementNames:
     """Which element names count: all (`"*"`), or those of a list."""
 
     def __init__(self, tags: str | Iterable[str]) -> None:
@@ -47,7 +47,7 @@ class PairedElements:
     While something is held, `_step` says how far it is: in its name, in its attributes, in its body.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ElementNames) -> None:
         self._names = names
         self._held: list[str] = []  # from the `<` on; empty: nothing is open
         self._step = self._in_name
@@ -77,7 +77,7 @@ class PairedElements:
             if at == len(text) and self._names.may_become(name):
                 self._step = self._in_name
             elif at < len(text) and name in self._names:
-                self._open(name)
+                self._open_element(name)
             else:
                 continue
             _add(out, text[position : found.start()])
@@ -86,7 +86,7 @@ class PairedElements:
         _add(out, text[position:])
         return len(text)
 
-    def _open(self, name: str) -> None:
+    def _open_element(self, name: str) -> None:
         self._step, self._closing, self._matched = self._in_attributes, f"</{name}>", 0
 
     def _in_name(self, text: str, position: int, out: Pieces) -> int:
@@ -104,7 +104,7 @@ class PairedElements:
         else:
             going = bool(name) and (text[end] == ">" or text[end].isspace()) and name in self._names
             if going:
-                self._open(name)
+                self._open_element(name)
         if not going:
             out.append("<" + name)
             self._held = []
@@ -186,7 +186,7 @@ class PairedElements:
 class SelfClosingTags:
     """`<name/>` and `<name .../>` become a GAP. A GAP in what comes in counts as white space."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ElementNames) -> None:
         self._names = names
         self._tail = ""  # may begin a tag: `<`, `<name` or `<name/`
         self._held: Pieces = []  # a tag whose `>` has not come: `<name` and white space, then anything

@@ -66,7 +66,7 @@ class ConfigError(MiddlewareError):
         said = f"{about}: {self.message}" if about else self.message
         return f"{said}; in {file_place(self.file, self.position)}" if self.file else said
 
-    def again(self) -> ConfigError:
+    def fresh_copy(self) -> ConfigError:
         """The same, to be raised once more: an exception object keeps what it was raised through."""
         return ConfigError(
             self.message,
@@ -252,17 +252,17 @@ def let_go(error: BaseException) -> None:
     Such a variable often holds the error itself, or what leads to it: a reference cycle that would keep the
     whole conversation. For whoever catches an error for good. Calls that still run are left alone.
     """
-    for one in _behind(error):
+    for one in _causes(error):
         traceback.clear_frames(one.__traceback__)
 
 
 def without_tracebacks(error: BaseException) -> None:
     """For an error that is kept or dropped without being raised: nobody will ask where it came from."""
-    for one in _behind(error):
+    for one in _causes(error):
         one.__traceback__ = None
 
 
-def _behind(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """The error, its causes, and those that it came up beside."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]

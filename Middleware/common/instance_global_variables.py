@@ -20,7 +20,7 @@ OLD_DATA_DIRECTORY = SHIPPED_DIRECTORY if SHIPPED_DIRECTORY.is_dir() else INSTAL
 
 
 def is_installed() -> bool:
-    """Claims that the program came out of a wheel: then its folder belongs to the installer, and nothing is
+    """Whether the program came out of a wheel: then its folder belongs to the installer, and nothing is
     written there. False in a clone, also when that is installed as editable.
     """
     return SHIPPED_DIRECTORY.is_dir()

@@ -23,7 +23,7 @@ NO_PROGRESS = "off"
 """Value of `progressOutput`: clients are not shown which node runs."""
 
 
-class Reach:
+class EndpointReach:
     """Whether the first backend that a request calls could be reached. Told by the call, asked by the edge.
 
     `missing`: a connection to it failed, and none has been made since the request began.
@@ -34,10 +34,10 @@ class Reach:
     def __init__(self) -> None:
         self.missing = self._made = False
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         self.missing = not self._made
 
-    def reached(self) -> None:
+    def note_success(self) -> None:
         self._made, self.missing = True, False
 
 
@@ -106,7 +106,7 @@ class RequestContext:
     setup_done: Callable[[], None] = field(default=_nothing, repr=False)
     trace: Any = field(default=None, repr=False, compare=False)
     node: Any = field(default=None, repr=False, compare=False)
-    reach: Reach = field(default_factory=Reach, repr=False, compare=False)
+    reach: EndpointReach = field(default_factory=EndpointReach, repr=False, compare=False)
     usage: UsageSum = field(default_factory=UsageSum, repr=False, compare=False)
 
     @property
@@ -123,7 +123,7 @@ def current_request() -> RequestContext | None:
 
 
 @contextmanager
-def entered(request: RequestContext) -> Iterator[RequestContext]:
+def enter_request(request: RequestContext) -> Iterator[RequestContext]:
     """Inside the block `request` is the current one."""
     token = _CURRENT.set(request)
     try:

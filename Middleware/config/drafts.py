@@ -13,7 +13,7 @@ from Middleware.config.validation import has_nodes
 from Middleware.config.versions import Version
 
 
-def drafted(snapshot: ConfigSnapshot, file: str, raw: bytes) -> ConfigSnapshot:
+def draft_snapshot(snapshot: ConfigSnapshot, file: str, raw: bytes) -> ConfigSnapshot:
     """The tree as it is now, with these bytes in one file, which may be a new one."""
     return _DraftTree(snapshot.tree, file, raw).snapshot()
 
@@ -59,4 +59,4 @@ class _DraftTree(ConfigTree):
     def _lost_its_nodes(self, relative: str, document: Any) -> bool:
         """As for an edit of the file."""
         now = self._base.newest(relative)
-        return now.good and has_nodes(now.document) and not has_nodes(document)
+        return now.is_good and has_nodes(now.document) and not has_nodes(document)

@@ -16,7 +16,7 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import environment, paths
 from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.named_files import found
+from Middleware.config.named_files import find_first
 from Middleware.config.users import UserSettings, means_true
 from Middleware.config.validation import nearest_file
 
@@ -61,7 +61,7 @@ def _name(value: Any) -> str:
     return _text(value).strip()
 
 
-def _given(value: Any) -> Any:
+def _value_or_none(value: Any) -> Any:
     """0, an empty text and an empty object say as little as null."""
     return value or None
 
@@ -139,7 +139,7 @@ class EndpointConfig:
         default="conservative",
         pattern="(?i)^\\s*(conservative|balanced|aggressive|xaggressive)\\s*$",
         allowed="conservative, balanced, aggressive, xaggressive",
-        read=_given,
+        read=_value_or_none,
     )
     clamp_prompt_to_context_window: bool | None = _of(
         "clampPromptToContextWindow",
@@ -178,12 +178,12 @@ class EndpointConfig:
         "Takes thoughts out of the text of models that write them there.",
         enum=["none", "think", "minimax", "mistral", "harmony", "auto"],
         default="none",
-        read=_given,
+        read=_value_or_none,
     )
     preset_samplers: Mapping[str, Any] | None = _of(
         "presetSamplers",
         "Samplers under their canonical names; a preset of this endpoint's name means them.",
-        read=_given,
+        read=_value_or_none,
     )
     append_preset_name: str = _of(
         "appendPresetName", "Preset file that is merged on top, native names.", read=_text
@@ -206,7 +206,7 @@ class EndpointConfig:
         "How many requests this endpoint gets at once.",
         type="integer",
         minimum=1,
-        read=_given,
+        read=_value_or_none,
     )
     connect_timeout_in_seconds: float | None = _of(
         "connectTimeoutInSeconds",
@@ -214,7 +214,7 @@ class EndpointConfig:
         type="number",
         exclusiveMinimum=0,
         maximum=2000000,
-        read=_given,
+        read=_value_or_none,
     )
     read_timeout_in_seconds: float | None = _of(
         "readTimeoutInSeconds",
@@ -223,7 +223,7 @@ class EndpointConfig:
         exclusiveMinimum=0,
         maximum=2000000,
         default=14400,
-        read=_given,
+        read=_value_or_none,
     )
     backend_stream: str = _of(
         "backendStream",
@@ -310,7 +310,7 @@ def endpoint_names(snapshot: ConfigSnapshot, folder: str) -> list[str]:
 def load_endpoint(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> EndpointConfig:
     """An endpoint with its API type. Raises ConfigMissing, ConfigError."""
     own, example = paths.endpoint_files(user, name)
-    file = snapshot.first((own, example)) or found(snapshot, "endpoint", name, (own,))
+    file = snapshot.first((own, example)) or find_first(snapshot, "endpoint", name, (own,))
     raw = snapshot.read(file)
     api_name = str(raw.get("apiTypeConfigFileName") or "")
     api_file = snapshot.find(paths.api_type_file(api_name), (file, "/apiTypeConfigFileName"))
@@ -327,7 +327,7 @@ def load_endpoint(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> En
         return EndpointConfig(name, MappingProxyType(raw), api_name, MappingProxyType(api_type), file)
 
     # Both files decide: the value is kept with the version of the one, keyed by that of the other.
-    return snapshot.derived(
+    return snapshot.derive(
         file, (name, id(api_type)), lambda document: _Kept(api_type, build(document))
     ).endpoint
 
@@ -355,14 +355,16 @@ def load_samplers(
             extra = snapshot.read(_preset_file(snapshot, user, endpoint, endpoint.append_preset_name))
     if not preset_name:
         return Samplers(endpoint.preset_samplers or {}, canonical=True, append=extra)
-    embedded = _embedded(snapshot, user, preset_name)
+    embedded = _embedded_samplers(snapshot, user, preset_name)
     if embedded:
         return Samplers(embedded, canonical=True, append=extra)
     block = snapshot.read(_preset_file(snapshot, user, endpoint, preset_name))
     return Samplers(block, canonical=False, append=extra)
 
 
-def _embedded(snapshot: ConfigSnapshot, user: UserSettings, preset_name: str) -> Mapping[str, Any] | None:
+def _embedded_samplers(
+    snapshot: ConfigSnapshot, user: UserSettings, preset_name: str
+) -> Mapping[str, Any] | None:
     """`presetSamplers` of the endpoint that has exactly the preset's name; None: there is none."""
     if not paths.is_flat_name(preset_name):
         return None
@@ -374,7 +376,7 @@ def _embedded(snapshot: ConfigSnapshot, user: UserSettings, preset_name: str) ->
 
 
 def _preset_file(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig, name: str) -> str:
-    return found(snapshot, "preset", name, paths.preset_files(user, endpoint.preset_type, name))
+    return find_first(snapshot, "preset", name, paths.preset_files(user, endpoint.preset_type, name))
 
 
 def ensure_generates(endpoint: EndpointConfig) -> None:

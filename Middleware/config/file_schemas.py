@@ -50,11 +50,13 @@ def _with_fields(kind: str, parts: list[Fields]) -> dict[str, Any]:
     together: dict[str, Mapping[str, Any]] = dict(whole.get("properties", {}))
     for fields in parts:
         for name, field in fields.items():
-            together[name] = _agreed(kind, name, together.get(name, {}), field)
+            together[name] = _merge_fields(kind, name, together.get(name, {}), field)
     return {**whole, "properties": together}
 
 
-def _agreed(kind: str, name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+def _merge_fields(
+    kind: str, name: str, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """What two sources say of one field, put together. Raises ValueError where they differ."""
     for keyword in one.keys() & other.keys():
         if one[keyword] != other[keyword]:

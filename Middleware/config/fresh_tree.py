@@ -31,7 +31,7 @@ class FreshTree(ConfigTree):
         return tuple((file, self._key(file)) for file in files)
 
     def is_settled(self, marks: tuple[tuple[str, tuple[int, ...] | None], ...]) -> bool:
-        """Claims that none of these files can change without its mark."""
+        """Whether none of these files can change without its mark."""
         newest = max((max(key[0], key[2]) for _, key in marks if key), default=0)
         return self._clock() - newest > _SETTLED_NS
 

@@ -23,7 +23,7 @@ _LONGEST_INDEX = 9
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class JsonPlace:
     """One value of the text. `name`: its key or index in `parent`; `key`: where a key stands, with quotes.
 
     `members`: by key or index, for an object or a list. `hidden`: the same key comes again in its object, so
@@ -32,10 +32,10 @@ class Place:
 
     start: int
     end: int
-    parent: Place | None = field(default=None, repr=False)
+    parent: JsonPlace | None = field(default=None, repr=False)
     name: str | int = 0
     key: Span | None = None
-    members: dict[str | int, Place] | None = field(default=None, repr=False)
+    members: dict[str | int, JsonPlace] | None = field(default=None, repr=False)
     hidden: bool = False
 
     @property
@@ -46,7 +46,7 @@ class Place:
     def pointer(self) -> str:
         """Source: RFC 6901."""
         parts: list[str] = []
-        place: Place | None = self
+        place: JsonPlace | None = self
         while place is not None and place.parent is not None:
             parts.append("/" + str(place.name).replace("~", "~0").replace("/", "~1"))
             place = place.parent
@@ -58,10 +58,10 @@ class Positions:
     """The map of one text. `places`: all values in the order of their start, hidden ones too."""
 
     text: str = field(repr=False)
-    places: list[Place] = field(repr=False)
+    places: list[JsonPlace] = field(repr=False)
     _lines: list[int] = field(default_factory=list, repr=False)
 
-    def find(self, pointer: str) -> Place | None:
+    def find(self, pointer: str) -> JsonPlace | None:
         """The value that a pointer leads to; None: to none."""
         place = self._nearest(pointer)
         return place if place is not None and place.pointer == pointer else None
@@ -97,7 +97,7 @@ class Positions:
         line = bisect_right(self._lines, offset)
         return line, offset - self._lines[line - 1] + 1
 
-    def _nearest(self, pointer: str) -> Place | None:
+    def _nearest(self, pointer: str) -> JsonPlace | None:
         """The value, or the nearest that should hold it; None: the text holds no value."""
         if not self.places:
             return None
@@ -139,7 +139,7 @@ def count_values(text: str, most: int) -> int:
 class _Holder:
     """An object or a list whose end is not reached. `key`: of the value that comes next in an object."""
 
-    place: Place
+    place: JsonPlace
     is_object: bool
     key: tuple[str, Span] | None = None
     index: int = 0
@@ -150,7 +150,7 @@ class _Reader:
     """What is known so far. `open`: the holders around the next value, outermost first."""
 
     def __init__(self) -> None:
-        self.places: list[Place] = []
+        self.places: list[JsonPlace] = []
         self.open: list[_Holder] = []
 
     @property
@@ -170,13 +170,13 @@ class _Reader:
         elif self._is_key(token):
             self.open[-1].key = _text(token), (start, end)
         else:
-            place = self._placed(start, end)
+            place = self._place_value(start, end)
             if token in ("{", "["):
                 place.members = {}
                 self.open.append(_Holder(place, token == "{"))
 
     def _is_key(self, token: str) -> bool:
-        """Claims that a text or word names the next value. After a value a comma was forgotten."""
+        """Whether a text or word names the next value. After a value a comma was forgotten."""
         if not self.open:
             return False
         holder = self.open[-1]
@@ -184,9 +184,9 @@ class _Reader:
             _next(holder)
         return holder.is_object and holder.key is None and token not in ("{", "[")
 
-    def _placed(self, start: int, end: int) -> Place:
+    def _place_value(self, start: int, end: int) -> JsonPlace:
         """A value, put where it belongs."""
-        place = Place(start, end)
+        place = JsonPlace(start, end)
         self.places.append(place)
         if not self.open:
             return place

@@ -25,7 +25,7 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.places import NOWHERE, where
 from Middleware.common.request_context import RequestContext, current_request
-from Middleware.config.positions import placed, position_in
+from Middleware.config.positions import place_findings, position_in
 from Middleware.config.spelling import Spelling
 from Middleware.config.tolerant_json import parse
 from Middleware.config.validation import ERROR, NO_NODES, WARNING, Finding, check_file, errors_of, has_nodes
@@ -89,7 +89,7 @@ class ConfigTree:
         if key is None and history is not None and not history.versions[-1].missing:
             key = self._looked_for_again(relative, since)
         if history is None or history.key != key or not history.settled:
-            history = self._refreshed(relative, key)
+            history = self._refresh_history(relative, key)
         return history.at(since) if history else GONE
 
     def _key(self, relative: str) -> tuple[int, ...] | None:
@@ -106,7 +106,7 @@ class ConfigTree:
         Whoever began before it vanished needs no waiting: the old version is theirs.
         """
         now = self._clock()
-        vanished = self._gone(relative, now).since
+        vanished = self._missing_version(relative, now).since
         looks = 0 if since < vanished else _LOOKS * (VANISHED_NS - (now - vanished)) // VANISHED_NS
         for _ in range(looks):
             self._pause(VANISHED_NS / _LOOKS / 1e9)
@@ -114,10 +114,10 @@ class ConfigTree:
                 return key
         return None
 
-    def refused(self, relative: str, since: int) -> ConfigError | None:
+    def refusal_of_edit(self, relative: str, since: int) -> ConfigError | None:
         """The error of an edit in whose place `version` gives the last good version; None: there is none."""
         history = self._files.get(relative)
-        return history.refused(since) if history else None
+        return history.refusal_of_edit(since) if history else None
 
     def newest(self, relative: str) -> Version:
         """The state of a file on disk now, good or not."""
@@ -125,13 +125,13 @@ class ConfigTree:
         history = self._files.get(relative)
         return history.versions[-1] if history else GONE
 
-    def _refreshed(self, relative: str, key: tuple[int, ...] | None) -> History | None:
+    def _refresh_history(self, relative: str, key: tuple[int, ...] | None) -> History | None:
         with self._lock:
             history = self._files.get(relative)
             if key is None and history is None:
                 return None
             now = self._clock()
-            version = self._gone(relative, now) if key is None else self._load(relative, key, now)
+            version = self._missing_version(relative, now) if key is None else self._load(relative, key, now)
             settled = key is None or now - max(key[0], key[2]) > _SETTLED_NS
             if history is None:
                 versions: tuple[Version, ...] = (version,)
@@ -140,12 +140,12 @@ class ConfigTree:
             else:
                 versions = (*self._still_needed(history.versions), version)
                 self._report_edit(relative, versions)
-                if version.good:
+                if version.is_good:
                     self._warn_of_edit(relative, version.document)
             self._files[relative] = history = History(key, settled, versions)
             return history
 
-    def _gone(self, relative: str, now: int) -> Version:
+    def _missing_version(self, relative: str, now: int) -> Version:
         """The state "no such file", since the nearest folder that is there changed."""
         folder = os.path.dirname(self._prefix + relative)
         while folder != os.path.dirname(folder):
@@ -180,7 +180,7 @@ class ConfigTree:
     def _check(self, relative: str, document: Any, raw: bytes) -> None:
         """Raise one ConfigError that holds every error of the file's own, with their places."""
         faults = [f for f in self._own_findings(relative, document) if f.level == ERROR]
-        if error := errors_of(faults and placed(faults, raw)):
+        if error := errors_of(faults and place_findings(faults, raw)):
             raise error
 
     def _own_findings(self, relative: str, document: Any) -> list[Finding]:
@@ -192,16 +192,16 @@ class ConfigTree:
         return self.check_workflow(relative, document) if self.check_workflow is not None else []
 
     def _lost_its_nodes(self, relative: str, document: Any) -> bool:
-        """Claims that an edit took the last node away: an unfinished one, or a slip."""
+        """Whether an edit took the last node away: an unfinished one, or a slip."""
         history = self._files.get(relative)
-        good = [version for version in history.versions if version.good] if history else []
+        good = [version for version in history.versions if version.is_good] if history else []
         return bool(good) and has_nodes(good[-1].document) and not has_nodes(document)
 
     def _still_needed(self, versions: tuple[Version, ...]) -> tuple[Version, ...]:
         """What running requests may see, and always the last good version."""
         oldest = min((snapshot.since for snapshot in self._live), default=self._clock())
         keep = len(versions) - 1
-        while keep > 0 and (versions[keep].since > oldest or not versions[keep].good):
+        while keep > 0 and (versions[keep].since > oldest or not versions[keep].is_good):
             keep -= 1
         return versions[keep:]
 
@@ -211,7 +211,7 @@ class ConfigTree:
             logger.info("%s is no longer there", relative)
         elif error is None:
             logger.info("%s was edited and is read again", relative)
-        elif any(version.good for version in versions):
+        elif any(version.is_good for version in versions):
             logger.error("%s; the last good version stays in use%s", error, error.excerpt)
         else:
             logger.error("%s%s", error, error.excerpt)
@@ -219,7 +219,7 @@ class ConfigTree:
     def _warn_of_edit(self, relative: str, document: Any) -> None:
         """Log what of an edited file is hardly as meant: at a start this is said of every file."""
         findings = self.advise(relative, document) if self.advise is not None else []
-        for finding in placed([one for one in findings if one.level == WARNING], self.text(relative)):
+        for finding in place_findings([one for one in findings if one.level == WARNING], self.text(relative)):
             logger.warning("%s", finding)
 
     def listing(self, folder: str) -> tuple[list[str], list[str]]:
@@ -244,7 +244,7 @@ class ConfigTree:
         return found
 
     def _leads_back(self, folder: str, entry: os.DirEntry[str]) -> bool:
-        """Claims that the entry of `folder` links to a folder above it: who walks in would walk for ever."""
+        """Whether the entry of `folder` links to a folder above it: who walks in would walk for ever."""
         if not entry.is_symlink():
             return False
         parts = folder.split("/")
@@ -318,7 +318,7 @@ class ConfigSnapshot:
         version = self._versions.get(relative)
         if version is None:
             version = self._versions.setdefault(relative, self._tree.version(relative, self.since))
-            if refused := self._tree.refused(relative, self.since):
+            if refused := self._tree.refusal_of_edit(relative, self.since):
                 self._refused[relative] = refused
         return version
 
@@ -331,12 +331,12 @@ class ConfigSnapshot:
         if version.missing:
             raise ConfigMissing("no such file", file=relative)
         if version.error is not None:
-            raise version.error.again()
+            raise version.error.fresh_copy()
         if relative in self._refused:
             self.outdated[relative] = f"{self._refused[relative]}; the last good version was used"
         return version.document
 
-    def derived(self, relative: str, key: Any, build: Callable[[Any], T]) -> T:
+    def derive(self, relative: str, key: Any, build: Callable[[Any], T]) -> T:
         """`build(document)`, made once for each version of the file and key, and shared."""
         document = self.read(relative)
         kept = self._versions[relative].derived
@@ -346,7 +346,7 @@ class ConfigSnapshot:
         return value
 
     def is_new(self, note: str) -> bool:
-        """Claims, once a process, that nobody was told of this fault of the files yet."""
+        """Whether this fault of the files is reported for the first time in this process."""
         return self._tree.is_new(note)
 
     def inspect(self, relative: str) -> tuple[Any, ConfigError | None]:
@@ -377,7 +377,7 @@ class ConfigSnapshot:
         return sorted(relative for relative, version in self._versions.items() if not version.missing)
 
     def exists(self, relative: str) -> bool:
-        """Claims that the file (`.json`) or folder is there, spelled exactly so."""
+        """Whether the file (`.json`) or folder is there, spelled exactly so."""
         if relative.endswith(".json"):
             return not self._version(relative).missing
         return self._tree.is_folder(relative)
@@ -390,7 +390,7 @@ class ConfigSnapshot:
         if self.exists(relative):
             return relative
         if relative not in self._found:
-            self._found[relative] = self._forgiven(relative)
+            self._found[relative] = self._last_good_notice(relative)
         found = self._found[relative]
         if found:
             self.spelling.tell(relative, found, named_at)
@@ -403,7 +403,7 @@ class ConfigSnapshot:
                 return candidate
         return next((found for found in map(self.find, candidates) if found), None)
 
-    def _forgiven(self, relative: str) -> str | None:
+    def _last_good_notice(self, relative: str) -> str | None:
         found: list[str] = []
         for part in relative.split("/"):
             folders, files = self._tree.listing("/".join(found))

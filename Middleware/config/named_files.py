@@ -33,7 +33,7 @@ def lost_folder(snapshot: ConfigSnapshot, folder: str) -> str:
     return f"there is no folder {folder}" + (f' (did you mean "{near}"?)' if near else "")
 
 
-def found(snapshot: ConfigSnapshot, what: str, name: str, tried: Sequence[str]) -> str:
+def find_first(snapshot: ConfigSnapshot, what: str, name: str, tried: Sequence[str]) -> str:
     """The first path that exists. Raises ConfigMissing."""
     file = snapshot.first(tried)
     if file is None:
@@ -50,7 +50,9 @@ def load_prompt_template(snapshot: ConfigSnapshot, name: str | None) -> Mapping[
     """The object of a prompt template; no name: an empty one (all marks are empty). Raises ConfigMissing."""
     if not name:
         return MappingProxyType({})
-    document = snapshot.read(found(snapshot, "prompt template", name, (paths.prompt_template_file(name),)))
+    document = snapshot.read(
+        find_first(snapshot, "prompt template", name, (paths.prompt_template_file(name),))
+    )
     return MappingProxyType(document)
 
 
@@ -59,7 +61,7 @@ def load_structured_schema(snapshot: ConfigSnapshot, user: UserSettings, name: s
     ConfigError.
     """
     tried = paths.structured_output_files(user, name)
-    schema: dict[str, Any] = snapshot.read(found(snapshot, "structured output schema", name, tried))
+    schema: dict[str, Any] = snapshot.read(find_first(snapshot, "structured output schema", name, tried))
     return schema
 
 
@@ -68,6 +70,6 @@ def load_mcp_server(snapshot: ConfigSnapshot, name: str) -> Mapping[str, Any]:
     ConfigError.
     """
     server: Mapping[str, Any] = snapshot.read(
-        found(snapshot, "MCP server", name, (paths.mcp_server_file(name),))
+        find_first(snapshot, "MCP server", name, (paths.mcp_server_file(name),))
     )
     return server

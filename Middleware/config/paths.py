@@ -77,7 +77,7 @@ def is_discussion_id(value: object) -> TypeGuard[str]:
     )
 
 
-def nested(value: object, what: str) -> str:
+def nested_name(value: object, what: str) -> str:
     r"""A name that may reach a nested folder with `/` but stays where it is: no part empty, `.` or `..`."""
     if isinstance(value, str) and _stays(value):
         return value
@@ -93,16 +93,16 @@ def _stays(value: str) -> bool:
 def _folder(value: str, what: str) -> str:
     """`<value>/`, or nothing for an empty value. Slashes at the end are forgiven."""
     value = value.rstrip("/")
-    return f"{nested(value, what)}/" if value else ""
+    return f"{nested_name(value, what)}/" if value else ""
 
 
 def is_user_pointer(file: str) -> bool:
-    """Claims that a file is the pointer. Any other name that begins with `_` is a user's."""
+    """Whether a file is the pointer. Any other name that begins with `_` is a user's."""
     return file.casefold() == USER_POINTER.casefold()
 
 
 def is_archived_user(file: str) -> bool:
-    """Claims that a file lies in a folder below `Users/`: no user, whatever is in it."""
+    """Whether a file lies in a folder below `Users/`: no user, whatever is in it."""
     return file.startswith("Users/") and file.count("/") > 1
 
 
@@ -120,7 +120,7 @@ def endpoint_folder(user: UserFolders) -> str:
 
 def endpoint_file(user: UserFolders, name: str) -> str:
     """The endpoint file that the user writes."""
-    return f"{endpoint_folder(user)}{nested(name, 'an endpoint')}.json"
+    return f"{endpoint_folder(user)}{nested_name(name, 'an endpoint')}.json"
 
 
 def endpoint_files(user: UserFolders, name: str) -> tuple[str, str]:
@@ -135,23 +135,23 @@ def endpoint_name(user: UserFolders, file: str) -> str:
 
 
 def api_type_file(name: str) -> str:
-    return f"ApiTypes/{nested(name, 'an API type')}.json"
+    return f"ApiTypes/{nested_name(name, 'an API type')}.json"
 
 
 def preset_files(user: UserFolders, preset_type: str, name: str) -> tuple[str, str]:
     """The user's own folder first, then the folder of the preset type."""
     base = f"Presets/{_folder(preset_type, 'a preset type')}"
-    name = nested(name, "a preset")
+    name = nested_name(name, "a preset")
     own = _folder(user.preset_configs_sub_directory_override or user.name, "a preset folder")
     return f"{base}{own}{name}.json", f"{base}{name}.json"
 
 
 def prompt_template_file(name: str) -> str:
-    return f"PromptTemplates/{nested(name, 'a prompt template')}.json"
+    return f"PromptTemplates/{nested_name(name, 'a prompt template')}.json"
 
 
 def routing_file(name: str) -> str:
-    return f"Routing/{nested(name, 'a routing file')}.json"
+    return f"Routing/{nested_name(name, 'a routing file')}.json"
 
 
 def mcp_server_file(name: str) -> str:
@@ -174,7 +174,7 @@ def workflow_folder(user: UserFolders) -> str:
 
 
 def is_tool_file(file: str) -> bool:
-    """Claims that a file makes the shared workflow beside it a tool: it is no workflow."""
+    """Whether a file makes the shared workflow beside it a tool: it is no workflow."""
     return file.startswith(f"{WORKFLOWS}/") and file.endswith(f"/{TOOL_FILE}.json")
 
 

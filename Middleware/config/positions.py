@@ -58,7 +58,7 @@ def position_in(raw: bytes, file: str, pointer: str) -> Position:
     return found.position(file, pointer) if found else NOWHERE
 
 
-def placed(findings: Iterable[Finding], raw: bytes) -> list[Finding]:
+def place_findings(findings: Iterable[Finding], raw: bytes) -> list[Finding]:
     """The findings of one file with their positions; those that have one keep it."""
     return [
         finding

@@ -66,11 +66,11 @@ def value_of(one: Field[Any], value: Any) -> Any:
     if isinstance(default, bool):
         return bool(value)
     if isinstance(default, int):
-        return whole(value, minimum=schema_of(one).get("minimum"))
+        return whole_number(value, minimum=schema_of(one).get("minimum"))
     return value if isinstance(value, str) else None
 
 
-def whole(value: Any, minimum: int | None) -> int | None:
+def whole_number(value: Any, minimum: int | None) -> int | None:
     """The number, or of a text that holds one; None for anything else or below the minimum."""
     try:
         number = int(value)

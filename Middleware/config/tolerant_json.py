@@ -36,7 +36,7 @@ _TOO_DEEP = f"nested too deeply: more than {MAX_DEPTH} levels"
 
 def parse(raw: bytes, file: str) -> Any:
     """The value of a file's bytes. Raises ConfigError (`file`, position, the line with a caret)."""
-    text = _decoded(raw, file)
+    text = _decode_bytes(raw, file)
     try:
         try:
             value = _loads(text)
@@ -45,12 +45,12 @@ def parse(raw: bytes, file: str) -> Any:
     except json.JSONDecodeError as error:
         # Python's sentence goes on with the place, which stands before ours.
         said = error.msg.removesuffix(" at").removesuffix(" starting")
-        raise broken(f"not JSON: {said}{_hint(text, error, file)}", file, text, error.pos) from error
+        raise syntax_error(f"not JSON: {said}{_hint(text, error, file)}", file, text, error.pos) from error
     except _NoNumber as error:
-        raise broken(str(error), file, text, _number_at(text, error.word)) from error
+        raise syntax_error(str(error), file, text, _number_at(text, error.word)) from error
     except ValueError as error:  # Python reads no number of thousands of digits
         at = _offset(_LONG_NUMBER, text)
-        raise broken("holds a number with too many digits", file, text, at) from error
+        raise syntax_error("holds a number with too many digits", file, text, at) from error
     except RecursionError as error:
         raise ConfigError(_TOO_DEEP, file=file) from error
     if _depth_exceeds(value, MAX_DEPTH):
@@ -60,7 +60,7 @@ def parse(raw: bytes, file: str) -> Any:
     return value
 
 
-def _decoded(raw: bytes, file: str) -> str:
+def _decode_bytes(raw: bytes, file: str) -> str:
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in raw[:4]:
         raise ConfigError("the file is UTF-16 or UTF-32 text, allowed: UTF-8; save it as UTF-8", file=file)
     try:
@@ -68,10 +68,10 @@ def _decoded(raw: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8-sig")
         text = before + raw[error.start :].decode("utf-8", "replace")
-        raise broken("not UTF-8 text; save it as UTF-8", file, text, len(before)) from error
+        raise syntax_error("not UTF-8 text; save it as UTF-8", file, text, len(before)) from error
 
 
-def broken(message: str, file: str, text: str, at: int) -> ConfigError:
+def syntax_error(message: str, file: str, text: str, at: int) -> ConfigError:
     """The error at an offset of the text, with its line and a caret below."""
     start = text.rfind("\n", 0, at) + 1
     position = Position(text.count("\n", 0, at) + 1, at - start + 1)
@@ -156,7 +156,7 @@ def _refuse_half_characters(value: Any, file: str, text: str) -> None:
     except UnicodeEncodeError as error:
         escape = f"\\u{ord(error.object[error.start]):04x}"
         at = _offset(re.compile(re.escape(escape), re.IGNORECASE), text)
-        raise broken(f"the escape {escape} is only half of a character", file, text, at) from error
+        raise syntax_error(f"the escape {escape} is only half of a character", file, text, at) from error
 
 
 class _NoNumber(ValueError):
@@ -183,7 +183,7 @@ def _finite(digits: str) -> float:
 
 
 def _depth_exceeds(value: Any, limit: int) -> bool:
-    """Claims that lists and objects stand more than `limit` levels inside each other. Without recursion."""
+    """Whether lists and objects stand more than `limit` levels inside each other. Without recursion."""
     level = [value]
     for _ in range(limit):
         level = [item for holder in level for item in _items(holder) if isinstance(item, (dict, list))]

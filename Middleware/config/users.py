@@ -16,7 +16,7 @@ from Middleware.common.request_context import NO_PROGRESS
 from Middleware.config import paths
 from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.settings import key_of, schema_of, setting, value_of, whole
+from Middleware.config.settings import key_of, schema_of, setting, value_of, whole_number
 from Middleware.config.validation import nearest_file
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def means_true(value: object) -> bool:
 
 
 def _attempts(value: Any) -> int | None:
-    return whole(value, minimum=1)
+    return whole_number(value, minimum=1)
 
 
 def _variables(value: Any) -> Mapping[str, Any] | None:
@@ -236,7 +236,7 @@ def load_user(snapshot: ConfigSnapshot, name: str) -> UserSettings:
         near = nearest_file(name, known)
         hint = f" (did you mean {near!r}?)" if near else f"; there are: {', '.join(known) or 'none'}"
         raise ConfigMissing(f"no user {name!r}: there is no file {paths.user_file(name)}{hint}")
-    return snapshot.derived(file, name, lambda document: settings_of(name, document))
+    return snapshot.derive(file, name, lambda document: settings_of(name, document))
 
 
 def user_names(snapshot: ConfigSnapshot) -> list[str]:

@@ -98,7 +98,7 @@ NO_NODES = "found no nodes, allowed: a list of nodes, or an object with `nodes`"
 
 
 def has_nodes(document: Any) -> bool:
-    """Claims that a workflow document holds at least one node."""
+    """Whether a workflow document holds at least one node."""
     return bool(document.get("nodes") if isinstance(document, Mapping) else document)
 
 
@@ -131,9 +131,9 @@ def workflow_shape(document: Any, file: str) -> list[Finding]:
         nodes, base = document, ""
     if not isinstance(nodes, list):
         allowed = "a list of nodes" if base else "a list of nodes, or an object with `nodes`"
-        return [Finding(file, base, ERROR, f"found {found(nodes)}, allowed: {allowed}")]
+        return [Finding(file, base, ERROR, f"found {describe_value(nodes)}, allowed: {allowed}")]
     return [
-        Finding(file, f"{base}/{index}", ERROR, f"found {found(node)}, allowed: an object (a node)")
+        Finding(file, f"{base}/{index}", ERROR, f"found {describe_value(node)}, allowed: an object (a node)")
         for index, node in enumerate(nodes)
         if not isinstance(node, Mapping)
     ]
@@ -177,7 +177,7 @@ def check(
         for error in _breaches(document, schema)
     ]
     if level is None:
-        findings.extend(_unknown(document, schema, file, pointer))
+        findings.extend(_unknown_fields(document, schema, file, pointer))
     return list(dict.fromkeys(findings))
 
 
@@ -223,7 +223,7 @@ def json_pointer(path: Iterable[Any]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def found(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """What stands there, short: a text, number or word as JSON, a list or object by name."""
     if isinstance(value, Mapping):
         return "an object"
@@ -239,13 +239,13 @@ _SECRET = re.compile(
 """Places whose value may be a secret."""
 
 
-def _shown(error: ValidationError) -> str:
+def _describe_instance(error: ValidationError) -> str:
     """As `found`; of a secret, which may stand there as a number, only what it is."""
     value: Any = error.instance
     if not _SECRET.search(json_pointer(error.absolute_path)):
-        return found(value)
+        return describe_value(value)
     kinds = {bool: "true or false", str: "a text", int: "a number", float: "a number"}
-    return kinds.get(type(value)) or found(value)
+    return kinds.get(type(value)) or describe_value(value)
 
 
 def explain(error: ValidationError) -> str:
@@ -256,14 +256,16 @@ def explain(error: ValidationError) -> str:
         return "; ".join(_missing(name, instance) for name in value if name not in instance)
     if rule == "type":
         kinds = [value] if isinstance(value, str) else value
-        return f"found {_shown(error)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
+        return f"found {_describe_instance(error)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
     if rule == "anyOf" and isinstance(error.schema, Mapping) and "x-breach" in error.schema:
         return str(error.schema["x-breach"])
     if rule == "enum":
         near = nearest(str(instance), [str(v) for v in value])
         hint = f" (did you mean {near!r}?)" if near else ""
-        return f"found {found(instance)}, allowed: {', '.join(found(v) for v in value)}{hint}"
-    return f"found {_shown(error)}, allowed: {_allowed(error)}"
+        return (
+            f"found {describe_value(instance)}, allowed: {', '.join(describe_value(v) for v in value)}{hint}"
+        )
+    return f"found {_describe_instance(error)}, allowed: {_describe_allowed(error)}"
 
 
 def _missing(name: str, document: Iterable[str]) -> str:
@@ -272,7 +274,7 @@ def _missing(name: str, document: Iterable[str]) -> str:
     return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
 
 
-def _allowed(error: ValidationError) -> str:
+def _describe_allowed(error: ValidationError) -> str:
     value, rule = error.validator_value, str(error.validator)
     described = error.schema.get("x-allowed") if isinstance(error.schema, Mapping) else None
     if isinstance(described, str):
@@ -347,7 +349,7 @@ def known_fields(schema: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _unknown(document: Any, schema: Mapping[str, Any], file: str, pointer: str) -> Iterator[Finding]:
+def _unknown_fields(document: Any, schema: Mapping[str, Any], file: str, pointer: str) -> Iterator[Finding]:
     """A warning for a field whose name is nearly a known one, a note for other unknown fields."""
     fields = known_fields(schema)
     rest = schema.get("additionalProperties")
@@ -358,7 +360,7 @@ def _unknown(document: Any, schema: Mapping[str, Any], file: str, pointer: str) 
         place = Finding(file, f"{pointer}{json_pointer([name])}", NOTE, "")
         inner = fields.get(name, rest)
         if isinstance(inner, Mapping):
-            yield from _unknown(value, inner, file, place.pointer)
+            yield from _unknown_fields(value, inner, file, place.pointer)
         elif name not in fields and not any(pattern.search(name) for pattern in patterns):
             yield from _unknown_field(
                 (name, value), fields, schema, place, near=_meant(name, document, fields)
@@ -369,7 +371,7 @@ _OF_AN_ABSENT = {"boolean": False, "string": "", "array": [], "object": {}}
 
 
 def _changes_nothing(value: Any, field: Any) -> bool:
-    """Claims that a field has this value when it is absent, so that nothing is lost where it is misspelt."""
+    """Whether a field has this value when it is absent, so that nothing is lost where it is misspelt."""
     kind = field.get("type") if isinstance(field, Mapping) else None
     if not isinstance(kind, str):
         return False
@@ -426,4 +428,4 @@ def unknown_fields(
     fields = {name: field for part in schemas for name, field in known_fields(part).items()}
     places = {name.casefold(): place for name, place in (elsewhere or {}).items()}
     together = {"properties": fields, "x-elsewhere": places}
-    return list(_unknown(without_nulls(document), together, file, pointer))
+    return list(_unknown_fields(without_nulls(document), together, file, pointer))

@@ -23,7 +23,7 @@ class Version:
     derived: dict[Any, Any] = field(default_factory=dict)
 
     @property
-    def good(self) -> bool:
+    def is_good(self) -> bool:
         return self.error is None and not self.missing
 
 
@@ -42,10 +42,10 @@ class History:
         """What a request that began at `since` uses: its own version, or the last good one before it."""
         last = self._own(since)
         if self.versions[last].error is not None:
-            return next((v for v in reversed(self.versions[:last]) if v.good), self.versions[last])
+            return next((v for v in reversed(self.versions[:last]) if v.is_good), self.versions[last])
         return self.versions[last]
 
-    def refused(self, since: int) -> ConfigError | None:
+    def refusal_of_edit(self, since: int) -> ConfigError | None:
         """Why a request that began at `since` uses an older version than its own; None: it does not."""
         own = self.versions[self._own(since)]
         return None if self.at(since) is own else own.error

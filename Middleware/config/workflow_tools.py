@@ -158,7 +158,7 @@ def load_tool(snapshot: ConfigSnapshot, file: str) -> WorkflowTool:
             raise ConfigError(why, file=file, pointer=pointer)
         return _tool(document, file.split("/")[-2])
 
-    return snapshot.derived(file, "tool", make)
+    return snapshot.derive(file, "tool", make)
 
 
 def input_count(snapshot: ConfigSnapshot, file: str) -> int:

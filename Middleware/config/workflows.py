@@ -78,7 +78,7 @@ def load_workflow(
         gone = "" if near else lost_folder(snapshot, _parent(tried[0]))
         hint = f' (did you mean "{near}"?)' if near else f": {gone}" if gone else ""
         raise ConfigMissing(f'no workflow "{name}"{hint}; tried {", ".join(tried)}')
-    return snapshot.derived(file, name, lambda document: workflow_of(name, file, document))
+    return snapshot.derive(file, name, lambda document: workflow_of(name, file, document))
 
 
 def child_file(
@@ -123,7 +123,7 @@ def workflow_of(name: str, file: str, document: Any) -> WorkflowFile:
 def workflow_exists(
     snapshot: ConfigSnapshot, user: UserSettings, name: str, *, folder: str | None = None
 ) -> bool:
-    """Claims that the workflow's file is there (whatever is in it)."""
+    """Whether the workflow's file is there (whatever is in it)."""
     tried = [paths.workflow_file(each, name) for each in folders_to_try(user, folder, None)]
     return snapshot.first(tried) is not None
 
@@ -156,7 +156,7 @@ def load_routing(snapshot: ConfigSnapshot, name: str) -> tuple[Category, ...]:
         near = nearest_file(name, snapshot.files("Routing"))
         hint = f' (did you mean "{near}"?)' if near else ""
         raise ConfigMissing(f'no routing file "{name}"{hint}; tried {wanted}')
-    return snapshot.derived(
+    return snapshot.derive(
         file,
         "categories",
         lambda document: tuple(
@@ -181,7 +181,7 @@ def load_settings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Ma
 
 
 def is_workflow(snapshot: ConfigSnapshot, file: str) -> bool:
-    """Claims that a file holds a workflow: a list, or an object with `nodes`."""
+    """Whether a file holds a workflow: a list, or an object with `nodes`."""
     try:
         document, error = snapshot.inspect(file)
     except ConfigMissing:  # a link that leads nowhere, or deleted since its folder was listed
@@ -191,10 +191,10 @@ def is_workflow(snapshot: ConfigSnapshot, file: str) -> bool:
     )
 
 
-def workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
+def list_workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> Iterator[str]:
     """All files below Workflows/ that hold workflows: lists, and objects with `nodes`."""
     for name in snapshot.files(folder):
         if is_workflow(snapshot, f"{folder}/{name}.json"):
             yield f"{folder}/{name}.json"
     for name in snapshot.folders(folder):
-        yield from workflow_files(snapshot, f"{folder}/{name}")
+        yield from list_workflow_files(snapshot, f"{folder}/{name}")

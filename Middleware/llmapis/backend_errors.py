@@ -65,7 +65,7 @@ def _provider_words(body: Any) -> tuple[str, str]:
         return "", ""
     name, raw = metadata.get("provider_name"), metadata.get("raw")
     if isinstance(raw, str):
-        raw = _parsed(raw)
+        raw = _parse_json(raw)
     said = _own_words(raw)[:MAX_MESSAGE] if raw else ""
     return name if isinstance(name, str) else "", said
 
@@ -88,7 +88,7 @@ def _own_words(body: Any) -> str:
     return text.strip()[:MAX_MESSAGE]
 
 
-def redacted(text: str, secrets: Sequence[str]) -> str:
+def redact_secrets(text: str, secrets: Sequence[str]) -> str:
     """`text` without the keys. Very short ones are no keys, and stay."""
     for secret in secrets:
         if len(secret) >= 4:
@@ -104,14 +104,14 @@ def says_something(body: Mapping[str, Any]) -> bool:
 def native_body(body: Any, secrets: Sequence[str] = ()) -> Any:
     """The backend's own error body, at most 4 KiB of it, without the keys."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
-    clean = redacted(text, secrets)
+    clean = redact_secrets(text, secrets)
     if len(clean.encode("utf-8", "replace")) > MAX_NATIVE_BYTES:
         return clean.encode("utf-8", "replace")[:MAX_NATIVE_BYTES].decode("utf-8", "ignore")
-    return body if clean == text or (isinstance(body, str) and not clean) else _parsed(clean)
+    return body if clean == text or (isinstance(body, str) and not clean) else _parse_json(clean)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class BackendRefusal:
     """An answer whose status says that the call failed."""
 
     status: int
@@ -120,19 +120,19 @@ class Refusal:
 
 
 def status_error(
-    endpoint: str, refusal: Refusal, *, secrets: Sequence[str] = (), asked: str = ""
+    endpoint: str, refusal: BackendRefusal, *, secrets: Sequence[str] = (), asked: str = ""
 ) -> BackendError:
     """The error that the answer is. `asked`: method and URL, shown where the address may be at fault."""
     status = refusal.status
-    parsed = _parsed(refusal.body.decode("utf-8", "replace"))
-    message = redacted(error_message(parsed), secrets) or f"status {status} without a text"
+    parsed = _parse_json(refusal.body.decode("utf-8", "replace"))
+    message = redact_secrets(error_message(parsed), secrets) or f"status {status} without a text"
     kind = _status_kind(status, message)
     if kind == "bad_url":
         message = (
             "the server redirects to another address, which is refused; put the final address in the file"
         )
     if asked and status in _NAMES_ADDRESS:
-        message = f"{message} ({redacted(_shown_address(asked), secrets)})"
+        message = f"{message} ({redact_secrets(_shown_address(asked), secrets)})"
     retryable = status in RETRIED_STATUSES and kind != "context_overflow"
     return BackendError(
         endpoint,
@@ -147,7 +147,7 @@ def status_error(
 
 def in_band_error(endpoint: str, body: Mapping[str, Any], *, secrets: Sequence[str] = ()) -> BackendError:
     """The error that an object with a top-level `error` (status 200) is."""
-    message = redacted(error_message(body), secrets)
+    message = redact_secrets(error_message(body), secrets)
     error = body.get("error")
     kind = _IN_BAND_KINDS.get(str(error.get("type"))) if isinstance(error, Mapping) else None
     if kind is None:
@@ -155,10 +155,12 @@ def in_band_error(endpoint: str, body: Mapping[str, Any], *, secrets: Sequence[s
     return BackendError(endpoint, kind, message, status=200, native=native_body(dict(body), secrets))
 
 
-def unrecognised(endpoint: EndpointConfig, body: Any, *, secrets: Sequence[str] = ()) -> BackendError:
+def unrecognised_answer_error(
+    endpoint: EndpointConfig, body: Any, *, secrets: Sequence[str] = ()
+) -> BackendError:
     """The error that a readable body is which holds no answer of this kind of backend; in the backend's own
     words."""
-    said = redacted(error_message(body), secrets)
+    said = redact_secrets(error_message(body), secrets)
     message = f"the answer is not what {endpoint.type} sends: {said}"
     native = native_body(body, secrets)
     return BackendError(endpoint.name, "protocol_error", message, status=200, native=native)
@@ -186,7 +188,7 @@ def told_failure(
     """The failure that an object with status 200 tells of; None for any other. `name`: of its event."""
     if name == "error" or body.get("error") or body.get("object") == "error":
         return in_band_error(endpoint.name, body, secrets=secrets)
-    return unrecognised(endpoint, body, secrets=secrets) if _reports_failure(body) else None
+    return unrecognised_answer_error(endpoint, body, secrets=secrets) if _reports_failure(body) else None
 
 
 def _reports_failure(body: Mapping[str, Any]) -> bool:
@@ -251,7 +253,7 @@ def _shown_address(asked: str) -> str:
     return f"{method} {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -21,7 +21,7 @@ def count_call(
     else:
         facts, text = getattr(result, "__dict__", {}), result
 
-    def said() -> str:
+    def written_text() -> str:
         return f"{facts.get('thinking') or ''}{text or ''}"
 
-    request.usage.add(full_usage(facts.get("usage"), said, prompt_tokens))
+    request.usage.add(full_usage(facts.get("usage"), written_text, prompt_tokens))

@@ -17,7 +17,7 @@ Resolve = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EgressTarget:
     """`where`: `local`, `remote` or `unknown` (no DNS answer, no readable URL). `addresses`: those that were
     looked at, to connect to without a second DNS answer; empty: the URL names an address itself, or nothing
     is known."""
@@ -32,28 +32,28 @@ def resolve(host: str) -> list[str]:
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
-def place_of(url: str, resolver: Resolve = resolve) -> Place:
+def place_of(url: str, resolver: Resolve = resolve) -> EgressTarget:
     """A name with any public address among its answers is remote."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
-        return Place("unknown")
+        return EgressTarget("unknown")
     if not host:
-        return Place("unknown")
+        return EgressTarget("unknown")
     if host == "localhost" or host.endswith(".localhost"):
-        return Place("local")
+        return EgressTarget("local")
     try:
-        return Place("remote" if is_public(host) else "local")
+        return EgressTarget("remote" if is_public(host) else "local")
     except ValueError:
         pass
     try:
         addresses = tuple(resolver(host))
         public = any(is_public(address) for address in addresses)
     except (OSError, UnicodeError, ValueError):
-        return Place("unknown")
+        return EgressTarget("unknown")
     if not addresses:
-        return Place("unknown")
-    return Place("remote" if public else "local", addresses)
+        return EgressTarget("unknown")
+    return EgressTarget("remote" if public else "local", addresses)
 
 
 def is_public(address: str) -> bool:

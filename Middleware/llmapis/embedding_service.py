@@ -9,7 +9,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler, Vector
+from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend, Vector
 from Middleware.llmapis.handlers.registry import backend_of
 from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
 from Middleware.llmapis.script_calls import calling_node
@@ -42,7 +42,7 @@ class EmbeddingService:
         user = user if user is not None else current_user(snapshot)
         endpoint = self.endpoint = load_endpoint(snapshot, user, endpoint_name)
         handler_class = backend_of(endpoint)
-        if not issubclass(handler_class, EmbeddingApiHandler):
+        if not issubclass(handler_class, EmbeddingBackend):
             message = f"endpoint '{endpoint_name}' ({endpoint.type}) is not for embeddings"
             raise ConfigError(message, file=endpoint.file)
         connect_s, read_s = timeouts(endpoint, user, READ_TIMEOUT_S)

@@ -23,7 +23,7 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler
+from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import Post, causes_of, default_transport
@@ -91,7 +91,9 @@ def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
     try:
         seen = replace(seen, models=_models(handler))
         return (
-            _embedded(seen, handler) if isinstance(handler, EmbeddingApiHandler) else _spoken(seen, handler)
+            _probe_embedding(seen, handler)
+            if isinstance(handler, EmbeddingBackend)
+            else _probe_model(seen, handler)
         )
     except BackendError as error:
         return replace(seen, error=error)
@@ -147,7 +149,7 @@ def _models(handler: LlmApiHandler) -> tuple[str, ...] | None:
         answer.close()
 
 
-def _spoken(seen: Probe, handler: LlmApiHandler) -> Probe:
+def _probe_model(seen: Probe, handler: LlmApiHandler) -> Probe:
     """Ask for a few tokens, streamed, and leave when it is known how the answer begins."""
     began = time.monotonic()
     try:
@@ -181,7 +183,7 @@ def _begins_with_a_thought(chunks: Iterable[Chunk]) -> bool:
     return False
 
 
-def _embedded(seen: Probe, handler: EmbeddingApiHandler) -> Probe:
+def _probe_embedding(seen: Probe, handler: EmbeddingBackend) -> Probe:
     began = time.monotonic()
     try:
         vectors = handler.embed([GREETING]) or [[]]

@@ -15,7 +15,7 @@ from Middleware.common.types import Batch, Batches, JsonObject
 from Middleware.llmapis.call.chunk_forms import is_visible
 from Middleware.llmapis.call.service_call import Service, ServiceCall
 from Middleware.llmapis.egress import place_of
-from Middleware.llmapis.llm_text import LlmText, came
+from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.llmapis.slots import Slots, take_slots
 from Middleware.services.cancellation_service import cancellation_service
 
@@ -50,7 +50,7 @@ class _Chain:
         return len(self._visited) > 1
 
     @property
-    def failed(self) -> str:
+    def failed_endpoint(self) -> str:
         """The endpoint before this one; empty for the first."""
         return self._visited[-2] if self.on_backup else ""
 
@@ -71,11 +71,11 @@ class _Chain:
             error,
             name,
         )
-        self.service = _guarded(service, error)
+        self.service = _guard_backup(service, error)
         self._visited.append(name)
 
 
-def _guarded(service: Service, error: Exception) -> Service:
+def _guard_backup(service: Service, error: Exception) -> Service:
     """The backup's service, tied to the addresses that the egress guard has seen."""
     backup = service.backup(())
     place = place_of(backup.endpoint.url)
@@ -99,7 +99,7 @@ def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
         except RequestCancelled:
             return LlmText("")
         try:
-            return _asked(chain, call)
+            return _ask_chain(chain, call)
         except RequestCancelled:
             return LlmText("")
         except HANDLER_FAULTS as error:
@@ -111,13 +111,13 @@ def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
             slots.release()
 
 
-def _asked(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
+def _ask_chain(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
     service = chain.service
-    arguments = call.arguments(service, is_backup=chain.on_backup, backup_of=chain.failed)
+    arguments = call.arguments(service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
     handler = service.create_api_handler()
     if not handler.settings.stream:
-        return came(arguments.trace, handler.handle_non_streaming(arguments))
-    return came(arguments.trace, handler.handle_joined(arguments))
+        return note_answer(arguments.trace, handler.handle_non_streaming(arguments))
+    return note_answer(arguments.trace, handler.handle_joined(arguments))
 
 
 class ServiceStream(Iterator[Batch]):
@@ -131,7 +131,7 @@ class ServiceStream(Iterator[Batch]):
         self._batches: Batches = iter(())
         self._visible = self._over = False
         try:
-            self._open()
+            self._open_next()
         except BaseException:
             self._end()
             raise
@@ -160,13 +160,15 @@ class ServiceStream(Iterator[Batch]):
     def __del__(self) -> None:
         self._end()
 
-    def _open(self) -> None:
+    def _open_next(self) -> None:
         """Open the current endpoint's stream, or the next one's that can be opened."""
         chain, call = self._chain, self._call
         while True:
             try:
                 self._slots = take_slots(chain.service.endpoint, call.request_id)
-                arguments = call.arguments(chain.service, is_backup=chain.on_backup, backup_of=chain.failed)
+                arguments = call.arguments(
+                    chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint
+                )
                 self._batches = chain.service.handler_for(True).stream_batches(arguments)
                 return
             except RequestCancelled:
@@ -194,7 +196,7 @@ class ServiceStream(Iterator[Batch]):
         self._slots.release()
         try:
             chain.hop(error)
-            self._open()
+            self._open_next()
         except BaseException:
             self._end()
             raise

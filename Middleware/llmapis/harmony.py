@@ -17,7 +17,7 @@ THINKING, TEXT = "thinking", "text"
 
 MARKS = tuple(f"<|{word}|>" for word in ("start", "channel", "message", "constrain", "end", "return", "call"))
 _MARK = re.compile("|".join(map(re.escape, MARKS)), re.IGNORECASE)
-_LONGEST = max(map(len, MARKS))
+_LONGEST_MARK = max(map(len, MARKS))
 
 HEADER_LIMIT = 256
 """A header, marks left out, has at most so many characters."""
@@ -81,14 +81,14 @@ class HarmonySplitter:
         end = _tail(buffer, position)
         self._held = buffer[end:]
         self._words(buffer[position:end])
-        return self._taken()
+        return self._take_texts()
 
     def finish(self) -> tuple[str, str]:
         """What was held: half a mark belongs to what it stands in, an unfinished header is thought."""
         held, self._held = self._held, ""
         self._words(held)
         self._leave_header()
-        return self._taken()
+        return self._take_texts()
 
     def _words(self, text: str) -> None:
         if self._header is None:
@@ -128,7 +128,7 @@ class HarmonySplitter:
             self._said[THINKING].append(self._header.text)
             self._header = None
 
-    def _taken(self) -> tuple[str, str]:
+    def _take_texts(self) -> tuple[str, str]:
         thinking, text = "".join(self._said[THINKING]), "".join(self._said[TEXT])
         self._said = {THINKING: [], TEXT: []}
         return thinking, text
@@ -136,7 +136,7 @@ class HarmonySplitter:
 
 def _tail(buffer: str, position: int) -> int:
     """Where a text that may become a mark begins at the end of `buffer`; its length when there is none."""
-    start = buffer.rfind("<", max(position, len(buffer) - _LONGEST + 1))
+    start = buffer.rfind("<", max(position, len(buffer) - _LONGEST_MARK + 1))
     if start < 0:
         return len(buffer)
     tail = buffer[start:].lower()

@@ -13,7 +13,7 @@ from Middleware.services.answers import ToolCallCollector
 _FACTS = ("native_finish_reason", "usage", "model")
 
 
-def joined(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
+def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
     """The same value as a call without streaming gives. Raises BackendError for a stream that ends in an
     error.
 

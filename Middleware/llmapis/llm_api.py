@@ -22,10 +22,10 @@ from Middleware.llmapis.failover import ServiceStream, ask_whole
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
 from Middleware.llmapis.handlers.registry import backend_of
-from Middleware.llmapis.joined import joined
-from Middleware.llmapis.llm_text import LlmText, came
+from Middleware.llmapis.joined import join_batches
+from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.llmapis.sampler_translation import deep_merge, translate
-from Middleware.llmapis.script_calls import calling_node, counted, counted_stream
+from Middleware.llmapis.script_calls import calling_node, count_answer, counted_stream
 
 __all__ = ["TICK_S", "LlmApiService", "LlmText"]
 
@@ -121,16 +121,16 @@ class LlmApiService:
             trace=calling_node(),
         )
         call = ServiceCall(asked, llm_takes_images)
-        return self._one_by_one(call) if self.stream else counted(asked, self.whole(call))
+        return self._one_by_one(call) if self.stream else count_answer(asked, self.whole_answer(call))
 
-    def whole(self, call: ServiceCall) -> LlmText | JsonObject:
+    def whole_answer(self, call: ServiceCall) -> LlmText | JsonObject:
         """The whole answer: `LlmText`, or a dict with `content`, `tool_calls`, `finish_reason`; also of a
         service that streams.
 
         Raises BackendError; SlotTimeout when no slot came free. Cancelled: the text is empty."""
         call = call.of_request(current_id())
         if self.stream:
-            return came(call.asked.trace, joined(self.endpoint.name, self._opened(call)))
+            return note_answer(call.asked.trace, join_batches(self.endpoint.name, self._open_stream(call)))
         self._calls.add(call)
         try:
             return ask_whole(self, call)
@@ -143,7 +143,7 @@ class LlmApiService:
 
         Raises as `whole`, here or (while nothing visible came) later. Cancelled: it ends without a finishing
         dict."""
-        return self._opened(call.of_request(current_id()))
+        return self._open_stream(call.of_request(current_id()))
 
     def is_busy(self) -> bool:
         """Whether a call is running."""
@@ -169,13 +169,13 @@ class LlmApiService:
             wished=self._wished,
         )
 
-    def _opened(self, call: ServiceCall) -> ServiceStream:
+    def _open_stream(self, call: ServiceCall) -> ServiceStream:
         stream = ServiceStream(self, call, self._streams.discard)
         self._streams.add(stream)
         return stream
 
     def _one_by_one(self, call: ServiceCall) -> Iterator[Chunk]:
-        yield from counted_stream(call.asked, self.endpoint.name, self._opened(call))
+        yield from counted_stream(call.asked, self.endpoint.name, self._open_stream(call))
 
     def _resolved_samplers(self) -> JsonObject:
         samplers = load_samplers(self.snapshot, self.user, self.endpoint, self.presetname)

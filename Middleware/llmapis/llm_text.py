@@ -48,10 +48,10 @@ Answer = TypeVar("Answer", bound="LlmText | JsonObject")
 """A whole answer; with tool calls it is a dict with `content`."""
 
 
-def came(trace: TracedNode | None, answer: Answer) -> Answer:
+def note_answer(trace: TracedNode | None, answer: Answer) -> Answer:
     """The answer, once those who observe the node that asked know it. `trace`: None: nobody does."""
     if trace is not None:
         facts = answer if isinstance(answer, dict) else vars(answer) if hasattr(answer, "__dict__") else {}
         text = answer.get("content") if isinstance(answer, dict) else answer
-        trace.came(text or "", facts.get("thinking") or "")
+        trace.note_answer(text or "", facts.get("thinking") or "")
     return answer

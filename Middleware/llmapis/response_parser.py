@@ -59,7 +59,7 @@ class LLMResponseParser:
             pieces.append(self._splitter.finish())
         thinking += "".join(thought for thought, _ in pieces)
         text = "".join(piece for _, piece in pieces)
-        return self._parsed(thinking, text, self._calls.add(tool_calls_of(inner)), ended)
+        return self._make_delta(thinking, text, self._calls.add(tool_calls_of(inner)), ended)
 
     def parse_anthropic(self, chunk: Mapping[str, Any]) -> ParsedDelta:
         """One event of a messages stream. One that is not of the API's form says nothing."""
@@ -68,9 +68,9 @@ class LLMResponseParser:
         except (LookupError, TypeError, AttributeError):
             said = None
         if said is None:
-            return self._parsed("", "", [], self._claude.ended)
+            return self._make_delta("", "", [], self._claude.ended)
         ended = said["finish_reason"] is not None
-        return self._parsed(said.get("thinking", ""), said["token"], said.get("tool_calls", []), ended)
+        return self._make_delta(said.get("thinking", ""), said["token"], said.get("tool_calls", []), ended)
 
     def parse_chunk(self, chunk: Mapping[str, Any], provider: str = "openai") -> ParsedDelta:
         """By provider: `anthropic` or `claude`; every other name counts as `openai`."""
@@ -82,7 +82,7 @@ class LLMResponseParser:
         """Whether a mark that opens reasoning stands in the text."""
         return has_reasoning_marks(text)
 
-    def _parsed(self, thinking: str, text: str, calls: list[JsonObject], ended: bool) -> ParsedDelta:
+    def _make_delta(self, thinking: str, text: str, calls: list[JsonObject], ended: bool) -> ParsedDelta:
         self._thinking += thinking
         self._text += text
         return ParsedDelta(

@@ -11,8 +11,8 @@ from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call_count import count_call
-from Middleware.llmapis.joined import joined
-from Middleware.llmapis.llm_text import LlmText, came
+from Middleware.llmapis.joined import join_batches
+from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.text_utils import estimate_tokens
@@ -25,7 +25,7 @@ def calling_node() -> TracedNode | None:
     return node
 
 
-def counted(asked: CallArguments, result: LlmText | JsonObject) -> LlmText | JsonObject:
+def count_answer(asked: CallArguments, result: LlmText | JsonObject) -> LlmText | JsonObject:
     """The whole answer of such a call, counted. A call that was cancelled gave none."""
     request = current_request()
     if request is not None and not cancellation_service.is_cancelled(request.request_id):
@@ -40,7 +40,7 @@ def counted_stream(asked: CallArguments, endpoint: str, batches: Batches) -> Ite
         for batch in batches:
             chunks += batch
             if batch and batch[-1]["finish_reason"] is not None and "error" not in batch[-1]:
-                counted(asked, came(asked.trace, joined(endpoint, [chunks])))
+                count_answer(asked, note_answer(asked.trace, join_batches(endpoint, [chunks])))
             yield from batch
     finally:
         close_batches(batches)

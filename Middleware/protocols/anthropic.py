@@ -243,7 +243,7 @@ class AnthropicFramer(Framer):
 
     def _message_delta(self, finish_reason: str) -> str:
         reason = _STOP_REASONS[client_finish_reason(finish_reason, self._called and not self.is_cut_off)]
-        told = usage_numbers(self._usage, self._said())
+        told = usage_numbers(self._usage, self._written_text())
         return _event(
             "message_delta",
             delta={"stop_reason": reason, "stop_sequence": None},

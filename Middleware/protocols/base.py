@@ -38,7 +38,7 @@ __all__ = [
     "TextFramer",
     "WholeAnswer",
     "WireFormat",
-    "encoded",
+    "encode_unit",
     "is_under",
     "lost_part",
     "ndjson",
@@ -158,7 +158,7 @@ class Framer(ABC):
         unit = self.thinking_unit("".join([f"{'  ' * step['depth']}{step_line(step)}\n" for step in steps]))
         return [*self._opening(with_text=True), unit] if unit else []
 
-    def _said(self) -> str:
+    def _written_text(self) -> str:
         """All that went by: thoughts are output of the model too."""
         return "".join([*self._thoughts, *self._texts])
 
@@ -180,7 +180,7 @@ class Framer(ABC):
     @property
     def output_tokens(self) -> int:
         """As the client is told them, for what was sent so far."""
-        return usage_numbers(self._usage, self._said())["completion_tokens"]
+        return usage_numbers(self._usage, self._written_text())["completion_tokens"]
 
     def _opening(self, *, with_text: bool) -> list[str]:
         """Units before the first output. None but in protocols that open a stream."""
@@ -345,7 +345,7 @@ def is_under(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in roots)
 
 
-def encoded(unit: str) -> bytes:
+def encode_unit(unit: str) -> bytes:
     """UTF-8. Two halves of a surrogate pair become one character, a lone half U+FFFD.
 
     Line ends of Unicode, which JSON allows in a text, are escaped: readers that cut a stream into lines as

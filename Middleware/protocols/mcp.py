@@ -48,7 +48,7 @@ def error_body(reply: ErrorReply) -> JsonObject:
     return rpc_error(None, code, reply.message)
 
 
-def initialized(asked: Any) -> JsonObject:
+def initialize_result(asked: Any) -> JsonObject:
     """The result of `initialize`. `asked`: the client's version; one that is not known gets our newest."""
     return {
         "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
@@ -57,7 +57,7 @@ def initialized(asked: Any) -> JsonObject:
     }
 
 
-def discovered() -> JsonObject:
+def discover_result() -> JsonObject:
     """The result of `server/discover`."""
     return {
         "resultType": "complete",
@@ -69,7 +69,7 @@ def discovered() -> JsonObject:
     }
 
 
-def listed(tools: list[JsonObject], *, modern: bool) -> JsonObject:
+def tools_list_result(tools: list[JsonObject], *, modern: bool) -> JsonObject:
     """The result of `tools/list`: one page."""
     more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
     return {"tools": tools, **more}

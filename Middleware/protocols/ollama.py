@@ -102,16 +102,16 @@ def _ollama_chat_chunk(
     token: str, finish: str | None, facts: AnswerFacts, calls: list[JsonObject] | None
 ) -> JsonObject:
     message: JsonObject = {"content": token, **({"tool_calls": ollama_calls(calls)} if calls else {})}
-    return _ended(_builder.build_ollama_chat_chunk(message, facts), finish)
+    return _end_chunk(_builder.build_ollama_chat_chunk(message, facts), finish)
 
 
 def _ollama_generate_chunk(
     token: str, finish: str | None, facts: AnswerFacts, calls: list[JsonObject] | None
 ) -> JsonObject:
-    return _ended(_builder.build_ollama_generate_chunk(token, facts), finish)
+    return _end_chunk(_builder.build_ollama_generate_chunk(token, facts), finish)
 
 
-def _ended(chunk: JsonObject, finish: str | None) -> JsonObject:
+def _end_chunk(chunk: JsonObject, finish: str | None) -> JsonObject:
     return chunk if finish is None else {**chunk, "done": True, "done_reason": finish}
 
 

@@ -22,7 +22,7 @@ from Middleware.protocols.base import (
     Framer,
     WholeAnswer,
     WireFormat,
-    encoded,
+    encode_unit,
     ndjson,
     sse,
 )
@@ -39,7 +39,7 @@ __all__ = [
     "WholeAnswer",
     "WireFormat",
     "build_response_json",
-    "encoded",
+    "encode_unit",
     "ndjson_format",
     "sse_format",
 ]

@@ -54,9 +54,9 @@ class _Numbered:
 
     def event(self, kind: str, data: JsonObject) -> str:
         """One event. `data` is never empty."""
-        return self.framed(kind, f"{compact_json(data)[1:]}\n\n")
+        return self.frame_event(kind, f"{compact_json(data)[1:]}\n\n")
 
-    def framed(self, kind: str, rest: str) -> str:
+    def frame_event(self, kind: str, rest: str) -> str:
         """The same from the text that follows the number."""
         number = self._next
         self._next += 1
@@ -112,7 +112,7 @@ class _OpenSpeech:
         pattern = compact_json({**self._where, "delta": MARK, **kind.more})[1:]
         self._head, self._tail = halves(f"{pattern}\n\n")
 
-    def begun(self) -> str:
+    def begin_events(self) -> str:
         item, part = self.kind.made(self._id, "in_progress", []), self.kind.part_of("")
         return self._events.event(
             "response.output_item.added", {"output_index": self.index, "item": item}
@@ -120,9 +120,9 @@ class _OpenSpeech:
 
     def delta(self, text: str) -> str:
         self._texts.append(text)
-        return self._events.framed(self._delta, f"{self._head}{encode_basestring(text)}{self._tail}")
+        return self._events.frame_event(self._delta, f"{self._head}{encode_basestring(text)}{self._tail}")
 
-    def done(self, status: str) -> tuple[JsonObject, str]:
+    def end_item(self, status: str) -> tuple[JsonObject, str]:
         """(the item, the events that end it)"""
         kind, text = self.kind, "".join(self._texts)
         part = kind.part_of(text)
@@ -150,7 +150,7 @@ class _OpenCall:
     def has_arguments(self) -> bool:
         return bool(self._arguments)
 
-    def begun(self, name: str) -> str:
+    def begin_events(self, name: str) -> str:
         self._name = name
         item = call_item(self._id, "in_progress", self._call_id, {"name": name, "arguments": ""})
         return self._events.event("response.output_item.added", {"output_index": self.index, "item": item})
@@ -164,7 +164,7 @@ class _OpenCall:
         self._arguments.append(text)
         return self._events.event("response.function_call_arguments.delta", {**self._where, "delta": text})
 
-    def done(self, status: str) -> tuple[JsonObject, str]:
+    def end_item(self, status: str) -> tuple[JsonObject, str]:
         """(the item, the events that end it)"""
         function = {"name": self._name, "arguments": "".join(self._arguments)}
         item = call_item(self._id, status, self._call_id, function)
@@ -195,26 +195,26 @@ class ResponsesFramer(Framer):
         """Whether a piece of a call came when the call was done."""
 
     def text_unit(self, text: str) -> str:
-        return self._spoken(_TEXT, text)
+        return self._frame_speech(_TEXT, text)
 
     def thinking_unit(self, thinking: str) -> str:
-        return self._spoken(_THOUGHTS, thinking)
+        return self._frame_speech(_THOUGHTS, thinking)
 
-    def _spoken(self, kind: _Speech, text: str) -> str:
+    def _frame_speech(self, kind: _Speech, text: str) -> str:
         speech = self._speech
         if speech is not None and speech.kind is kind:
             return speech.delta(text)
-        opening = self._opened() + self._closed("completed")
-        speech, begun = self._begun(kind)
+        opening = self._open_response() + self._close_items("completed")
+        speech, begun = self._begin_speech(kind)
         return opening + begun + speech.delta(text)
 
-    def _begun(self, kind: _Speech) -> tuple[_OpenSpeech, str]:
+    def _begin_speech(self, kind: _Speech) -> tuple[_OpenSpeech, str]:
         self._speech = speech = _OpenSpeech(kind, len(self._output), self.facts, self._events)
         self._output.append(None)
-        return speech, speech.begun()
+        return speech, speech.begin_events()
 
     def _tool_call_units(self, calls: list[JsonObject]) -> list[str]:
-        opening = self._opened() + self._closed_speech("completed")
+        opening = self._open_response() + self._closed_speech("completed")
         unit = opening + "".join(self._fragment(part) for part in calls if isinstance(part, dict))
         return [unit] if unit else []
 
@@ -230,7 +230,7 @@ class ResponsesFramer(Framer):
             self._calls[mark] = call = _OpenCall(len(self._output), call_id, self.facts, self._events)
             self._called.add(mark)
             self._output.append(None)
-            begun = call.begun(name)
+            begun = call.begin_events(name)
         if mark not in self._calls:
             self._lost = self._lost or bool(str(function.get("arguments") or "").strip())
             return ""
@@ -240,16 +240,16 @@ class ResponsesFramer(Framer):
         if self._speech is None:
             return ""
         speech, self._speech = self._speech, None
-        self._output[speech.index], events = speech.done(status)
+        self._output[speech.index], events = speech.end_item(status)
         return events
 
-    def _closed(self, status: str, *, at_end: bool = False) -> str:
+    def _close_items(self, status: str, *, at_end: bool = False) -> str:
         """The events that end the open items; in the middle of an answer not calls that have no arguments
         yet."""
         events = [self._closed_speech(status)]
         for mark, call in list(self._calls.items()):
             if call.has_arguments or at_end:
-                self._output[call.index], ended = call.done("incomplete" if self.is_cut_off else status)
+                self._output[call.index], ended = call.end_item("incomplete" if self.is_cut_off else status)
                 events.append(ended)
                 del self._calls[mark]
         return "".join(events)
@@ -258,10 +258,10 @@ class ResponsesFramer(Framer):
         if self._lost and not self.is_cut_off:
             return self.error(lost_part(self.facts.request_id))
         status, ending = ending_of(client_finish_reason(finish_reason, bool(self._called)))
-        events = [self._opened()]
+        events = [self._open_response()]
         if not (self._texts or self._called):  # clients read the first message of an answer
-            events += [self._closed("completed"), self._begun(_TEXT)[1]]
-        events.append(self._closed(status, at_end=True))
+            events += [self._close_items("completed"), self._begin_speech(_TEXT)[1]]
+        events.append(self._close_items(status, at_end=True))
         usage = usage_object(self.answer(finish_reason))
         response = response_object(self.facts, status, self._done_items(), {**ending, "usage": usage})
         if self.facts.done is not None:
@@ -279,14 +279,14 @@ class ResponsesFramer(Framer):
         Never an event `in_progress` after an item was added: clients take its empty output as the state.
         """
         if self._opened_at is None:
-            return self._opened()
+            return self._open_response()
         now = time.monotonic()
         if self._output or now - self._opened_at < IN_PROGRESS_S:
             return ":\n\n"
         self._opened_at = now
         return self._events.event(_IN_PROGRESS, {"response": self._running()})
 
-    def _opened(self) -> str:
+    def _open_response(self) -> str:
         """The events before all others, once."""
         if self._opened_at is not None:
             return ""
@@ -304,7 +304,7 @@ class ResponsesFramer(Framer):
     def error(self, reply: ErrorReply) -> list[str]:
         error = {"code": error_code(reply), "message": reply.message}
         response = response_object(self.facts, "failed", self._done_items(), {"error": error})
-        return [self._opened() + self._events.event("response.failed", {"response": response})]
+        return [self._open_response() + self._events.event("response.failed", {"response": response})]
 
 
 def error_code(reply: ErrorReply) -> str:

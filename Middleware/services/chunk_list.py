@@ -76,7 +76,7 @@ class ChunkList:
 
         Raises Forbidden for a file of another key.
         """
-        stamp = None if self._store.encrypted else self._stamp()
+        stamp = None if self._store.is_encrypted else self._stamp()
         if stamp is not None and (known := parsed_lists().get(stamp)) is not None:
             return known
         entries: Entries = self._store.read_json(self._name, (), entries_of)
@@ -96,7 +96,7 @@ class ChunkList:
 
         stored: Entries = ()
 
-        def changed(entries: Entries) -> Any:
+        def apply_change(entries: Entries) -> Any:
             nonlocal stored
             new = change(entries)
             stored = entries if new is None else tuple(new)
@@ -104,7 +104,7 @@ class ChunkList:
                 return None
             return [{"text_block": entry.text, "hash": entry.hash} for entry in new]
 
-        self._store.update_json(self._name, changed, (), entries_of)
+        self._store.update_json(self._name, apply_change, (), entries_of)
         return stored
 
     def append(self, entry: Entry, *, after: str | None) -> bool:

@@ -70,7 +70,7 @@ _BROKEN_ZIP = (
 _KEY_FOLDER = re.compile(r"[0-9a-f]{16}")
 
 
-class Refused(ValueError):
+class ArchiveRefused(ValueError):
     """What was asked for cannot be done; the text says why."""
 
 
@@ -102,7 +102,7 @@ class DiscussionFolders:
     def store(self, discussion_id: str) -> DiscussionStore:
         """Raises Refused for what cannot be a discussion id."""
         if not is_discussion_id(discussion_id):
-            raise Refused(f"{discussion_id!r} cannot be a discussion id")
+            raise ArchiveRefused(f"{discussion_id!r} cannot be a discussion id")
         return self._store(discussion_id)
 
     def making(self, discussion_id: str) -> DiscussionStore:
@@ -157,7 +157,7 @@ class DiscussionFolders:
         """The store of a discussion. Raises Refused when there is none."""
         store = self.store(discussion_id)
         if not self.files(discussion_id):
-            raise Refused(f"there is no discussion {discussion_id!r} in {store.folder.parent}")
+            raise ArchiveRefused(f"there is no discussion {discussion_id!r} in {store.folder.parent}")
         return store
 
     def export(self, discussion_id: str, target: Path) -> Exported:
@@ -167,9 +167,9 @@ class DiscussionFolders:
         """
         self.existing(discussion_id)
         if target.exists():
-            raise Refused(f"{target} exists already; it is not overwritten")
+            raise ArchiveRefused(f"{target} exists already; it is not overwritten")
         if not target.parent.is_dir():
-            raise Refused(f"{target}: there is no folder {target.parent}")
+            raise ArchiveRefused(f"{target}: there is no folder {target.parent}")
         good, left_out = self._contents(discussion_id, locked=True)
         _write_zip(target, {f"{discussion_id}/{name}": data for name, data in good.items()})
         return Exported(len(good), left_out)
@@ -184,20 +184,20 @@ class DiscussionFolders:
             found = {name: _plain(store, name, path) for name, path in files.items()}
         good = {name: data for name, data in found.items() if data is not None}
         if not good:
-            raise Refused(f"nothing of the discussion {discussion_id!r} can be read")
+            raise ArchiveRefused(f"nothing of the discussion {discussion_id!r} can be read")
         return good, [name for name in found if name not in good]
 
-    def archived(self, source: Path) -> tuple[str, list[str]]:
+    def read_archive(self, source: Path) -> tuple[str, list[str]]:
         """The id and the file names in a zip file that can be imported. Raises Refused with what is wrong."""
         try:
             with zipfile.ZipFile(source) as archive:
-                discussion_id, names = _listed(source, archive)
+                discussion_id, names = _list_archive(source, archive)
                 for name in names:
                     _check(source, name, archive.read(f"{discussion_id}/{name}"))
-        except Refused:
+        except ArchiveRefused:
             raise
         except (OSError, *_BROKEN_ZIP) as error:
-            raise Refused(f"{source} cannot be read as a zip file: {error}") from error
+            raise ArchiveRefused(f"{source} cannot be read as a zip file: {error}") from error
         self.refuse_existing(discussion_id)
         return discussion_id, names
 
@@ -205,13 +205,13 @@ class DiscussionFolders:
         """Raise Refused where a discussion cannot be made: there is one, or files that nobody knows."""
         store = self.store(discussion_id)
         if self.files(discussion_id):
-            raise Refused(f"there is a discussion {discussion_id!r} already; it is not changed")
+            raise ArchiveRefused(f"there is a discussion {discussion_id!r} already; it is not changed")
         for folder in {store.folder, store.target}:
             _refuse_what_is_left(folder)
 
     def bring_in(self, source: Path) -> str:
         """Make a discussion of a zip file, whole or not at all; its id. Raises Refused, OSError."""
-        discussion_id, names = self.archived(source)
+        discussion_id, names = self.read_archive(source)
         with zipfile.ZipFile(source) as archive:
             self._make(discussion_id, ((name, archive.read(f"{discussion_id}/{name}")) for name in names))
         return discussion_id
@@ -229,7 +229,7 @@ class DiscussionFolders:
             if ids := source.ids():
                 return source, ids
         of_whom = "without an API key" if self.key_hash is None else "of this API key"
-        raise Refused(f"{folder} holds no discussions {of_whom}")
+        raise ArchiveRefused(f"{folder} holds no discussions {of_whom}")
 
     def _at(self, root: Path, key_hash: str | None) -> DiscussionFolders:
         is_of_install = (root.parent.name, root.name) == ("Public", "DiscussionIds")
@@ -288,7 +288,7 @@ def _refuse_what_is_left(folder: Path) -> None:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     kept = sorted(name for name in names if not _LOCKS.fullmatch(name) and not _is_temporary(name))
     if kept:
-        raise Refused(f"{folder} holds {', '.join(kept)}; move that away first")
+        raise ArchiveRefused(f"{folder} holds {', '.join(kept)}; move that away first")
 
 
 def _is_temporary(name: str) -> bool:
@@ -304,7 +304,7 @@ def _clear(folder: Path) -> None:
         if _LOCKS.fullmatch(path.name):
             with locked_in_time(path, 0) as held:  # a lock is gone when it is given back
                 if not held:
-                    raise Refused(f"{folder} is in use; nothing is changed")
+                    raise ArchiveRefused(f"{folder} is in use; nothing is changed")
         else:
             path.unlink()
     folder.rmdir()
@@ -317,14 +317,14 @@ def _remove_stale(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _listed(source: Path, archive: zipfile.ZipFile) -> tuple[str, list[str]]:
+def _list_archive(source: Path, archive: zipfile.ZipFile) -> tuple[str, list[str]]:
     """The id and the names of the files in a zip file; folders count for nothing. Raises Refused."""
     parts = [info.filename.split("/") for info in archive.infolist() if not info.is_dir()]
     ids = {part[0] for part in parts}
     names = [part[-1] for part in parts]
     whole = len(ids) == 1 and all(len(part) == 2 for part in parts)
     if not whole or not set(names) <= set(NAMES) or len(names) != len(set(names)):
-        raise Refused(
+        raise ArchiveRefused(
             f"{source} is no export of a discussion: one folder with files of a discussion is needed"
         )
     (discussion_id,) = ids
@@ -338,14 +338,14 @@ def _holds_files(folder: Path) -> bool:
 def _plain(store: DiscussionStore, name: str, path: Path) -> bytes | None:
     """What is in a file that could be imported again; None: nothing good is left of it."""
     if name != VECTOR_DATABASE:
-        return store.good_bytes(name, lambda data: _parsed(name, data))
+        return store.good_bytes(name, lambda data: _parse_file(name, data))
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / name
         try:
             with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
                 source.backup(target)
             data = copy.read_bytes()
-            _parsed(name, data)
+            _parse_file(name, data)
         except sqlite3.OperationalError:
             raise
         except (sqlite3.Error, ValueError):
@@ -356,12 +356,12 @@ def _plain(store: DiscussionStore, name: str, path: Path) -> bytes | None:
 def _check(source: Path, name: str, data: bytes) -> None:
     """A file is what its name says. Raises Refused."""
     try:
-        _parsed(name, data)
+        _parse_file(name, data)
     except (TypeError, ValueError, sqlite3.Error, RecursionError) as error:
-        raise Refused(f"{source}: {name}: {error}") from error
+        raise ArchiveRefused(f"{source}: {name}: {error}") from error
 
 
-def _parsed(name: str, data: bytes) -> Any:
+def _parse_file(name: str, data: bytes) -> Any:
     """Raises TypeError, ValueError, `sqlite3.Error`, RecursionError with what is wrong."""
     if name in LISTS:
         return entries_of(json.loads(data))

@@ -20,7 +20,7 @@ from typing import Any
 from Middleware.common.errors import Forbidden
 from Middleware.config.paths import is_discussion_id
 from Middleware.utilities import encryption_utils
-from Middleware.utilities.file_locks import locked, locked_in_time
+from Middleware.utilities.file_locks import hold_lock, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class DiscussionStore:
         return f"DiscussionStore({str(self._target)!r}, encrypted={self._key is not None})"
 
     @property
-    def encrypted(self) -> bool:
+    def is_encrypted(self) -> bool:
         return self._key is not None
 
     @property
@@ -137,7 +137,7 @@ class DiscussionStore:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the discussion's lock; makes the folder. The thread that holds it may take it again."""
-        with locked(self.make_folder() / ".lock"):
+        with hold_lock(self.make_folder() / ".lock"):
             yield
 
     @contextmanager
@@ -203,7 +203,7 @@ class DiscussionStore:
         set aside as `<name>.corrupt-<time>` and its `.bak` takes its place, if there is a good one. Raises
         Forbidden for a file that is encrypted with another key.
         """
-        return self._read(name, lambda data: form(json.loads(data)), default)
+        return self._read_file(name, lambda data: form(json.loads(data)), default)
 
     def update_json(
         self, name: str, change: Callable[[Any], Any], default: Any = None, form: Form = _as_it_is
@@ -228,7 +228,7 @@ class DiscussionStore:
 
         What is no UTF-8 is damaged, as in `read_json`.
         """
-        text: str | None = self._read(name, lambda data: data.decode("utf-8"), None)
+        text: str | None = self._read_file(name, lambda data: data.decode("utf-8"), None)
         return text
 
     def update_text(self, name: str, change: Callable[[str | None], str | None]) -> str | None:
@@ -257,7 +257,7 @@ class DiscussionStore:
         with self.lock():
             self._write(name, data)
 
-    def _read(self, name: str, parse: Parse, default: Any) -> Any:
+    def _read_file(self, name: str, parse: Parse, default: Any) -> Any:
         found, value = self._load(self.path(name), parse)
         if not found and value is not None:
             with self.lock():

@@ -28,7 +28,7 @@ class DiskFaults:
     def __init__(self) -> None:
         self.failed = False
 
-    def tried(self, work: Callable[[], _T], otherwise: _Other, consequence: str) -> _T | _Other:
+    def try_work(self, work: Callable[[], _T], otherwise: _Other, consequence: str) -> _T | _Other:
         """What `work` gives, or `otherwise` when the disk does not let it. `consequence`: in words."""
         try:
             return work()

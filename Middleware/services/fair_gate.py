@@ -166,7 +166,7 @@ class FairGate:
         return len(self._waiters)
 
     @property
-    def held(self) -> int:
+    def held_slots(self) -> int:
         """How many slots this process has taken."""
         return len(self._held)
 

@@ -37,7 +37,7 @@ class End:
     summary: str = ""
 
     @property
-    def covered(self) -> tuple[str, ...]:
+    def covered_hashes(self) -> tuple[str, ...]:
         """Hashes of the messages that are known to be covered."""
         return self.messages or (self.hash,)
 
@@ -58,14 +58,14 @@ def end_at(hashes: Sequence[str], start: int, stop: int) -> End:
     return End(hashes[stop - 1], before_of(hashes, stop - 1), tuple(hashes[start:stop]), after)
 
 
-def joined(ends: Sequence[End]) -> End:
+def join_ends(ends: Sequence[End]) -> End:
     """What is known of one entry that stands for several."""
     return replace(
-        ends[-1], messages=tuple(each for end in ends for each in end.covered), after=ends[0].after
+        ends[-1], messages=tuple(each for end in ends for each in end.covered_hashes), after=ends[0].after
     )
 
 
-def aligned(hashes: Sequence[str], lines: Sequence[End]) -> Ends:
+def align_entries(hashes: Sequence[str], lines: Sequence[End]) -> Ends:
     """The line of each entry, by the hashes of the entries.
 
     An entry of another program has none. Lines between two entries belong to the later one (the entries were
@@ -75,7 +75,9 @@ def aligned(hashes: Sequence[str], lines: Sequence[End]) -> Ends:
     place = 0
     for each in hashes:
         at = next((at for at in range(place, len(lines)) if lines[at].hash == each), None)
-        found.append(End(each) if at is None else joined(lines[place : at + 1]) if at > place else lines[at])
+        found.append(
+            End(each) if at is None else join_ends(lines[place : at + 1]) if at > place else lines[at]
+        )
         place = place if at is None else at + 1
     return tuple(found)
 
@@ -134,7 +136,9 @@ class FileMemories:
         """What each of these entries covers."""
         if not entries:
             return ()
-        return aligned([entry.hash for entry in entries], self._store.read_json(MEMORY_ENDS, (), ends_of))
+        return align_entries(
+            [entry.hash for entry in entries], self._store.read_json(MEMORY_ENDS, (), ends_of)
+        )
 
     def append(self, text: str, end: End, *, after: Entries) -> bool:
         """Add a memory if the entries are still these; tells whether. Their texts may have been edited."""
@@ -153,7 +157,7 @@ class FileMemories:
             if entries[position:stop] != batch:
                 return False
             ends = self.ends(entries)
-            whole = replace(joined(ends[position:stop]), condensed=True)
+            whole = replace(join_ends(ends[position:stop]), condensed=True)
             self._save(
                 (*entries[:position], Entry(text, whole.hash), *entries[stop:]),
                 (*ends[:position], whole, *ends[stop:]),

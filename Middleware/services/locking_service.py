@@ -184,7 +184,7 @@ class LockingService:
         life = lives.get(instance)
         if instance == self._instance:
             life = True if workflow_id in self._held else None
-        return self._expired(end) if life is None else not life
+        return self._is_expired(end) if life is None else not life
 
     def _lives(self, connection: sqlite3.Connection) -> dict[str, bool | None]:
         """For each known instance whether its process lives; None: the time must tell."""
@@ -238,7 +238,7 @@ class LockingService:
         self._database.parent.mkdir(parents=True, exist_ok=True)
         seen = identity_of(self._database)
         try:
-            with self._connected() as connection:
+            with self._connect() as connection:
                 yield connection
         except sqlite3.Error as error:
             if is_damage(error):
@@ -260,7 +260,7 @@ class LockingService:
             )
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _connect(self) -> Iterator[sqlite3.Connection]:
         connect = sqlite3.connect(self._database, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         with closing(connect) as connection:
             connection.executescript(_TABLES)
@@ -277,7 +277,7 @@ class LockingService:
         """As local time without zone, which other programs expect."""
         return (self._clock().astimezone(UTC) + LIFETIME).astimezone().replace(tzinfo=None).isoformat()
 
-    def _expired(self, end: object) -> bool:
+    def _is_expired(self, end: object) -> bool:
         """Where a local time comes twice, the later one counts."""
         try:
             local = datetime.fromisoformat(str(end))
@@ -326,7 +326,7 @@ def process_start(pid: int) -> str:
 
 
 def process_lives(pid: int) -> bool:
-    """Claims that a process of this machine has this number; always on Windows, which does not say."""
+    """Whether a process of this machine has this number; always on Windows, which does not say."""
     if os.name == "nt":
         return True
     try:

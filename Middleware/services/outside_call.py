@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.services.run_trace import CallTrace, TracedCall, TracedNode
-from Middleware.utilities.sensitive_logging_utils import told
+from Middleware.utilities.sensitive_logging_utils import loggable_error
 
 
 class OutsideCall:
@@ -17,7 +17,7 @@ class OutsideCall:
     def __init__(self, trace: TracedCall | None = None) -> None:
         self._trace = trace
 
-    def came(self, answer: object, status: int | None = None) -> None:
+    def note_answer(self, answer: object, status: int | None = None) -> None:
         """What it brought: a text, bytes, or a value that is shown as its text. `status`: of HTTP, or of a
         program."""
         if self._trace is None:
@@ -64,7 +64,7 @@ def outside_call(
         yield _UNSEEN
         return
     call = trace.call(CallTrace(kind, "", name, "", secrets=tuple(secrets)))
-    call.sends(place if trace.run.keeps_text and place else name, body, {})
+    call.note_body(place if trace.run.keeps_text and place else name, body, {})
     outcome = "done"
     try:
         yield OutsideCall(call)
@@ -72,7 +72,7 @@ def outside_call(
         outcome = "cancelled"
         raise
     except Exception as error:
-        outcome, call.call.error = type(error).__name__, told(error)
+        outcome, call.call.error = type(error).__name__, loggable_error(error)
         raise
     finally:
         call.end(outcome)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Middleware.utilities import encryption_utils
-from Middleware.utilities.file_locks import locked
+from Middleware.utilities.file_locks import hold_lock
 from Middleware.utilities.file_utils import atomic_write
 
 _KINDS = re.compile(r"[^.].*\.(json|md)(\.bak|(?P<damaged>\.corrupt-[\d-]+))?", re.I)
@@ -44,7 +44,7 @@ def files_of(folder: Path, unreadable: Callable[[OSError], None] = lambda error:
 
 
 def holds_files_of(folder: Path, key: bytes) -> bool:
-    """Claims that a file below `folder` is encrypted with `key`."""
+    """Whether a file below `folder` is encrypted with `key`."""
     return any(_is_of(path, key) for path in files_of(folder))
 
 
@@ -92,15 +92,15 @@ class _NotHeld(OSError):
 
 def _one(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, write: bool) -> None:
     if not write:
-        _changed(path, old, new, result, write=False)
+        _rekey_file(path, old, new, result, write=False)
         return
-    with locked(path.parent / ".lock"):
-        _changed(path, old, new, result, write=True)
+    with hold_lock(path.parent / ".lock"):
+        _rekey_file(path, old, new, result, write=True)
 
 
-def _changed(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, write: bool) -> None:
+def _rekey_file(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, write: bool) -> None:
     raw = path.read_bytes()
-    plain, has_form = _opened(path, raw, old, new)
+    plain, has_form = _decrypt_file(path, raw, old, new)
     if plain is None:
         result.unreadable[path] = "neither key opens it"
     elif has_form:
@@ -112,7 +112,7 @@ def _changed(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, writ
         result.changed.append(path)
 
 
-def _opened(path: Path, raw: bytes, old: bytes, new: bytes | None) -> tuple[bytes | None, bool]:
+def _decrypt_file(path: Path, raw: bytes, old: bytes, new: bytes | None) -> tuple[bytes | None, bool]:
     """The plain bytes (None: unreadable), and whether the file has its new form already."""
     for key, has_form in ((new, True), (old, old == new)):
         if key is not None:
@@ -145,7 +145,7 @@ def _verify(path: Path, plain: bytes, new: bytes | None) -> None:
         raise _NotHeld(f"{path} does not hold what was written")
 
 
-def moved(folder: Path, target: Path) -> bool:
+def move_folder(folder: Path, target: Path) -> bool:
     """Rename the folder of a key; false (and nothing done) when the new name is taken."""
     if folder == target:
         return True

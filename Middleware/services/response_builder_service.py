@@ -102,7 +102,7 @@ class ResponseBuilderService:
     def build_openai_chat_completion_response(
         self, answer: WholeAnswer | str, facts: AnswerFacts | None = None
     ) -> JsonObject:
-        answer, facts = _whole(answer), facts or AnswerFacts.current()
+        answer, facts = _as_whole_answer(answer), facts or AnswerFacts.current()
         message: JsonObject = {"role": "assistant", "content": answer.text}
         if answer.thinking:
             message["reasoning_content"] = answer.thinking
@@ -128,7 +128,7 @@ class ResponseBuilderService:
     def build_openai_completion_response(
         self, answer: WholeAnswer | str, facts: AnswerFacts | None = None
     ) -> JsonObject:
-        answer, facts = _whole(answer), facts or AnswerFacts.current()
+        answer, facts = _as_whole_answer(answer), facts or AnswerFacts.current()
         return {
             "id": f"cmpl-{facts.request_id}",
             "object": "text_completion",
@@ -192,7 +192,7 @@ class ResponseBuilderService:
     def build_ollama_chat_response(
         self, answer: WholeAnswer | str, facts: AnswerFacts | None = None
     ) -> JsonObject:
-        answer, facts = _whole(answer), facts or AnswerFacts.current()
+        answer, facts = _as_whole_answer(answer), facts or AnswerFacts.current()
         message: JsonObject = {"role": "assistant", "content": answer.text}
         if answer.thinking:
             message["thinking"] = answer.thinking
@@ -209,7 +209,7 @@ class ResponseBuilderService:
         self, answer: WholeAnswer | str, facts: AnswerFacts | None = None
     ) -> JsonObject:
         """With the five keys of an OpenAI text completion, which some old front ends read."""
-        answer, facts = _whole(answer), facts or AnswerFacts.current()
+        answer, facts = _as_whole_answer(answer), facts or AnswerFacts.current()
         body: JsonObject = {"model": facts.model, "created_at": ollama_time(), "response": answer.text}
         if answer.thinking:
             body["thinking"] = answer.thinking
@@ -279,7 +279,7 @@ class ResponseBuilderService:
         }
 
 
-def _whole(answer: WholeAnswer | str) -> WholeAnswer:
+def _as_whole_answer(answer: WholeAnswer | str) -> WholeAnswer:
     return WholeAnswer(text=answer) if isinstance(answer, str) else answer
 
 

@@ -105,7 +105,7 @@ class ResponseStore:
 
         One that was ended before, or that is larger than all that may be kept, is not kept.
         """
-        data = _packed(response, input_items)
+        data = _pack_response(response, input_items)
         if data is None or len(data) > self._most_bytes:
             logger.warning("a response cannot be kept: it is too large, or no JSON can be made of it")
             self.end(owner, response["id"])
@@ -123,21 +123,21 @@ class ResponseStore:
     def find(self, owner: str | None, response_id: str) -> StoredResponse | None:
         """The response of this id; None when there is none. It and its chain count as used."""
         with self._lock:
-            entry = self._used(_place(owner, response_id))
-        return None if entry is None else _unpacked(entry.data)
+            entry = self._touch_chain(_place(owner, response_id))
+        return None if entry is None else _unpack_response(entry.data)
 
     def chain(self, owner: str | None, response_id: str) -> list[StoredResponse]:
         """The response and all before it, the first one first. Raises UnknownResponse for a missing link."""
         found: list[bytes] = []
         with self._lock:
             place: _Place | None = _place(owner, response_id)
-            self._used(_place(owner, response_id))
+            self._touch_chain(_place(owner, response_id))
             while place is not None:
                 if (entry := self._entries.get(place)) is None:
                     raise UnknownResponse(place[1])
                 found.append(entry.data)
                 place = entry.previous
-        return [_unpacked(data) for data in reversed(found)]
+        return [_unpack_response(data) for data in reversed(found)]
 
     def delete(self, owner: str | None, response_id: str) -> bool:
         """True when there was one."""
@@ -145,7 +145,7 @@ class ResponseStore:
             self._drop_old()
             return self._drop(_place(owner, response_id))
 
-    def _used(self, place: _Place) -> _Entry | None:
+    def _touch_chain(self, place: _Place) -> _Entry | None:
         """The entry of a place. All links of its chain move to the end, where the newest stand."""
         self._drop_old()
         now, links = self._clock(), []
@@ -178,7 +178,7 @@ def _place(owner: str | None, response_id: str) -> _Place:
     return (sha256_hex(owner) if owner else "", response_id)
 
 
-def _packed(response: JsonObject, input_items: list[JsonObject]) -> bytes | None:
+def _pack_response(response: JsonObject, input_items: list[JsonObject]) -> bytes | None:
     """None for numbers that JSON has no form for."""
     try:
         text = json.dumps([response, input_items], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -187,6 +187,6 @@ def _packed(response: JsonObject, input_items: list[JsonObject]) -> bytes | None
     return text.encode("utf-8", "surrogatepass")
 
 
-def _unpacked(data: bytes) -> StoredResponse:
+def _unpack_response(data: bytes) -> StoredResponse:
     response, input_items = json.loads(data.decode("utf-8", "surrogatepass"))
     return StoredResponse(response, input_items)

@@ -47,7 +47,7 @@ class RunObserver(Protocol):
 
     keeps_text: bool
 
-    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None: ...
+    def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +147,9 @@ class NodeTrace:
         """The call whose text is the node's."""
         return next((call for call in reversed(self.calls) if call.kind == "model"), None)
 
-    def cleaned(self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None) -> None:
+    def note_cleaning(
+        self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None
+    ) -> None:
         """What cleaning made of the text of its last call."""
         call = self.last_model_call
         if call is not None:
@@ -238,7 +240,7 @@ class RunTrace:
         self.tell("node", node)
         return TracedNode(self, node)
 
-    def says(self, counter: Callable[[], int] | None, node: NodeTrace | None = None) -> None:
+    def note_first_text(self, counter: Callable[[], int] | None, node: NodeTrace | None = None) -> None:
         """The first text of the answer leaves. `node`: who gives it, None: none does."""
         if self.first_text:
             return
@@ -267,30 +269,30 @@ class TracedNode(NamedTuple):
     def tell(self, what: str) -> None:
         self.run.tell(what, self.node)
 
-    def says(self, counter: Callable[[], int] | None) -> None:
+    def note_first_text(self, counter: Callable[[], int] | None) -> None:
         """The first text of the answer leaves."""
-        self.run.says(counter, self.node)
+        self.run.note_first_text(counter, self.node)
 
     def call(self, call: CallTrace) -> TracedCall:
         """A call begins. It is told when it is sent."""
         self.node.calls.append(call)
         return TracedCall(self, call)
 
-    def thinks(self) -> None:
+    def note_thought(self) -> None:
         """The text of its last call to a model holds a thought."""
         if (call := self.node.last_model_call) is not None:
-            TracedCall(self, call).thinks()
+            TracedCall(self, call).note_thought()
 
     def thought_nothing(self) -> None:
         """What looked like a thought of its last call to a model was text."""
         if (call := self.node.last_model_call) is not None:
             call.thought = NOT_YET
 
-    def came(self, text: str, thinking: str) -> None:
+    def note_answer(self, text: str, thinking: str) -> None:
         """The whole answer of its last call to a model, as it came; whoever cleans it tells what became of
         it."""
         if self.run.keeps_text:
-            self.node.cleaned(text, text, [thinking] if thinking else [], None)
+            self.node.note_cleaning(text, text, [thinking] if thinking else [], None)
 
 
 class TracedCall(NamedTuple):
@@ -299,7 +301,7 @@ class TracedCall(NamedTuple):
     at: TracedNode
     call: CallTrace
 
-    def sends(self, url: str, body: bytes, headers: Mapping[str, str], *, amended: bool = False) -> None:
+    def note_body(self, url: str, body: bytes, headers: Mapping[str, str], *, amended: bool = False) -> None:
         """The body goes out, or goes out again; one that is `amended` takes the place of the first, and the
         node says so."""
         call = self.call
@@ -311,7 +313,7 @@ class TracedCall(NamedTuple):
             call.body, call.body_left_out = kept_body(body)
         self.at.tell("call")
 
-    def thinks(self) -> None:
+    def note_thought(self) -> None:
         """A thought was heard. Only the first is told."""
         if not self.call.thought:
             self.call.thought = time.monotonic()
@@ -351,7 +353,7 @@ class Observers:
     def tell(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         for observer in self._all:
             try:
-                observer.changed(run, what, node)
+                observer.note_change(run, what, node)
             except Exception:  # an observer must never harm an answer
                 self._drop(observer)
                 logger.exception("%s failed and observes no more runs", type(observer).__name__)

@@ -21,8 +21,8 @@ from Middleware.utilities.hashing_utils import (
     StampedMessage,
     message_hash,
     text_hash,
-    unstamped,
     unstamped_content,
+    without_timestamp,
 )
 
 FILE = "timestamps.json"
@@ -43,7 +43,7 @@ def generation_prompt(messages: Messages) -> str | None:
     return text if len(text) < 100 and text.endswith(":") else None
 
 
-def _dated(messages: Messages) -> Iterator[Message]:
+def _dated_messages(messages: Messages) -> Iterator[Message]:
     """The messages that have a time, newest first: no system messages, no generation prompt at the end."""
     end = len(messages) - (generation_prompt(messages) is not None)
     return (
@@ -65,11 +65,11 @@ def track(store: DiscussionStore, messages: Messages, *, bind_placeholder: bool,
         before = dict(stamps)
         if bind_placeholder and PLACEHOLDER in stamps:
             begun = stamps.pop(PLACEHOLDER)
-            answer = next((m for m in _dated(messages) if m.get("role") == "assistant"), None)
+            answer = next((m for m in _dated_messages(messages) if m.get("role") == "assistant"), None)
             if answer is not None:
                 stamps.setdefault(message_hash(answer), begun)
         anchor = now
-        for message in _dated(messages):
+        for message in _dated_messages(messages):
             stamp = stamps.setdefault(message_hash(message), format_stamp(anchor))
             anchor = max(parse_stamp(stamp) or anchor, _EARLIEST) - timedelta(seconds=1)
         return stamps if stamps != before else None
@@ -84,8 +84,8 @@ def write_stamps(store: DiscussionStore, messages: Messages, *, relative: bool, 
     Starts from the unstamped content, so stamps of a calling node are written afresh; the copies remember it.
     """
     stamps, now = _load(store), clock()
-    plain = [unstamped(copy.deepcopy(message)) for message in messages]
-    dated = {id(message) for message in _dated(plain)}
+    plain = [without_timestamp(copy.deepcopy(message)) for message in messages]
+    dated = {id(message) for message in _dated_messages(plain)}
     return [_with_stamp(m, stamps, relative, now) if id(m) in dated else m for m in plain]
 
 
@@ -162,7 +162,7 @@ class RequestStamps:
     def track(self, messages: Messages) -> None:
         """Before the first node of a run that has a node with the flag."""
         first, self._tracked = not self._tracked, True
-        self._disk.tried(
+        self._disk.try_work(
             lambda: track(self.store, messages, bind_placeholder=first, clock=self.clock),
             None,
             "the times of messages were not kept",
@@ -170,7 +170,7 @@ class RequestStamps:
 
     def write(self, messages: Messages, *, relative: bool) -> Messages:
         """The messages that a node with the flag sees."""
-        return self._disk.tried(
+        return self._disk.try_work(
             lambda: write_stamps(self.store, messages, relative=relative, clock=self.clock),
             messages,
             "the times of messages cannot be read",
@@ -180,7 +180,7 @@ class RequestStamps:
         """Just before a responder with the flag."""
         if not self._begun:
             self._begun = True
-            self._disk.tried(
+            self._disk.try_work(
                 lambda: save_placeholder(self.store, clock=self.clock),
                 None,
                 "the time of an answer was not kept",
@@ -192,14 +192,14 @@ class RequestStamps:
         """
         if not self._finished:
             self._finished = True
-            self._disk.tried(
+            self._disk.try_work(
                 lambda: resolve_placeholder(self.store, answer, clock=self.clock),
                 None,
                 "the time of an answer was not kept",
             )
 
     def time_context_summary(self) -> str:
-        return self._disk.tried(
+        return self._disk.try_work(
             lambda: time_context_summary(self.store, clock=self.clock),
             "",
             "the times of messages cannot be read",

@@ -25,25 +25,25 @@ _OF_PAGES = re.compile(
 """Python's names of codings that pages are in. Others (UTF-7, Punycode, escapes) are slow, or hide markup."""
 
 
-def decoded(body: bytes, content_type: str = "") -> str:
+def decode_body(body: bytes, content_type: str = "") -> str:
     """The text of a body: by the header, else the byte-order mark, else `<meta charset>`, else UTF-8 if it is
     valid, else Windows-1252. Bytes that do not fit are replaced.
     """
     mark, marked = next((pair for pair in _MARKS if body.startswith(pair[0])), (b"", None))
     named = _IN_HEADER.search(content_type)
-    name = (_known(named[1]) if named else None) or marked or _of_meta(body) or _guessed(body)
+    name = (_known_codec(named[1]) if named else None) or marked or _of_meta(body) or _guess_encoding(body)
     text = body.decode(name, "replace")
     return text.removeprefix("\ufeff") if mark else text
 
 
 def _of_meta(body: bytes) -> str | None:
     found = _IN_META.search(body[:_HEAD_BYTES])
-    name = _known(found[1].decode("ascii", "replace")) if found else None
+    name = _known_codec(found[1].decode("ascii", "replace")) if found else None
     # A page whose meta tag could be read as ASCII is not in UTF-16, whatever it says.
     return "utf-8" if name and name.startswith(("utf-16", "utf-32")) else name
 
 
-def _known(name: str) -> str | None:
+def _known_codec(name: str) -> str | None:
     """Python's name of a text coding; browsers read Latin-1 and ASCII as Windows-1252."""
     try:
         found = codecs.lookup(name)
@@ -54,7 +54,7 @@ def _known(name: str) -> str | None:
     return "cp1252" if found.name in ("iso8859-1", "ascii") else found.name
 
 
-def _guessed(body: bytes) -> str:
+def _guess_encoding(body: bytes) -> str:
     try:
         body.decode("utf-8")
     except UnicodeDecodeError:

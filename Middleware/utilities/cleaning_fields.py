@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import Middleware.cleaning  # noqa: F401  (loads the rules)
-from Middleware.cleaning.keys import Key
+from Middleware.cleaning.keys import CleaningKey
 from Middleware.cleaning.stage import RULES, Place, StatedRule, keys_of
 from Middleware.config.file_schemas import hand_in
 
@@ -35,7 +35,7 @@ def _file_fields(place: Place, rules: Rules) -> Fields:
     return {name: _field(key) for name, key in keys_of(place).items()}
 
 
-def _field(key: Key) -> dict[str, Any]:
+def _field(key: CleaningKey) -> dict[str, Any]:
     return {
         **key.shape,
         "description": key.description,
@@ -54,7 +54,7 @@ def node_descriptions(*, of_models: bool) -> dict[str, str]:
     return {name: _sentence(key) for name, key in keys_of("node").items() if key.of_models is of_models}
 
 
-def _sentence(key: Key) -> str:
+def _sentence(key: CleaningKey) -> str:
     """`Texts to remove. Default: false.`; an empty default goes without saying."""
     said = key.default is not None and key.default not in ("", [])
     return f"{key.description} Default: {json.dumps(key.default)}." if said else key.description

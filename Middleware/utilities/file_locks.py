@@ -73,7 +73,7 @@ def _lock_of(lock_file: Path) -> _Lock:
 
 
 @contextmanager
-def locked(lock_file: Path) -> Iterator[None]:
+def hold_lock(lock_file: Path) -> Iterator[None]:
     """Hold a lock over all threads of this process and all processes that use the same lock file.
 
     The folder must exist. Raises OSError, also where a file system knows no locks.
@@ -97,7 +97,7 @@ def locked_in_time(
     """
     lock = _lock_of(lock_file)
     end = None if timeout_s is None else time.monotonic() + timeout_s
-    while not (held := _taken(lock)):
+    while not (held := _try_lock(lock)):
         if given_up() or (end is not None and time.monotonic() >= end):
             break
         time.sleep(LONG_POLL_S)
@@ -109,7 +109,7 @@ def locked_in_time(
             lock.threads.release()
 
 
-def _taken(lock: _Lock) -> bool:
+def _try_lock(lock: _Lock) -> bool:
     if not lock.threads.acquire(blocking=False):
         return False
     taken = False
@@ -194,7 +194,7 @@ def _run_time_folder() -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Claims that it is a folder, no link, of this user, and that nobody else may look into it."""
+    """Whether it is a folder, no link, of this user, and that nobody else may look into it."""
     try:
         found = folder.lstat()
     except OSError:

@@ -153,7 +153,7 @@ def find_file(path: Path) -> Path | None:
     return path.with_name(names[0]) if names else None
 
 
-def confined(text: str, base: str | None) -> Path:
+def confined_path(text: str, base: str | None) -> Path:
     """The path that `text` names (`~` expanded), checked to lie in the folder `base` with all links resolved.
 
     `base` None: anywhere; "" is the working directory. Raises PathLeaves, or PathRefused for a NUL character,

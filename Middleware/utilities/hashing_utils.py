@@ -44,14 +44,14 @@ def unstamped_content(message: Mapping[str, Any]) -> str:
     return message.get("content") or ""
 
 
-def unstamped(message: Message) -> Message:
+def without_timestamp(message: Message) -> Message:
     """A message without the timestamp that was written in; the same object when there is none."""
     if not isinstance(message, StampedMessage):
         return message
     return {**message, "content": unstamped_content(message)}
 
 
-def marked(text: str) -> str:
+def mark_braces(text: str) -> str:
     """The text with each brace as its marker: the form that hashes are made of."""
     return text.replace("{", LEFT_MARK).replace("}", RIGHT_MARK)
 
@@ -63,7 +63,7 @@ def sha256_hex(text: str) -> str:
 
 def text_hash(text: str) -> str:
     """Hash of a text on its own (answers, compactor boundaries), over the marked form."""
-    return sha256_hex(marked(text))
+    return sha256_hex(mark_braces(text))
 
 
 def message_hash(message: Mapping[str, Any]) -> str:
@@ -81,11 +81,11 @@ def shown_hash(message: Mapping[str, Any]) -> str:
 def _content_hash(content: str, message: Mapping[str, Any]) -> str:
     images = message.get("images")
     if images and not content.strip():
-        return sha256_hex(marked(content) + "".join(sorted(map(str, images))))
+        return sha256_hex(mark_braces(content) + "".join(sorted(map(str, images))))
     return text_hash(content)
 
 
 def vision_key(message: Mapping[str, Any]) -> str:
     """Key of a message's image descriptions in `vision_responses.json`. Source: spec memory.md 4.4."""
     images = "".join(sorted(map(str, message.get("images") or ())))
-    return sha256_hex(str(message.get("role", "")) + marked(unstamped_content(message)) + images)
+    return sha256_hex(str(message.get("role", "")) + mark_braces(unstamped_content(message)) + images)

@@ -27,7 +27,7 @@ def read_value(text: str, start: int = 0, *, python: bool = False) -> tuple[Any,
 
     `python`: also as Python prints it.
     """
-    return _Reader(text, python).value(start, 0)
+    return _LenientReader(text, python).value(start, 0)
 
 
 def read_whole(text: str) -> Any:
@@ -38,7 +38,7 @@ def read_whole(text: str) -> Any:
     return value
 
 
-class _Reader:
+class _LenientReader:
     """One reading of a text: each method takes a position, and gives a value and the position behind it."""
 
     def __init__(self, text: str, python: bool) -> None:
@@ -52,7 +52,7 @@ class _Reader:
                 raise ValueError("nested too deeply")
             return self._object(at + 1, depth + 1) if sign == "{" else self._list(at + 1, depth + 1)
         if sign == '"' or (sign == "'" and self._python):
-            return self._quoted(at)
+            return self._read_quoted(at)
         return self._scalar(at)
 
     def _list(self, at: int, depth: int) -> tuple[list[Any], int]:
@@ -85,7 +85,7 @@ class _Reader:
             raise ValueError("no comma")
         return at
 
-    def _quoted(self, at: int) -> tuple[str, int]:
+    def _read_quoted(self, at: int) -> tuple[str, int]:
         found = _TEXTS[self._text[at]].match(self._text, at)
         if found is None:
             raise ValueError("a text without an end")

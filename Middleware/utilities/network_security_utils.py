@@ -73,7 +73,7 @@ class AddressRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """A parsed URL. `url`: made from the parts again; this is what is sent.
 
     `host`: lower-case ASCII, or an address in its usual form (IPv6 without brackets).
@@ -89,7 +89,7 @@ class Target:
         return self.scheme, self.host, self.port
 
 
-def parse_target(url: str) -> Target:
+def parse_target(url: str) -> RequestTarget:
     """Raises AddressRefused for whatever two programs could read differently."""
     text = url.strip(" \t\r\n")
     if not (match := _URL.fullmatch(text)):
@@ -109,7 +109,7 @@ def parse_target(url: str) -> Target:
     shown = f"[{host}]" if ":" in host else host
     place = shown if port == _PORTS[scheme] else f"{shown}:{port}"
     rest = quote(path or "/", safe=_SAFE) + quote(query, safe=_SAFE)
-    return Target(f"{scheme}://{place}{rest}", scheme, host, port)
+    return RequestTarget(f"{scheme}://{place}{rest}", scheme, host, port)
 
 
 def _host(text: str) -> str:
@@ -160,7 +160,7 @@ def judge(address: str) -> str | None:
         parsed = plain_address(address)
     except ValueError:
         return "not an address"
-    return _judged(parsed)
+    return _judge_address(parsed)
 
 
 def plain_address(address: str) -> Address:
@@ -170,7 +170,7 @@ def plain_address(address: str) -> Address:
     return mapped or parsed
 
 
-def _judged(address: Address) -> str | None:
+def _judge_address(address: Address) -> str | None:
     for network, reason in _REFUSED:
         if address.version == network.version and address in network:
             return reason
@@ -179,7 +179,7 @@ def _judged(address: Address) -> str | None:
     if address not in _GLOBAL_V6:
         return "reserved"
     if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
-        return _judged(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        return _judge_address(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     return None
 
 
@@ -218,7 +218,7 @@ class AddressPolicy:
 
     @property
     def guards(self) -> bool:
-        """Claims that anything is refused at all."""
+        """Whether anything is refused at all."""
         return self.block_private or self.allowed_hosts is not None
 
     def check(self, url: str) -> Checked:
@@ -231,14 +231,14 @@ class AddressPolicy:
             raise AddressRefused("address not allowed (the host is not in 'allowedHosts')")
         return Checked(target, self._public_addresses(target) if self.block_private else ())
 
-    def _public_addresses(self, target: Target) -> tuple[str, ...]:
+    def _public_addresses(self, target: RequestTarget) -> tuple[str, ...]:
         addresses = _unique(self._addresses(target))
         for address in addresses:
-            if reason := _judged(address):
+            if reason := _judge_address(address):
                 raise AddressRefused(f"address not allowed ({reason})")
         return tuple(str(address) for address in addresses)
 
-    def _addresses(self, target: Target) -> Iterable[Address]:
+    def _addresses(self, target: RequestTarget) -> Iterable[Address]:
         try:
             return [plain_address(target.host)]
         except ValueError:
@@ -256,7 +256,7 @@ class AddressPolicy:
 class Checked:
     """A URL that passed. `pins`: the judged addresses, the only ones to connect to; `()` = not looked up."""
 
-    target: Target
+    target: RequestTarget
     pins: tuple[str, ...]
 
 
@@ -264,7 +264,7 @@ def _unique(addresses: Iterable[Address]) -> list[Address]:
     return list(dict.fromkeys(addresses))
 
 
-def _allows(entry: str, target: Target) -> bool:
+def _allows(entry: str, target: RequestTarget) -> bool:
     """An IPv6 address in the list may stand with or without brackets."""
     host, colon, port = entry.rpartition(":")
     if colon and port.isascii() and port.isdigit() and (":" not in host or host.endswith("]")):

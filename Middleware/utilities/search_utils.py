@@ -91,7 +91,7 @@ def recency(date: str, now: datetime) -> float:
     return 1 + 1.5 * math.exp(-0.01 * days)
 
 
-def fused(*lists: Sequence[int]) -> list[int]:
+def fuse_rankings(*lists: Sequence[int]) -> list[int]:
     """Ids of several rankings as one: the sum of 1 / (60 + rank); of equal ones the first seen comes
     first.
     """

@@ -78,34 +78,34 @@ MIN_SECRET = 6
 
 
 def redaction_is_on() -> bool:
-    """Claims that prompts and answers of the current request must not be logged."""
+    """Whether prompts and answers of the current request must not be logged."""
     request = current_request()
     return request is not None and request.privacy
 
 
-def shown(text: str) -> str:
+def loggable_text(text: str) -> str:
     """A prompt or answer as a log line at DEBUG may show it, or an excerpt of one at any level: shortened,
     or `[Redacted]`.
     """
-    return REDACTED if redaction_is_on() else shortened(text)
+    return REDACTED if redaction_is_on() else shorten_text(text)
 
 
-def measured(text: str) -> str:
+def loggable_whole_text(text: str) -> str:
     """As `shown`, for a line above DEBUG that is about a whole text: without DEBUG its length alone."""
     return (
-        shown(text)
+        loggable_text(text)
         if redaction_is_on() or logger.isEnabledFor(logging.DEBUG)
         else f"({len(text)} characters)"
     )
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Base64 images keep their prefix and 50 characters at each end, long texts 100 at each end."""
     text = _IMAGE.sub(lambda m: f"{m[1]}{m[2][:_IMAGE_END]}...{m[2][-_IMAGE_END:]}", text)
     return text if len(text) <= LONG else f"{text[:_END]}...{text[-_END:]}"
 
 
-def masked(text: str, *secrets: str | None) -> str:
+def mask_secrets(text: str, *secrets: str | None) -> str:
     """`text` without bearer tokens, values of secret names, passwords in URLs, and the given secrets."""
     for secret in secrets:
         if secret and len(secret) >= MIN_SECRET:
@@ -127,7 +127,7 @@ def without_url_passwords(text: str) -> str:
 
 
 def has_url_password(text: str) -> bool:
-    """Claims that `without_url_passwords` finds something in a text, or found it before."""
+    """Whether `without_url_passwords` finds something in a text, or found it before."""
     return "@" in text and bool(
         _URL_PASSWORD.search(text) or _URL_TOKEN.search(text) or f"://{MASK}@" in text
     )
@@ -171,7 +171,7 @@ def without_quotes(error: BaseException) -> str:
     return f"failed ({type(cause).__name__}){place}"
 
 
-def told(error: BaseException) -> str:
+def loggable_error(error: BaseException) -> str:
     """An error as a log line of one text may tell it: the filter sees only errors that are arguments."""
     return without_quotes(error) if redaction_is_on() else str(error)
 
@@ -192,11 +192,11 @@ class SensitiveFilter(logging.Filter):
             record.args = tuple(
                 without_quotes(arg) if isinstance(arg, BaseException) else arg for arg in record.args
             )
-        record.msg, record.args = masked(record.getMessage(), *hidden), ()
+        record.msg, record.args = mask_secrets(record.getMessage(), *hidden), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = _discreet(masked(record.exc_text, *hidden))
+            record.exc_text = _discreet(mask_secrets(record.exc_text, *hidden))
         record.is_masked = True
         return True
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from Middleware.utilities.file_locks import lock_file_for, locked
+from Middleware.utilities.file_locks import hold_lock, lock_file_for
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BESIDE = ("-wal", "-shm", "-journal")
@@ -40,7 +40,7 @@ def set_aside(file: Path, seen: Identity | None) -> Path | None:
 
     What SQLite keeps beside the file goes first: it would be taken for a part of the next one.
     """
-    with locked(lock_file_for(file)):
+    with hold_lock(lock_file_for(file)):
         if seen is None or identity_of(file) != seen:
             return None
         for ending in _BESIDE:

@@ -22,7 +22,7 @@ def without_machinery(messages: Messages, liveness: Mapping[str, Any]) -> Messag
     tail = _trailing_exchange(messages)
     if tail < len(messages) and not _has_machinery(messages[tail], liveness):
         tail = len(messages)
-    return [*_stripped(messages[:tail], liveness), *messages[tail:]]
+    return [*_strip_tool_turns(messages[:tail], liveness), *messages[tail:]]
 
 
 def is_machinery(call: Any, liveness: Mapping[str, Any]) -> bool:
@@ -75,7 +75,7 @@ def _trailing_exchange(messages: Messages) -> int:
     return len(messages)
 
 
-def _stripped(messages: Messages, liveness: Mapping[str, Any]) -> Messages:
+def _strip_tool_turns(messages: Messages, liveness: Mapping[str, Any]) -> Messages:
     kept: Messages = []
     gone: set[Any] = set()
     unnamed = 0  # results without an id that still belong to a turn that was all machinery
@@ -95,12 +95,12 @@ def _stripped(messages: Messages, liveness: Mapping[str, Any]) -> Messages:
         unnamed = len(machinery) if machinery and len(machinery) == len(calls) else 0
         if not machinery:
             kept.append(message)
-        elif turn := _without(message, machinery):
+        elif turn := _without_calls(message, machinery):
             kept.append(turn)
     return kept
 
 
-def _without(message: Message, machinery: list[Any]) -> Message | None:
+def _without_calls(message: Message, machinery: list[Any]) -> Message | None:
     """The turn without these calls; None when nothing is left of it."""
     left = [call for call in message["tool_calls"] if not any(call is gone for gone in machinery)]
     if left:
@@ -110,7 +110,7 @@ def _without(message: Message, machinery: list[Any]) -> Message | None:
     return {key: value for key, value in message.items() if key != "tool_calls"}
 
 
-def collapsed(messages: Messages) -> Messages:
+def collapse_repeats(messages: Messages) -> Messages:
     """Three or more identical exchanges in a row become the first; its result says how often."""
     made: Messages = []
     index = 0
@@ -126,7 +126,7 @@ def collapsed(messages: Messages) -> Messages:
         if count < 3:
             made += messages[index : index + 2 * count]
         else:
-            made += [messages[index], _noted(messages[index + 1], count)]
+            made += [messages[index], _note_count(messages[index + 1], count)]
         index += 2 * count
     return made
 
@@ -145,7 +145,7 @@ def _exchange(messages: Messages, index: int) -> tuple[Any, str, str] | None:
     return function.get("name"), arguments, " ".join(messages[index + 1]["content"].split())
 
 
-def _noted(result: Message, count: int) -> Message:
+def _note_count(result: Message, count: int) -> Message:
     note = (
         f"[Wilmer note: this call was made {count} times in a row with the same result. "
         "Repeating it will not help; try something else or answer with what is known.]"

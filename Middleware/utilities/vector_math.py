@@ -50,14 +50,14 @@ def floats(blob: bytes) -> array[float]:
     return numbers
 
 
-def ranked(query: Sequence[float], rows: Iterable[tuple[int, bytes]], limit: int) -> Ranked:
+def rank_rows(query: Sequence[float], rows: Iterable[tuple[int, bytes]], limit: int) -> Ranked:
     """The `limit` nearest of rows (id, stored vector), exactly. For few rows, and where there is no numpy."""
     scored = ((cosine(query, floats(blob)), each) for each, blob in rows)
     best = heapq.nsmallest(limit, scored, key=lambda pair: (-pair[0], pair[1]))
     return [(each, score) for score, each in best]
 
 
-def normalised(blobs: Sequence[bytes], dim: int) -> Any:
+def normalised_matrix(blobs: Sequence[bytes], dim: int) -> Any:
     """A float32 matrix of stored vectors, each of length one (or zero)."""
     matrix = np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
@@ -70,7 +70,7 @@ def matrix_ids(ids: Sequence[int]) -> Any:
     return np.array(ids, dtype=np.int64)
 
 
-def stacked(one: Any, other: Any) -> Any:
+def stack_rows(one: Any, other: Any) -> Any:
     """Two matrices, or two lists of ids, one under the other."""
     return np.concatenate([one, other])
 
@@ -88,13 +88,13 @@ def candidates(query: Sequence[float], matrix: Any, ids: Any, limit: int) -> lis
         edge = float(np.partition(scores, len(scores) - limit)[len(scores) - limit])
         near = np.flatnonzero(scores >= edge - _SLACK)
         if len(near) > 2 * limit + 1000:
-            near = _thinned(scores, ids, near, edge, limit)
+            near = _thin_crowd(scores, ids, near, edge, limit)
     else:
         near = np.arange(len(scores))
     return [(int(ids[place]), float(scores[place])) for place in near]
 
 
-def _thinned(scores: Any, ids: Any, near: Any, edge: float, limit: int) -> Any:
+def _thin_crowd(scores: Any, ids: Any, near: Any, edge: float, limit: int) -> Any:
     """All that is surely nearer than the edge, and of the crowd at the edge the lowest ids."""
     clear = scores[near] > edge + _SLACK
     crowd = near[~clear]

@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.api import api_helpers
 from Middleware.api.app import app
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.protocols import registry
 
 
@@ -34,7 +34,7 @@ def test_without_a_front_door_a_request_has_a_life_of_its_own():
 def test_the_model_name(configs):
     """Of the current request, else the single user."""
     assert api_helpers.get_model_name() == "mira"
-    with entered(RequestContext("r", "jo", "x", workflow_folder="novel")):
+    with enter_request(RequestContext("r", "jo", "x", workflow_folder="novel")):
         assert api_helpers.get_model_name() == "jo:novel"
 
 

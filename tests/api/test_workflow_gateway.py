@@ -10,7 +10,7 @@ from Middleware.api import workflow_gateway
 from Middleware.api.workflow_gateway import handle_user_prompt, open_answer
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import EarlyTermination
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import default_snapshot
 from tests.api.conftest import chunk, sse
 
@@ -107,7 +107,7 @@ class TestHandleUserPrompt:
     def test_streamed_inside_a_request(self, configs, engine):
         """In the format of that request, with its key."""
         request = RequestContext("Q", "mira", "ollamagenerate", snapshot=default_snapshot())
-        with entered(request):
+        with enter_request(request):
             units = [json.loads(u) for u in handle_user_prompt("R", user("Hi"), True, api_key="k")]
         assert [u["response"] for u in units] == ["Hel", "lo.", ""]
         assert engine.last.request.api_key == "k" and engine.last.request.request_id == "R"

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from Middleware.cleaning import ResponseCleaner
-from Middleware.cleaning.keys import COUNT, FLAG, TEXT, Key, one_of
+from Middleware.cleaning.keys import COUNT, FLAG, TEXT, CleaningKey, one_of
 from Middleware.cleaning.stage import REASONING_OUTPUTS, RULES, Findings, Inputs, keys_of
 
 PLACES = ("endpoint", "node", "user")
@@ -30,7 +30,7 @@ class Watched(dict):
         return super().__getitem__(key)
 
 
-def sample(key: Key):
+def sample(key: CleaningKey):
     """A value that fits, and switches on what is a switch."""
     if "enum" in key.shape:
         return key.shape["enum"][0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.cleaning.xml_elements import GAP, Names, PairedElements, SelfClosingTags
+from Middleware.cleaning.xml_elements import GAP, ElementNames, PairedElements, SelfClosingTags
 
 
 def joined(pieces):
@@ -54,7 +54,7 @@ PAIRED = [  # text, what comes out, for all names
 @pytest.mark.parametrize(("text", "expected"), PAIRED)
 @pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
 def test_paired_elements(text, expected, cut):
-    assert run(PairedElements(Names("*")), cut(text)) == expected
+    assert run(PairedElements(ElementNames("*")), cut(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_paired_elements(text, expected, cut):
 )
 @pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
 def test_paired_elements_of_a_list(text, expected, cut):
-    assert run(PairedElements(Names(["note"])), cut(text)) == expected
+    assert run(PairedElements(ElementNames(["note"])), cut(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_paired_elements_of_a_list(text, expected, cut):
     ],
 )
 def test_only_what_may_become_a_listed_element_is_held(chunk, held):
-    assert (joined(PairedElements(Names(["note"])).feed(chunk)) == []) is held
+    assert (joined(PairedElements(ElementNames(["note"])).feed(chunk)) == []) is held
 
 
 SELF_CLOSING = [
@@ -110,7 +110,7 @@ SELF_CLOSING = [
 @pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
 def test_self_closing_tags(pieces, expected, cut):
     """What stands where an element was counts as white space, as in the text with its one space."""
-    machine = SelfClosingTags(Names("*"))
+    machine = SelfClosingTags(ElementNames("*"))
     out = [
         made
         for piece in pieces
@@ -127,7 +127,7 @@ def test_self_closing_tags(pieces, expected, cut):
 )
 @pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
 def test_self_closing_tags_of_a_list(text, expected, cut):
-    machine = SelfClosingTags(Names(["note"]))
+    machine = SelfClosingTags(ElementNames(["note"]))
     out = [made for part in cut(text) for made in machine.feed([part])]
 
     assert joined(out + machine.finish()) == expected
@@ -135,6 +135,6 @@ def test_self_closing_tags_of_a_list(text, expected, cut):
 
 def test_names():
     """`"*"` means all; a bare text is a list of one."""
-    assert "x" in Names("*") and "x" in Names(["a", "*"])
-    assert "note" in Names("note") and "no" not in Names("note")
-    assert Names("note").may_become("no") and not Names("note").may_become("nb")
+    assert "x" in ElementNames("*") and "x" in ElementNames(["a", "*"])
+    assert "note" in ElementNames("note") and "no" not in ElementNames("note")
+    assert ElementNames("note").may_become("no") and not ElementNames("note").may_become("nb")

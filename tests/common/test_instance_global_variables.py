@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common import instance_global_variables as facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def test_the_facts_of_the_launch():
 def test_the_wire_format_is_the_requests():
     """`openai` outside of one."""
     assert facts.API_TYPE == "openai"
-    with entered(RequestContext("r", "ana", "ollamachat")):
+    with enter_request(RequestContext("r", "ana", "ollamachat")):
         assert facts.API_TYPE == "ollamachat"
 
 

@@ -9,7 +9,13 @@ from typing import ClassVar
 
 import pytest
 
-from Middleware.common.request_context import Reach, RequestContext, UsageSum, current_request, entered
+from Middleware.common.request_context import (
+    EndpointReach,
+    RequestContext,
+    UsageSum,
+    current_request,
+    enter_request,
+)
 
 MIRA = RequestContext("r1", "mira", "openaichatcompletion", api_key="k-123")
 JO = RequestContext("r2", "jo", "ollamachat")
@@ -41,9 +47,9 @@ class TestEntered:
     def test_the_current_one(self):
         """Inside the block, the innermost; outside none, whatever happens."""
         assert current_request() is None
-        with entered(MIRA) as given:
+        with enter_request(MIRA) as given:
             assert given is MIRA and current_request() is MIRA
-            with pytest.raises(RuntimeError), entered(JO):
+            with pytest.raises(RuntimeError), enter_request(JO):
                 assert current_request() is JO
                 raise RuntimeError
             assert current_request() is MIRA
@@ -52,7 +58,7 @@ class TestEntered:
     def test_other_threads_do_not_see_it(self):
         """Unless they run in a copied context."""
         seen = []
-        with entered(MIRA):
+        with enter_request(MIRA):
             copied = contextvars.copy_context()
             for target in (lambda: seen.append(current_request()), lambda: copied.run(look, seen)):
                 thread = threading.Thread(target=target)
@@ -99,10 +105,10 @@ class TestUsageSum:
 
 def test_reach_is_missing_until_something_was_reached():
     """What fails later is no longer the first thing that happened."""
-    reach = Reach()
+    reach = EndpointReach()
     assert not reach.missing
-    reach.failed()
+    reach.note_failure()
     assert reach.missing
-    reach.reached()
-    reach.failed()
+    reach.note_success()
+    reach.note_failure()
     assert not reach.missing

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Middleware.common.errors import ConfigError, ConfigMissing
-from Middleware.config.drafts import drafted
+from Middleware.config.drafts import draft_snapshot
 from Middleware.config.loader import ConfigTree
 
 OLD, OTHER, NEW = "Workflows/mira/Old.json", "Workflows/mira/Other.json", "Workflows/_shared/new/Main.json"
@@ -25,7 +25,7 @@ class TestDrafted:
     def test_the_draft_stands_in_its_file_alone(self, tree):
         """For reading, for the checker, and for places; the disk and other views keep the old text."""
         saved = tree.snapshot()
-        draft = drafted(saved, OLD, b'[{"title": "draft"}]')
+        draft = draft_snapshot(saved, OLD, b'[{"title": "draft"}]')
         assert draft.read(OLD) == [{"title": "draft"}] == draft.inspect(OLD)[0]
         assert draft.text(OLD) == b'[{"title": "draft"}]'
         assert draft.read(OTHER) == [{"title": "saved"}] == saved.read(OLD) == tree.snapshot().read(OLD)
@@ -34,12 +34,12 @@ class TestDrafted:
     def test_what_is_read_already_is_not_read_again(self, tree):
         """The other files are those of the tree."""
         saved = tree.snapshot()
-        assert drafted(saved, OLD, b"[]").read(OTHER) is saved.read(OTHER)
+        assert draft_snapshot(saved, OLD, b"[]").read(OTHER) is saved.read(OTHER)
 
     def test_a_fault_of_the_draft_is_told(self, tree):
         """No older version takes its place, and the tree is not told of it."""
         tree.snapshot().read(OLD)
-        draft = drafted(tree.snapshot(), OLD, b"[")
+        draft = draft_snapshot(tree.snapshot(), OLD, b"[")
         with pytest.raises(ConfigError, match="not JSON"):
             draft.read(OLD)
         assert tree.snapshot().read(OLD) == [{"title": "saved"}]
@@ -47,11 +47,11 @@ class TestDrafted:
     def test_a_draft_that_lost_its_nodes_is_a_fault(self, tree):
         """As an edit of the file would be."""
         with pytest.raises(ConfigError, match="found no nodes"):
-            drafted(tree.snapshot(), OLD, b"[]").read(OLD)
+            draft_snapshot(tree.snapshot(), OLD, b"[]").read(OLD)
 
     def test_a_new_file_stands_in_the_lists(self, tree):
         """With the folders that it brings."""
-        draft = drafted(tree.snapshot(), NEW, b'[{"title": "new"}]')
+        draft = draft_snapshot(tree.snapshot(), NEW, b'[{"title": "new"}]')
         assert draft.folders("Workflows") == ["_shared", "mira"]
         assert draft.folders("Workflows/_shared") == ["new"]
         assert draft.files("Workflows/_shared/new") == ["Main"]

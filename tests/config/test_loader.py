@@ -12,7 +12,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config import endpoints, loader
 from Middleware.config.loader import ConfigTree, default_snapshot, tree_of
 from Middleware.config.validation import ERROR, WARNING, Finding
@@ -477,7 +477,7 @@ class TestProcess:
 
     def test_names_that_are_called_without_a_snapshot_use_the_request(self, configs):
         snapshot = configs.snapshot()
-        with entered(RequestContext("r", "u", "openai", snapshot=snapshot)):
+        with enter_request(RequestContext("r", "u", "openai", snapshot=snapshot)):
             assert default_snapshot() is snapshot
 
     def test_or_the_launch_configuration(self, configs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.places import NOWHERE, Position
-from Middleware.config.positions import placed, position_in, repeated_keys
+from Middleware.config.positions import place_findings, position_in, repeated_keys
 from Middleware.config.validation import ERROR, Finding
 
 FLOW = "Workflows/ana/Main.json"
@@ -52,7 +52,7 @@ def test_what_is_no_json_has_no_places():
 
 def test_a_place_that_is_known_is_kept():
     known = Finding(FLOW, "/size", ERROR, "m", Position(7, 7))
-    assert [f.position for f in placed([known, Finding(FLOW, "/size", ERROR, "m")], TEXT)] == [
+    assert [f.position for f in place_findings([known, Finding(FLOW, "/size", ERROR, "m")], TEXT)] == [
         Position(7, 7),
         Position(2, 11),
     ]

@@ -144,4 +144,4 @@ def test_the_line_is_shown_with_a_caret(raw, excerpt):
     with pytest.raises(ConfigError) as caught:
         parse(raw, "Users/x.json")
     assert caught.value.excerpt == excerpt
-    assert caught.value.again().excerpt == excerpt
+    assert caught.value.fresh_copy().excerpt == excerpt

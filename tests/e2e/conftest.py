@@ -101,7 +101,7 @@ class Server:
         return self._log.read_text("utf-8", "replace")
 
     def wait_for_log(self, text: str) -> bool:
-        """Claims that the log says so, or will."""
+        """Whether the log says so, or will."""
         return bool(wait_until(lambda: text in self.log, said=lambda: self.log))
 
     def request(

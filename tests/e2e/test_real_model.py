@@ -322,7 +322,7 @@ class TestHangUp:
 
     @pytest.fixture
     def busy(self, model_url: str) -> Callable[[], bool]:
-        """Claims that a slot of the model works."""
+        """Whether a slot of the model works."""
 
         def ask() -> bool:
             request = urllib.request.Request(f"{model_url}/slots", headers={"Authorization": f"Bearer {KEY}"})

@@ -94,7 +94,7 @@ def hang_up(connection):
 
 
 def left_the_backend(call):
-    """Claims that the backend's connection is closed, which hangs by itself longer than a test waits."""
+    """Whether the backend's connection is closed, which hangs by itself longer than a test waits."""
     return call.hung_up.wait(PATIENCE_S)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Middleware.llmapis.backend_errors import (
-    Refusal,
+    BackendRefusal,
     error_chunk,
     error_message,
     in_band_error,
@@ -62,7 +62,7 @@ KINDS = [
 )
 def test_the_kind(status, body, kind, retryable):
     """What the text says comes before what the status says."""
-    error = status_error("E", Refusal(status, {}, body))
+    error = status_error("E", BackendRefusal(status, {}, body))
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
 
 
@@ -91,7 +91,7 @@ def test_the_providers_words_say_the_kind():
     """A prompt that is too long is known by them."""
     raw = '{"error": {"message": "This model has a maximum context length of 8192 tokens"}}'
     body = json.dumps({"error": {"message": SENTENCE, "metadata": {"raw": raw}}}).encode()
-    assert status_error("E", Refusal(400, {}, body)).kind == "context_overflow"
+    assert status_error("E", BackendRefusal(400, {}, body)).kind == "context_overflow"
 
 
 @pytest.mark.parametrize("status", [404, 405])
@@ -99,25 +99,27 @@ def test_a_wrong_address_is_named(status):
     """Without user, query and key: a wrong base URL is the most frequent mistake."""
     asked = "POST http://me:pw@h:1/openai/sk-12345/v1/chat?k=1#f"
     error = status_error(
-        "E", Refusal(status, {}, b'{"error":"nothing here"}'), secrets=["sk-12345"], asked=asked
+        "E", BackendRefusal(status, {}, b'{"error":"nothing here"}'), secrets=["sk-12345"], asked=asked
     )
     assert error.message == "nothing here (POST http://h:1/openai/***/v1/chat)"
 
 
 def test_other_failures_do_not_name_the_address():
     """It was right."""
-    assert status_error("E", Refusal(400, {}, b"no"), asked="POST http://h/v1").message == "no"
+    assert status_error("E", BackendRefusal(400, {}, b"no"), asked="POST http://h/v1").message == "no"
 
 
 def test_an_empty_body_still_has_a_text():
     """Never an empty message."""
-    assert status_error("E", Refusal(401, {}, b"")).message == "status 401 without a text"
+    assert status_error("E", BackendRefusal(401, {}, b"")).message == "status 401 without a text"
 
 
 def test_the_key_is_nowhere():
     """Neither in the message nor in the native body."""
     error = status_error(
-        "E", Refusal(401, {}, b'{"error":{"message":"key sk-123456 is bad"}}'), secrets=("", "sk-123456")
+        "E",
+        BackendRefusal(401, {}, b'{"error":{"message":"key sk-123456 is bad"}}'),
+        secrets=("", "sk-123456"),
     )
     assert error.message == "key *** is bad"
     assert error.native == {"error": {"message": "key *** is bad"}}
@@ -125,7 +127,7 @@ def test_the_key_is_nowhere():
 
 def test_a_very_short_key_is_not_looked_for():
     """It would cut words to pieces."""
-    assert status_error("E", Refusal(401, {}, b"bad"), secrets=("a",)).message == "bad"
+    assert status_error("E", BackendRefusal(401, {}, b"bad"), secrets=("a",)).message == "bad"
 
 
 @pytest.mark.parametrize("body", [{"a": "é" * 5000}, "é" * 5000], ids=["object", "text"])

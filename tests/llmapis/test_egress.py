@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from Middleware.llmapis.egress import Place, place_of, resolve
+from Middleware.llmapis.egress import EgressTarget, place_of, resolve
 
 PLACES = [
     ("http://localhost:1", "local"),
@@ -31,14 +31,14 @@ PLACES = [
 @pytest.mark.parametrize(("url", "where"), PLACES)
 def test_addresses(url, where):
     """Without DNS."""
-    assert place_of(url, resolver=None) == Place(where)
+    assert place_of(url, resolver=None) == EgressTarget(where)
 
 
 NAMES = [
-    (["192.168.1.1"], Place("local", ("192.168.1.1",))),
-    (["192.168.1.1", "8.8.8.8"], Place("remote", ("192.168.1.1", "8.8.8.8"))),
-    ([], Place("unknown")),
-    (["nonsense"], Place("unknown")),
+    (["192.168.1.1"], EgressTarget("local", ("192.168.1.1",))),
+    (["192.168.1.1", "8.8.8.8"], EgressTarget("remote", ("192.168.1.1", "8.8.8.8"))),
+    ([], EgressTarget("unknown")),
+    (["nonsense"], EgressTarget("unknown")),
 ]
 
 
@@ -55,7 +55,7 @@ def test_no_answer(error):
     def failing(host):
         raise error
 
-    assert place_of("http://llm.lan", failing) == Place("unknown")
+    assert place_of("http://llm.lan", failing) == EgressTarget("unknown")
 
 
 def test_the_systems_resolver():

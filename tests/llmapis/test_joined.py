@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.joined import joined
+from Middleware.llmapis.joined import join_batches
 
 
 def chunk(token="", finish=None, **more):
@@ -15,7 +15,7 @@ def chunk(token="", finish=None, **more):
 def test_text_and_facts():
     """All that the dicts say."""
     usage = {"prompt_tokens": 1}
-    answer = joined(
+    answer = join_batches(
         "E",
         [
             [chunk("a", thinking="t", model="m")],
@@ -31,7 +31,7 @@ def test_tool_calls():
     """Fragments become calls."""
     first = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
     rest = {"index": 0, "function": {"arguments": "}"}}
-    answer = joined(
+    answer = join_batches(
         "E", [[chunk(tool_calls=[first])], [chunk(tool_calls=[rest], thinking="t"), chunk("", "tool_calls")]]
     )
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -40,13 +40,13 @@ def test_tool_calls():
 
 def test_without_an_end_it_was_cancelled():
     """The empty text."""
-    assert joined("E", [[chunk("a")]]) == ""
+    assert join_batches("E", [[chunk("a")]]) == ""
 
 
 def test_an_error_is_raised():
     """Half an answer is none."""
     with pytest.raises(BackendError, match="endpoint 'E' answered with an error: m"):
-        joined(
+        join_batches(
             "E",
             [[chunk("a"), chunk("", "error", error={"kind": "stream_error", "message": "m", "status": 200})]],
         )

@@ -12,7 +12,7 @@ import pytest
 
 from Middleware.common.errors import BackendError, ConfigError, SlotTimeout
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis import egress
 from Middleware.llmapis.call import open_stream, outgoing_call
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -720,7 +720,7 @@ class TestFailover:
         """Is called, with a WARN, at the address that was looked at."""
         pair(rig.json_answer({}, "500 X"), allowRemoteBackup=True)
         monkeypatch.setattr(
-            "Middleware.llmapis.failover.place_of", lambda url: egress.Place("remote", ("127.0.0.1",))
+            "Middleware.llmapis.failover.place_of", lambda url: egress.EgressTarget("remote", ("127.0.0.1",))
         )
         assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
         assert "public host" in caplog.text
@@ -728,7 +728,9 @@ class TestFailover:
     def test_a_backup_whose_place_is_unknown(self, rig, pair, service, monkeypatch, caplog):
         """Is called, with a WARN."""
         pair(rig.json_answer({}, "500 X"))
-        monkeypatch.setattr("Middleware.llmapis.failover.place_of", lambda url: egress.Place("unknown"))
+        monkeypatch.setattr(
+            "Middleware.llmapis.failover.place_of", lambda url: egress.EgressTarget("unknown")
+        )
         assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
         assert "not known where" in caplog.text
 
@@ -739,7 +741,7 @@ class TestFailover:
         pair(rig.json_answer({}, "500 X"))
         configs.endpoint("B", f"http://llm.invalid:{self.second.port}")
         monkeypatch.setattr(
-            "Middleware.llmapis.failover.place_of", lambda url: egress.Place("local", ("127.0.0.1",))
+            "Middleware.llmapis.failover.place_of", lambda url: egress.EgressTarget("local", ("127.0.0.1",))
         )
         assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
 
@@ -831,7 +833,7 @@ class TestConfigs:
         request = RequestContext(
             "r1", "u", "openai", snapshot=configs.given()["snapshot"], setup_done=lambda: told.append(1)
         )
-        with entered(request):
+        with enter_request(request):
             made = LlmApiService("E", None, 5, True)
             cancellation_service.request_cancellation("r1")
             assert list(made.get_response_from_llm(HELLO)) == []
@@ -877,7 +879,7 @@ class TestLogs:
         caplog.set_level(logging.DEBUG, outgoing_call.__name__)
         configs.endpoint("E", serve(saying(hello)).url)
         messages = [{"role": "user", "content": "my words", "images": ["data:image/png;base64," + "A" * 400]}]
-        with entered(RequestContext("r", "u", "openai", privacy=private)):
+        with enter_request(RequestContext("r", "u", "openai", privacy=private)):
             list(service().get_response_from_llm(messages, llm_takes_images=True))
         assert ("my words" in caplog.text) is not private
         assert "AAAA" not in caplog.text

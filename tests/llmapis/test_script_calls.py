@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_text import LlmText
-from Middleware.llmapis.script_calls import calling_node, counted, counted_stream
+from Middleware.llmapis.script_calls import calling_node, count_answer, counted_stream
 from Middleware.services.cancellation_service import cancellation_service
 
 ASKED = CallArguments(system_prompt="Be kind", conversation=[{"role": "user", "content": "Hello world"}])
@@ -16,7 +16,7 @@ END = {"token": "", "finish_reason": "stop", "usage": {"prompt_tokens": 7, "comp
 
 @pytest.fixture
 def request_of_the_script():
-    with entered(RequestContext("r1", "mira", "openaichatcompletion")) as request:
+    with enter_request(RequestContext("r1", "mira", "openaichatcompletion")) as request:
         yield request
     cancellation_service.acknowledge_cancellation("r1")
 
@@ -27,7 +27,7 @@ def numbers(prompt, completion):
 
 def test_estimates_stand_in(request_of_the_script):
     """For a backend that reports nothing: of all that was sent."""
-    assert counted(ASKED, LlmText("Hi there")) == "Hi there"
+    assert count_answer(ASKED, LlmText("Hi there")) == "Hi there"
     assert request_of_the_script.usage.numbers() == numbers(5, 2)
 
 
@@ -48,10 +48,10 @@ def test_a_stream_without_an_answer_is_not(request_of_the_script, last):
 def test_one_that_was_cancelled_is_not(request_of_the_script):
     """It gave the empty text."""
     cancellation_service.request_cancellation("r1")
-    counted(ASKED, LlmText(""))
+    count_answer(ASKED, LlmText(""))
     assert request_of_the_script.usage.numbers() is None
 
 
 def test_outside_of_a_request():
     """Nobody counts, and no node asks."""
-    assert counted(ASKED, LlmText("Hi")) == "Hi" and calling_node() is None
+    assert count_answer(ASKED, LlmText("Hi")) == "Hi" and calling_node() is None

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Middleware.protocols.base import ClientProtocol, Protocols, is_under
-from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, encoded
+from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, encode_unit
 from tests.protocols.streams import chunk, framer, payloads
 
 # The streams that carry text in the shapes below; a protocol with other shapes has tests of its own.
@@ -86,7 +86,7 @@ class TestEveryProtocol:
     def test_half_a_surrogate_pair_is_a_replacement_character(self, api_type):
         """Two halves that meet are the character."""
         unit = framer(api_type).units([chunk("x\ud83d"), chunk("\ude00 \ud83d.")])[-1]
-        assert "x😀 \ufffd." in encoded(unit).decode()
+        assert "x😀 \ufffd." in encode_unit(unit).decode()
 
     @pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
     @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c"])
@@ -94,13 +94,13 @@ class TestEveryProtocol:
         """Readers that cut a stream into lines take more for a line end than a line feed."""
         stream = framer(api_type)
         units = [*stream.units([chunk(f"é{end}a")]), *stream.units([chunk("", "stop")])]
-        sent = b"".join(map(encoded, units)).decode()
+        sent = b"".join(map(encode_unit, units)).decode()
         assert sent.splitlines() == sent.split("\n")[:-1]
 
     @pytest.mark.parametrize("api_type", ALL)
     def test_what_was_escaped_is_read_as_it_was(self, api_type):
         """It is the same JSON."""
-        unit = encoded(framer(api_type).units([chunk("a\u2028b\x85c\u2029d")])[-1]).decode()
+        unit = encode_unit(framer(api_type).units([chunk("a\u2028b\x85c\u2029d")])[-1]).decode()
         assert text_of(payloads([unit])[0]) == "a\u2028b\x85c\u2029d"
 
     @pytest.mark.parametrize("api_type", ALL)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from Middleware.protocols.koboldcpp import PROTOCOL
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encoded
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encode_unit
 
 WIRE = WIRE_FORMATS["koboldgenerate"]
 CALL = {"index": 0, "id": "c", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
@@ -59,7 +59,7 @@ def test_a_stream_says_what_the_whole_says(batches, end):
         units += framer.units(batch)
         collector.add(batch)
     [result] = WIRE.whole(collector.answer(), FACTS)["results"]
-    streamed = [payload(encoded(unit).decode()) for unit in units]
+    streamed = [payload(encode_unit(unit).decode()) for unit in units]
     assert "".join(one["token"] for one in streamed) == result["text"]
     reasons = [one["finish_reason"] for one in streamed]
     assert reasons[-1] == result["finish_reason"] and set(reasons[:-1]) <= {None}

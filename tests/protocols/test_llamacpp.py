@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from Middleware.protocols.llamacpp import PROTOCOL
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encoded
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encode_unit
 from tests.protocols.test_koboldcpp import CALL, chunk, endings, pieces
 
 WIRE = WIRE_FORMATS["llamacppcompletion"]
@@ -84,7 +84,7 @@ def test_a_stream_says_what_the_whole_says(batches, end):
         units += framer.units(batch)
         collector.add(batch)
     whole = WIRE.whole(collector.answer(), FACTS)
-    *texts, last = [payload(encoded(unit).decode()) for unit in units]
+    *texts, last = [payload(encode_unit(unit).decode()) for unit in units]
     assert "".join(one["content"] for one in texts) == whole["content"]
     assert timeless({**last, "content": whole["content"]}) == timeless(whole)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from Middleware.common.constants import VERSION
 from Middleware.protocols import mcp
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encoded
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encode_unit
 from tests.protocols.test_koboldcpp import CALL, chunk, endings, pieces
 
 WIRE = WIRE_FORMATS["mcptool"]
@@ -78,7 +78,7 @@ class TestStream:
         for batch in [*batches, end]:
             units += framer.units(batch)
             collector.add(batch)
-        [said] = [payload(encoded(unit).decode()) for unit in units]
+        [said] = [payload(encode_unit(unit).decode()) for unit in units]
         assert said == WIRE.whole(collector.answer(), facts())
 
 
@@ -89,13 +89,13 @@ class TestResults:
             WIRE.whole(AnswerCollector().answer(), facts(modern=True))["result"]["resultType"] == "complete"
         )
         assert "resultType" not in WIRE.whole(AnswerCollector().answer(), facts())["result"]
-        assert mcp.listed([], modern=True) == {
+        assert mcp.tools_list_result([], modern=True) == {
             "tools": [],
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",
         }
-        assert mcp.listed([], modern=False) == {"tools": []}
+        assert mcp.tools_list_result([], modern=False) == {"tools": []}
 
     @pytest.mark.parametrize(
         ("asked", "given"),
@@ -109,14 +109,14 @@ class TestResults:
     )
     def test_the_version_of_a_handshake(self, asked, given):
         """The client's, if it is one of those with a handshake."""
-        result = mcp.initialized(asked)
+        result = mcp.initialize_result(asked)
         assert result["protocolVersion"] == given
         assert result["serverInfo"] == {"name": "headrace", "version": VERSION}
         assert result["capabilities"] == {"tools": {"listChanged": False}}
 
     def test_what_can_be_discovered(self):
         """All versions, the modern one first."""
-        assert mcp.discovered() == {
+        assert mcp.discover_result() == {
             "resultType": "complete",
             "supportedVersions": ["2026-07-28", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"],
             "capabilities": {"tools": {}},

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.protocols.registry import (
     PROTOCOLS,
     WIRE_FORMATS,
@@ -26,7 +26,7 @@ def chunk(token, finish=None):
 
 
 def in_request(api_type):
-    return entered(RequestContext("R", "mira", api_type))
+    return enter_request(RequestContext("R", "mira", api_type))
 
 
 def test_the_types_of_the_seed_are_there():

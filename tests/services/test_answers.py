@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.services.answers import (
     AnswerCollector,
     AnswerFacts,
@@ -197,7 +197,7 @@ class TestNumbers:
 class TestCurrentFacts:
     def test_inside_a_request(self):
         """Its id and model name."""
-        with entered(RequestContext("r", "mira", "openaichatcompletion", workflow_folder="novel")):
+        with enter_request(RequestContext("r", "mira", "openaichatcompletion", workflow_folder="novel")):
             facts = AnswerFacts.current()
         assert (facts.request_id, facts.model) == ("r", "mira:novel")
 

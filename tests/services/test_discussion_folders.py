@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_folders import DiscussionFolders, Exported, Refused
+from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders, Exported
 from Middleware.services.file_memories import End, FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
 from tests.patience import PATIENCE_S
@@ -83,11 +83,11 @@ class TestIds:
 
     @pytest.mark.parametrize("name", ["../x", "", "a/b", ".making-trip", ".lock", " "])
     def test_an_id_that_leaves_the_folder_is_refused(self, folders, name):
-        with pytest.raises(Refused, match="cannot be a discussion id"):
+        with pytest.raises(ArchiveRefused, match="cannot be a discussion id"):
             folders.existing(name)
 
     def test_a_discussion_that_is_not_there_is_refused(self, folders):
-        with pytest.raises(Refused, match="there is no discussion 'trip'"):
+        with pytest.raises(ArchiveRefused, match="there is no discussion 'trip'"):
             folders.existing("trip")
 
 
@@ -121,9 +121,9 @@ class TestZip:
         """Neither a zip file nor a discussion."""
         remember(folders)
         folders.export("trip", tmp_path / "trip.zip")
-        with pytest.raises(Refused, match="exists already"):
+        with pytest.raises(ArchiveRefused, match="exists already"):
             folders.export("trip", tmp_path / "trip.zip")
-        with pytest.raises(Refused, match="there is a discussion 'trip' already"):
+        with pytest.raises(ArchiveRefused, match="there is a discussion 'trip' already"):
             folders.bring_in(tmp_path / "trip.zip")
 
     def test_an_empty_folder_is_in_nobodys_way(self, folders, tmp_path):
@@ -164,7 +164,7 @@ class TestZip:
         source = tmp_path / "odd.zip"
         with zipfile.ZipFile(source, "w") as archive:
             [archive.writestr(name, data) for name, data in files.items()]
-        with pytest.raises(Refused, match=message):
+        with pytest.raises(ArchiveRefused, match=message):
             folders.bring_in(source)
         assert not folders.root.exists()
 
@@ -173,7 +173,7 @@ class TestZip:
         with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(source, "w") as archive:
             archive.writestr("trip/memories.json", b"[]")
             archive.writestr("trip/memories.json", b"[]")
-        with pytest.raises(Refused, match="is no export"):
+        with pytest.raises(ArchiveRefused, match="is no export"):
             folders.bring_in(source)
 
     def test_a_folder_in_a_zip_file_counts_for_nothing(self, folders, tmp_path):
@@ -203,7 +203,7 @@ class TestZip:
         for start in (0, raw.index(b"PK\x01\x02") + 2):
             raw[start + place : start + place + len(value)] = value
         source.write_bytes(raw)
-        with pytest.raises(Refused, match=f"cannot be read as a zip file: .*{message}|{message}"):
+        with pytest.raises(ArchiveRefused, match=f"cannot be read as a zip file: .*{message}|{message}"):
             folders.bring_in(source)
         assert not folders.root.exists()
 
@@ -215,7 +215,7 @@ class TestZip:
         (folders.root / "trip").rename(folders.root / "moved")
         (folders.root / "trip").mkdir()
         (folders.root / "trip" / name).write_text("[]")
-        with pytest.raises(Refused, match=f"trip holds {name}; move that away first"):
+        with pytest.raises(ArchiveRefused, match=f"trip holds {name}; move that away first"):
             folders.bring_in(tmp_path / "trip.zip")
         assert [path.name for path in (folders.root / "trip").iterdir()] == [name]
 
@@ -246,7 +246,7 @@ class TestZip:
         thread = threading.Thread(target=holder)
         thread.start()
         held.wait(PATIENCE_S)
-        with pytest.raises(Refused, match="is in use"):
+        with pytest.raises(ArchiveRefused, match="is in use"):
             folders.bring_in(tmp_path / "trip.zip")
         done.set()
         thread.join()
@@ -299,18 +299,18 @@ class TestZip:
     def test_a_discussion_of_which_nothing_is_left_is_refused(self, folders, tmp_path):
         (folders.root / "trip").mkdir(parents=True)
         (folders.root / "trip/memories.json").write_text("{}")
-        with pytest.raises(Refused, match="nothing of the discussion 'trip' can be read"):
+        with pytest.raises(ArchiveRefused, match="nothing of the discussion 'trip' can be read"):
             folders.export("trip", tmp_path / "trip.zip")
         assert [path.name for path in tmp_path.iterdir()] == ["DiscussionIds"]
 
     def test_a_zip_file_needs_a_folder(self, folders, tmp_path):
         remember(folders)
-        with pytest.raises(Refused, match="there is no folder"):
+        with pytest.raises(ArchiveRefused, match="there is no folder"):
             folders.export("trip", tmp_path / "none/trip.zip")
 
     @pytest.mark.parametrize("data", [b"text", None], ids=["no-zip", "missing"])
     def test_what_is_no_zip_file_is_refused(self, folders, tmp_path, data):
         source = tmp_path / "odd.zip"
         source.write_bytes(data) if data is not None else source.unlink(missing_ok=True)
-        with pytest.raises(Refused, match="cannot be read as a zip file"):
+        with pytest.raises(ArchiveRefused, match="cannot be read as a zip file"):
             folders.bring_in(source)

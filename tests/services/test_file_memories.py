@@ -9,7 +9,7 @@ import pytest
 from Middleware.services import file_memories
 from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.services.file_memories import End, FileMemories, aligned, before_of, end_at, joined
+from Middleware.services.file_memories import End, FileMemories, align_entries, before_of, end_at, join_ends
 from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key
 from Middleware.utilities.hashing_utils import sha256_hex
 
@@ -78,21 +78,21 @@ class TestAlignment:
     """Other programs know nothing of the lines."""
 
     def test_an_entry_of_another_program_has_no_line(self):
-        assert aligned(["a", "x", "b"], [A, B]) == (A, End("x"), B)
+        assert align_entries(["a", "x", "b"], [A, B]) == (A, End("x"), B)
 
     def test_lines_of_entries_that_another_program_condensed_belong_to_the_one_that_is_left(self):
-        assert aligned(["b", "c"], [A, B, C]) == (joined([A, B]), C)
-        assert joined([A, B]).messages == ("a1", "a", "b1", "b")
+        assert align_entries(["b", "c"], [A, B, C]) == (join_ends([A, B]), C)
+        assert join_ends([A, B]).messages == ("a1", "a", "b1", "b")
 
     def test_lines_of_entries_that_are_gone_count_for_nothing(self):
         """Somebody deleted the newest memory to have it made again, or all of them."""
-        assert aligned(["a"], [A, B, C]) == (A,)
-        assert aligned([], [A, B, C]) == ()
+        assert align_entries(["a"], [A, B, C]) == (A,)
+        assert align_entries([], [A, B, C]) == ()
 
     def test_equal_hashes_go_in_order(self):
         first, second = End("a", "1", ("x", "a")), End("a", "2", ("y", "a"))
-        assert aligned(["a", "a"], [first, second]) == (first, second)
-        assert aligned(["a"], [first, second]) == (first,)
+        assert align_entries(["a", "a"], [first, second]) == (first, second)
+        assert align_entries(["a"], [first, second]) == (first,)
 
     def test_a_memory_after_one_of_another_program_keeps_its_line(self, store, memories):
         ChunkList(store, "memories.json").append(Entry("theirs", "x"), after="c")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.services import rekeying
-from Middleware.services.rekeying import holds_files_of, moved, rekey
+from Middleware.services.rekeying import holds_files_of, move_folder, rekey
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
 
 OLD, NEW, OTHER = (derive_key(name, "alice") for name in ("old", "new", "other"))
@@ -129,7 +129,7 @@ def test_what_was_written_is_read_again(folder, monkeypatch):
 
 
 def test_a_folder_is_renamed_if_the_name_is_free(folder, tmp_path):
-    assert moved(folder, folder)
-    assert not moved(folder, tmp_path)
-    assert moved(folder, tmp_path / "new")
+    assert move_folder(folder, folder)
+    assert not move_folder(folder, tmp_path)
+    assert move_folder(folder, tmp_path / "new")
     assert (tmp_path / "new/trip/memories.json").read_bytes().startswith(TOKEN_START)

@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.services.answers import METRICS, AnswerFacts, WholeAnswer
 from Middleware.services.response_builder_service import ResponseBuilderService
 
@@ -85,7 +85,7 @@ class TestOpenAI:
 
     def test_plain_text_will_do(self):
         """For callers that have no more; the facts are those of the current request."""
-        with entered(RequestContext("Q", "jo", "openaichatcompletion")):
+        with enter_request(RequestContext("Q", "jo", "openaichatcompletion")):
             chat, text = (
                 build.build_openai_chat_completion_response("a"),
                 build.build_openai_completion_response("a"),

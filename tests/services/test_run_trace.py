@@ -211,5 +211,5 @@ class TestNode:
     def test_cleaning_of_a_node_without_a_call(self):
         """There is no call that could hold it."""
         node = NodeTrace("w", 1, "StaticResponse")
-        node.cleaned("a", "b", [], None)
+        node.note_cleaning("a", "b", [], None)
         assert node.calls == []

@@ -6,7 +6,7 @@ import codecs
 
 import pytest
 
-from Middleware.utilities.charset import decoded
+from Middleware.utilities.charset import decode_body
 
 U = "\u00fc\u20ac"
 
@@ -55,10 +55,10 @@ U = "\u00fc\u20ac"
 )
 def test_a_body(body, content_type, text):
     """Header, byte-order mark, meta tag, UTF-8, Windows-1252, in this order."""
-    assert decoded(body, content_type) == text
+    assert decode_body(body, content_type) == text
 
 
 def test_a_hostile_coding_costs_linear_time():
     """Punycode would take hours for a page of ten megabytes."""
     body = b"a" * 4_000_000 + b"-" + b"b" * 2_000_000
-    assert decoded(body, "text/html; charset=punycode") == body.decode()
+    assert decode_body(body, "text/html; charset=punycode") == body.decode()

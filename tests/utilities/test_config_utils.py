@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.utilities.config_utils import get_config_path, get_default_tool_prompt_path, get_user_config
 
 
@@ -35,7 +35,7 @@ def test_paths(launched, tmp_path):
 
 def test_the_users_object_is_that_of_the_request(launched):
     launched("ana", "bob")
-    with entered(RequestContext("r", "bob", "openai")):
+    with enter_request(RequestContext("r", "bob", "openai")):
         assert get_user_config() == {"port": 2}
 
 

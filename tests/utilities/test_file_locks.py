@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.utilities import file_locks
-from Middleware.utilities.file_locks import lock_file_for, locked, locked_in_time
+from Middleware.utilities.file_locks import hold_lock, lock_file_for, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 from tests.patience import PATIENCE_S
 
@@ -35,7 +35,7 @@ class TestLocks:
 
         def count():
             for _ in range(rounds):
-                with locked(tmp_path / ".lock"):
+                with hold_lock(tmp_path / ".lock"):
                     atomic_write(file, str(int(file.read_text()) + 1).encode())
 
         threads = [threading.Thread(target=count) for _ in range(4)]
@@ -64,16 +64,16 @@ class TestLocks:
         assert file.read_text() == "45"
 
     def test_the_holder_may_take_it_again(self, tmp_path):
-        with locked(tmp_path / ".lock"), locked(tmp_path / ".lock"):
+        with hold_lock(tmp_path / ".lock"), hold_lock(tmp_path / ".lock"):
             assert (tmp_path / ".lock").exists()
 
     def test_nothing_is_left_when_nobody_holds_it(self, tmp_path):
-        with locked(tmp_path / ".lock"):
+        with hold_lock(tmp_path / ".lock"):
             assert os.listdir(tmp_path) == [".lock"]
         assert os.listdir(tmp_path) == []
 
     def test_a_failure_gives_it_back(self, tmp_path):
-        with pytest.raises(ZeroDivisionError), locked(tmp_path / ".lock"):
+        with pytest.raises(ZeroDivisionError), hold_lock(tmp_path / ".lock"):
             _ = 1 // 0
         assert os.listdir(tmp_path) == []
 
@@ -83,7 +83,7 @@ class TestLocks:
         taken, go_on = threading.Event(), threading.Event()
 
         def take():
-            with locked(tmp_path / ".lock"):
+            with hold_lock(tmp_path / ".lock"):
                 taken.set()
                 go_on.wait(PATIENCE_S)
 
@@ -101,7 +101,7 @@ class TestLocks:
         holder = start_holder(tmp_path / ".lock")
         holder.kill()
         holder.communicate()
-        with locked(tmp_path / ".lock"):
+        with hold_lock(tmp_path / ".lock"):
             assert os.listdir(tmp_path) == [".lock"]
 
     def test_a_file_that_was_removed_under_our_hands_is_no_lock(self, tmp_path, monkeypatch):
@@ -113,7 +113,7 @@ class TestLocks:
             between.pop(0)(tmp_path / ".lock")
 
         monkeypatch.setattr(file_locks.fcntl, "flock", beside_a_rival)
-        with locked(tmp_path / ".lock"):
+        with hold_lock(tmp_path / ".lock"):
             assert between == []
 
     def test_a_file_system_without_locks_is_an_error(self, tmp_path, monkeypatch):
@@ -124,7 +124,7 @@ class TestLocks:
 
         before = set(os.listdir("/proc/self/fd"))
         monkeypatch.setattr(file_locks.fcntl, "flock", unknown)
-        with pytest.raises(OSError, match="No locks available"), locked(tmp_path / ".lock"):
+        with pytest.raises(OSError, match="No locks available"), hold_lock(tmp_path / ".lock"):
             raise AssertionError("it was taken")
         assert len(set(os.listdir("/proc/self/fd")) - before) <= 1
 
@@ -231,7 +231,7 @@ class TestLockedInTime:
         held, done = threading.Event(), threading.Event()
 
         def holder() -> None:
-            with locked(tmp_path / "l"):
+            with hold_lock(tmp_path / "l"):
                 held.set()
                 done.wait(PATIENCE_S)
 
@@ -258,7 +258,7 @@ class TestLockedInTime:
         release = threading.Event()
 
         def holder() -> None:
-            with locked(tmp_path / "l"):
+            with hold_lock(tmp_path / "l"):
                 held.set()
                 release.wait(PATIENCE_S)
 

@@ -16,7 +16,7 @@ from Middleware.utilities.file_utils import (
     PathLeaves,
     PathRefused,
     atomic_write,
-    confined,
+    confined_path,
     find_file,
     read_tail,
     read_text,
@@ -139,41 +139,41 @@ class TestConfinement:
 
     @pytest.mark.parametrize("name", ["a.txt", "sub/a.txt", "sub/../a.txt", "."])
     def test_paths_below_the_base_pass(self, tmp_path, name):
-        assert confined(f"{tmp_path}/{name}", str(tmp_path)) == Path(f"{tmp_path}/{name}")
+        assert confined_path(f"{tmp_path}/{name}", str(tmp_path)) == Path(f"{tmp_path}/{name}")
 
     @pytest.mark.parametrize("name", ["../x", "sub/../../x", "..", "/../etc/passwd"])
     def test_paths_out_of_the_base_are_refused_by_name(self, tmp_path, name):
         base = tmp_path / "notes"
         base.mkdir()
         with pytest.raises(PathLeaves) as caught:
-            confined(f"{base}/{name}", str(base))
+            confined_path(f"{base}/{name}", str(base))
         assert str(caught.value) == f"path leaves {base}"
 
     def test_a_neighbour_with_the_same_beginning_is_outside(self, tmp_path):
         with pytest.raises(PathLeaves):
-            confined(f"{tmp_path}/notes2/a", f"{tmp_path}/notes")
+            confined_path(f"{tmp_path}/notes2/a", f"{tmp_path}/notes")
 
     def test_a_link_out_of_the_base_is_refused(self, tmp_path):
         base = tmp_path / "notes"
         base.mkdir()
         (base / "out").symlink_to(tmp_path)
         with pytest.raises(PathLeaves):
-            confined(f"{base}/out/a.txt", str(base))
+            confined_path(f"{base}/out/a.txt", str(base))
 
     def test_the_root_and_the_working_directory_can_be_bases(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert confined("/etc/hosts", "/") == Path("/etc/hosts")
-        assert confined("a.txt", "") == confined("a.txt", ".") == Path("a.txt")
+        assert confined_path("/etc/hosts", "/") == Path("/etc/hosts")
+        assert confined_path("a.txt", "") == confined_path("a.txt", ".") == Path("a.txt")
         with pytest.raises(PathLeaves):
-            confined("../a.txt", ".")
+            confined_path("../a.txt", ".")
 
     def test_without_a_base_any_path_passes(self, tmp_path):
-        assert confined(f"{tmp_path}/../x", None) == Path(f"{tmp_path}/../x")
+        assert confined_path(f"{tmp_path}/../x", None) == Path(f"{tmp_path}/../x")
 
     def test_a_tilde_is_the_home_folder(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("USERPROFILE", str(tmp_path))
-        assert confined("~/a.txt", "~") == tmp_path / "a.txt"
+        assert confined_path("~/a.txt", "~") == tmp_path / "a.txt"
 
     @pytest.mark.parametrize(
         ("text", "base", "why"),
@@ -188,4 +188,4 @@ class TestConfinement:
     )
     def test_some_names_are_never_used(self, text, base, why):
         with pytest.raises(PathRefused, match=why):
-            confined(text, base)
+            confined_path(text, base)

@@ -9,13 +9,13 @@ import pytest
 
 from Middleware.utilities.hashing_utils import (
     StampedMessage,
-    marked,
+    mark_braces,
     message_hash,
     shown_hash,
     text_hash,
-    unstamped,
     unstamped_content,
     vision_key,
+    without_timestamp,
 )
 
 
@@ -49,7 +49,7 @@ def test_a_lone_surrogate_can_be_hashed():
 def test_the_vision_key_holds_role_content_and_sorted_images():
     """The cache of image descriptions depends on all three."""
     message = {"role": "user", "content": "{x}", "images": ["b", "a"]}
-    assert vision_key(message) == sha("user" + marked("{x}") + "ab")
+    assert vision_key(message) == sha("user" + mark_braces("{x}") + "ab")
 
 
 class TestStampedMessages:
@@ -65,7 +65,7 @@ class TestStampedMessages:
     def test_a_copy_remembers_too(self):
         stamped = copy.deepcopy(StampedMessage({"content": "hi", "images": ["i"]}, "x hi"))
         assert unstamped_content(stamped) == "hi"
-        assert unstamped(stamped) == {"content": "hi", "images": ["i"]}
+        assert without_timestamp(stamped) == {"content": "hi", "images": ["i"]}
 
     def test_a_changed_content_counts_as_it_is(self):
         stamped = StampedMessage({"content": "hi"}, "x hi")
@@ -74,4 +74,4 @@ class TestStampedMessages:
 
     def test_a_plain_message_is_its_own_unstamped_form(self):
         message = {"content": "hi"}
-        assert unstamped(message) is message
+        assert without_timestamp(message) is message

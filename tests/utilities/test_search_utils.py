@@ -16,7 +16,7 @@ from Middleware.utilities.search_utils import (
     best_pieces,
     filtered_keywords,
     fts_query,
-    fused,
+    fuse_rankings,
     phrases,
     pieces_sharing_a_word,
     recency,
@@ -94,11 +94,11 @@ class TestFusion:
     """Two rankings as one."""
 
     def test_example_10(self):
-        assert fused([1, 2, 3], [3, 4]) == [3, 1, 2, 4]
+        assert fuse_rankings([1, 2, 3], [3, 4]) == [3, 1, 2, 4]
 
     def test_ties_keep_the_first_seen(self):
-        assert fused([1, 2], [2, 1]) == [1, 2]
-        assert fused([], [7]) == [7]
+        assert fuse_rankings([1, 2], [2, 1]) == [1, 2]
+        assert fuse_rankings([], [7]) == [7]
 
 
 class TestConversation:

@@ -9,19 +9,19 @@ import sys
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigMissing
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.utilities.sensitive_logging_utils import (
     MASK,
     REDACTED,
     SensitiveFilter,
-    masked,
+    loggable_error,
+    loggable_text,
+    loggable_whole_text,
+    mask_secrets,
     masked_config,
-    measured,
     redaction_is_on,
     secrets_of_url,
-    shortened,
-    shown,
-    told,
+    shorten_text,
 )
 
 PRIVATE = RequestContext("r", "mira", "x", api_key="client-key-1", privacy=True)
@@ -43,7 +43,7 @@ MASKED = [
 @pytest.mark.parametrize(("text", "secret"), MASKED, ids=[text for text, _ in MASKED])
 def test_secrets_in_texts(text, secret):
     """Bearer tokens, values of secret names, passwords in URLs, what looks like a key."""
-    assert secret not in masked(text) and MASK in masked(text)
+    assert secret not in mask_secrets(text) and MASK in mask_secrets(text)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_secrets_in_texts(text, secret):
 )
 def test_ordinary_texts_stay(text):
     """What only looks alike is shown."""
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_known_secrets_are_masked_wherever_they_stand():
     """But for one that is too short to be told from a word."""
-    assert masked("a client-key-1 b", "client-key-1", None) == f"a {MASK} b"
-    assert masked("an apple", "an") == "an apple"
+    assert mask_secrets("a client-key-1 b", "client-key-1", None) == f"a {MASK} b"
+    assert mask_secrets("an apple", "an") == "an apple"
 
 
 def test_configs_are_dumped_without_secrets():
@@ -78,38 +78,38 @@ class TestContent:
     def test_redaction_follows_the_request(self):
         """Only inside one whose privacy is on."""
         assert not redaction_is_on()
-        with entered(OPEN):
-            assert not redaction_is_on() and shown("a prompt") == "a prompt"
-        with entered(PRIVATE):
-            assert redaction_is_on() and shown("a prompt") == REDACTED
+        with enter_request(OPEN):
+            assert not redaction_is_on() and loggable_text("a prompt") == "a prompt"
+        with enter_request(PRIVATE):
+            assert redaction_is_on() and loggable_text("a prompt") == REDACTED
 
     def test_a_whole_text_above_debug_is_measured(self, caplog):
         """At DEBUG it is there anyway; in a private request it never is."""
         caplog.set_level(logging.INFO, logger="Middleware")
-        assert measured("a prompt") == "(8 characters)"
+        assert loggable_whole_text("a prompt") == "(8 characters)"
         caplog.set_level(logging.DEBUG, logger="Middleware")
-        assert measured("a prompt") == "a prompt"
-        with entered(PRIVATE):
-            assert measured("a prompt") == REDACTED
+        assert loggable_whole_text("a prompt") == "a prompt"
+        with enter_request(PRIVATE):
+            assert loggable_whole_text("a prompt") == REDACTED
 
     def test_an_error_is_told_without_what_it_quotes(self):
         """Inside such a request; in any other as it is."""
         error = BackendError("big", "bad_request", "bad: the prompt", status=400)
-        with entered(OPEN):
-            assert told(error) == str(error)
-        with entered(PRIVATE):
-            assert told(error) == "endpoint 'big' answered 400 (bad_request)"
+        with enter_request(OPEN):
+            assert loggable_error(error) == str(error)
+        with enter_request(PRIVATE):
+            assert loggable_error(error) == "endpoint 'big' answered 400 (bad_request)"
 
     def test_long_texts_are_shortened(self):
         """100 characters at each end."""
         text = "a" * 100 + "b" * 1000 + "c" * 100
-        assert shortened(text) == "a" * 100 + "..." + "c" * 100
-        assert shortened("a" * 1000) == "a" * 1000
+        assert shorten_text(text) == "a" * 100 + "..." + "c" * 100
+        assert shorten_text("a" * 1000) == "a" * 1000
 
     def test_images_are_shortened(self):
         """The prefix and 50 characters at each end."""
         text = "data:image/png;base64," + "A" * 50 + "B" * 300 + "C" * 50
-        assert shortened(text) == "data:image/png;base64," + "A" * 50 + "..." + "C" * 50
+        assert shorten_text(text) == "data:image/png;base64," + "A" * 50 + "..." + "C" * 50
 
 
 class TestFilter:
@@ -133,7 +133,7 @@ class TestFilter:
     def test_arguments_are_masked(self, log):
         """And the line says whose it is."""
         assert log("got %s", {"api_key": "hush"}) == f"[system] got {{'api_key': '{MASK}'}}"
-        with entered(OPEN):
+        with enter_request(OPEN):
             assert log("key client-key-1") == f"[mira] key {MASK}"
 
     def test_tracebacks_are_masked(self, log):
@@ -146,7 +146,7 @@ class TestFilter:
 
     def test_tracebacks_of_private_requests_quote_nothing(self, log):
         """Only places stay."""
-        with entered(PRIVATE):
+        with enter_request(PRIVATE):
             try:
                 raise ValueError("the prompt")
             except ValueError:
@@ -165,9 +165,9 @@ class TestFilter:
     )  # fmt: skip
     def test_errors_of_private_requests_quote_nothing(self, log, error, told):
         """A backend's error may repeat what it was asked; everybody else's is told whole."""
-        with entered(PRIVATE):
+        with enter_request(PRIVATE):
             assert log("%s; next try in %.1f s", error, 0.5).endswith(f"] {told}; next try in 0.5 s")
-        with entered(OPEN):
+        with enter_request(OPEN):
             assert str(error) in log("%s; next try", error)
 
     def test_two_handlers_mask_once(self):
@@ -223,4 +223,4 @@ def test_a_long_run_is_looked_at_once(run, before):
     """Every pattern is linear, whatever a prompt repeats."""
     text = before + run * (400_000 // len(run))
 
-    assert len(masked(text)) <= 2 * len(text) and len(shortened(text)) < 1000
+    assert len(mask_secrets(text)) <= 2 * len(text) and len(shorten_text(text)) < 1000

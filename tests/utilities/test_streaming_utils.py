@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from Middleware.common.errors import ConfigMissing
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import ConfigTree
 from Middleware.utilities import streaming_utils
 from Middleware.utilities.streaming_utils import (
@@ -54,25 +54,25 @@ class TestPostProcess:
         assert post_process_llm_output("Assistant: a", {}, {}) == "Assistant: a"
 
     def test_inside_one_its_user_decides(self, request_of_anna):
-        with entered(request_of_anna):
+        with enter_request(request_of_anna):
             assert post_process_llm_output("Assistant: a", {}, {}) == "a"
 
     def test_a_user_that_is_given_goes_before_the_request(self, request_of_anna):
-        with entered(request_of_anna):
+        with enter_request(request_of_anna):
             assert post_process_llm_output("Assistant: a", {}, {}, user_config={}) == "Assistant: a"
 
     def test_a_user_without_a_file_is_an_error(self, request_of_anna):
-        with entered(replace(request_of_anna, user="nobody")), pytest.raises(ConfigMissing):
+        with enter_request(replace(request_of_anna, user="nobody")), pytest.raises(ConfigMissing):
             post_process_llm_output("a", {}, {})
 
     def test_a_request_without_configuration_has_no_user(self, request_of_anna):
-        with entered(replace(request_of_anna, snapshot=None)):
+        with enter_request(replace(request_of_anna, snapshot=None)):
             assert post_process_llm_output("Assistant: a", {}, {}) == "Assistant: a"
 
     @pytest.mark.parametrize(("suppressed", "expected"), [(True, "a<think>b"), (False, "a")])
     def test_a_request_that_wants_no_thoughts_gets_its_text_back(self, request_of_anna, suppressed, expected):
         """Thoughts that are dropped did not go out, so an unclosed block may be kept."""
-        with entered(replace(request_of_anna, suppress_reasoning=suppressed)):
+        with enter_request(replace(request_of_anna, suppress_reasoning=suppressed)):
             assert post_process_llm_output("a<think>b", {**THINK, "reasoningOutput": "field"}, {}) == expected
 
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from Middleware.utilities.tool_traffic import collapsed, is_machinery, without_machinery
+from Middleware.utilities.tool_traffic import collapse_repeats, is_machinery, without_machinery
 
 LIVENESS = {"toolName": "ping", "arguments": {"a": 1}}
 BARE = {"toolName": "ping", "arguments": {}}
@@ -85,7 +85,7 @@ def exchange(content="5 m", arguments="{}"):
 class TestCollapse:
     def test_three_of_a_kind_become_one(self):
         """Its result says how often, after an empty line."""
-        made = collapsed([USER, *exchange(), *exchange("5  m\n"), *exchange(), USER])
+        made = collapse_repeats([USER, *exchange(), *exchange("5  m\n"), *exchange(), USER])
         assert made[:2] == [USER, exchange()[0]] and made[3:] == [USER]
         assert made[2]["content"].startswith("5 m\n\n[Wilmer note:") and "3 times" in made[2]["content"]
 
@@ -105,9 +105,9 @@ class TestCollapse:
     )
     def test_what_is_left_alone(self, messages):
         """Fewer, different, or more than one call a turn."""
-        assert collapsed(messages) == messages
+        assert collapse_repeats(messages) == messages
 
     def test_spelling_of_arguments_does_not_count(self):
         """Two texts of one object are equal."""
         spelled = [*exchange(arguments='{"a":1,"b":2}'), *exchange(arguments='{"b": 2, "a": 1}')] * 2
-        assert len(collapsed(spelled)) == 2
+        assert len(collapse_repeats(spelled)) == 2

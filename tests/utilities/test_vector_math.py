@@ -16,9 +16,9 @@ from Middleware.utilities.vector_math import (
     cosine,
     floats,
     matrix_ids,
-    normalised,
-    ranked,
-    stacked,
+    normalised_matrix,
+    rank_rows,
+    stack_rows,
 )
 
 VECTORS = st.lists(st.lists(st.floats(-100, 100, width=32), min_size=3, max_size=3), min_size=1, max_size=40)
@@ -31,8 +31,8 @@ def blob(*numbers):
 def by_numpy(query, vectors, limit):
     """What the matrix finds, put in exact order."""
     rows = {i: blob(*vector) for i, vector in enumerate(vectors)}
-    near = candidates(query, normalised(list(rows.values()), 3), matrix_ids(list(rows)), limit)
-    return ranked(query, [(each, rows[each]) for each, _ in near], limit)
+    near = candidates(query, normalised_matrix(list(rows.values()), 3), matrix_ids(list(rows)), limit)
+    return rank_rows(query, [(each, rows[each]) for each, _ in near], limit)
 
 
 class TestCosine:
@@ -61,12 +61,12 @@ class TestRanking:
 
     def test_ties_go_by_id(self):
         rows = [(7, blob(1, 0)), (3, blob(2, 0)), (5, blob(0, 1))]
-        assert [each for each, _ in ranked([1.0, 0.0], rows, 3)] == [3, 7, 5]
+        assert [each for each, _ in rank_rows([1.0, 0.0], rows, 3)] == [3, 7, 5]
 
     @given(VECTORS, st.integers(1, 10))
     def test_numpy_finds_the_same(self, vectors, limit):
         rows = [(i, blob(*vector)) for i, vector in enumerate(vectors)]
-        assert by_numpy([1.0, 2.0, -3.0], vectors, limit) == ranked([1.0, 2.0, -3.0], rows, limit)
+        assert by_numpy([1.0, 2.0, -3.0], vectors, limit) == rank_rows([1.0, 2.0, -3.0], rows, limit)
 
     def test_of_a_crowd_of_equal_ones_the_lowest_ids_are_found(self):
         vectors = [[1.0, 0.0, 0.0]] * 5000 + [[1.0, 0.0, 0.05]]
@@ -76,8 +76,8 @@ class TestRanking:
         assert by_numpy([0.0, 0.0, 0.0], [[1.0, 0.0, 0.0]], 1) == [(0, 0.0)]
 
     def test_matrices_are_stacked(self):
-        one = normalised([blob(3, 0)], 2)
-        assert stacked(one, normalised([blob(0, 2)], 2)).tolist() == [[1, 0], [0, 1]]
+        one = normalised_matrix([blob(3, 0)], 2)
+        assert stack_rows(one, normalised_matrix([blob(0, 2)], 2)).tolist() == [[1, 0], [0, 1]]
 
 
 def test_without_numpy_the_module_says_so():

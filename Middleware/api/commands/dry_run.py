@@ -11,14 +11,14 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, filled
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.api.launch_arguments import check_config_folder
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import parse_model_field
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.paths import DEFAULT_WORKFLOW, shared_workflow_folder
 from Middleware.config.users import UserSettings, load_user, pointer_user
@@ -34,11 +34,13 @@ class WalkAWorkflow(Command):
 
     def add_arguments(self, parser: OwnArguments) -> None:
         parser.add_argument(
-            "--dry-run", type=filled, metavar="NAME", help="walk a workflow with a stub model"
+            "--dry-run", type=nonempty_text, metavar="NAME", help="walk a workflow with a stub model"
         )
-        parser.add_argument("--explain", type=filled, metavar="NAME#N", help="what one node would send")
         parser.add_argument(
-            "--messages", type=filled, metavar="FILE", help="conversation for --dry-run and --explain"
+            "--explain", type=nonempty_text, metavar="NAME#N", help="what one node would send"
+        )
+        parser.add_argument(
+            "--messages", type=nonempty_text, metavar="FILE", help="conversation for --dry-run and --explain"
         )
         parser.add_argument("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
 
@@ -96,7 +98,7 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
     )
     batches = walk.open_run(workflow, question, folder=folder)
     failure: MiddlewareError | None = None
-    with entered(request):
+    with enter_request(request):
         try:
             for _ in batches:
                 continue
@@ -105,7 +107,7 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
         except MiddlewareError as error:
             failure = error
     if explain:
-        return _explained(walk.nodes, name, int(number) if number else None, failure)
+        return _print_explanation(walk.nodes, name, int(number) if number else None, failure)
     _print_all(walk.nodes)
     if failure is not None:
         print(f"error: {failure}")
@@ -130,7 +132,9 @@ def _print_all(nodes: list[DryNode]) -> None:
         print("\n".join(node.lines()))
 
 
-def _explained(nodes: list[DryNode], name: str, number: int | None, failure: MiddlewareError | None) -> int:
+def _print_explanation(
+    nodes: list[DryNode], name: str, number: int | None, failure: MiddlewareError | None
+) -> int:
     """Print what one node sends: the one with that number, or the first that calls a model."""
     own = [node for node in nodes if node.depth == 0 and node.number == number]
     found = own[:1] if number is not None else [node for node in nodes if node.sent][:1]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.endpoint_probe import Probe
-from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.sensitive_logging_utils import mask_secrets
 
 SHOWN_CHARACTERS = 200
 SHOWN_NAMES = 5
@@ -66,7 +66,7 @@ def line(seen: Probe) -> str:
     """`<file>: ok | error: <address>: ...`."""
     endpoint = seen.endpoint
     level = "ok" if is_well(seen) else "error"
-    return f"{endpoint.file}: {level}: {shown_address(seen.url)}: {_told(seen)}"
+    return f"{endpoint.file}: {level}: {shown_address(seen.url)}: {_describe_probe(seen)}"
 
 
 def is_well(seen: Probe) -> bool:
@@ -84,7 +84,7 @@ def shown_address(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _told(seen: Probe) -> str:
+def _describe_probe(seen: Probe) -> str:
     if seen.error is not None:
         return _failure(seen)
     facts = ["reachable", _model(seen)]
@@ -115,12 +115,12 @@ def _failure(seen: Probe) -> str:
         text = "a web page"
     status = f"answered {error.status}: " if error.status is not None else ""
     step = STEPS.get(symptom, STEPS["server_error"]).format(
-        file=seen.endpoint.file, api_type=seen.endpoint.api_type_name, names=_near(seen)
+        file=seen.endpoint.file, api_type=seen.endpoint.api_type_name, names=_list_near_names(seen)
     )
-    return f"{status}{masked(text[:SHOWN_CHARACTERS])}; {step}"
+    return f"{status}{mask_secrets(text[:SHOWN_CHARACTERS])}; {step}"
 
 
-def _near(seen: Probe) -> str:
+def _list_near_names(seen: Probe) -> str:
     """`: "a", "b"`: the names that are most like the one that is sent, else the first of the list."""
     if not seen.models:
         return ""

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, filled
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.api.serving.install_layout import program
 from Middleware.api.serving.own_endpoints import OWN_FOLDER, make_own_endpoints
 from Middleware.common.instance_global_variables import shipped_public
@@ -28,7 +28,12 @@ class Init(Command):
 
     def add_arguments(self, parser: OwnArguments) -> None:
         parser.add_argument(
-            "--init", nargs="?", const=".", type=filled, metavar="DIR", help="write the example configuration"
+            "--init",
+            nargs="?",
+            const=".",
+            type=nonempty_text,
+            metavar="DIR",
+            help="write the example configuration",
         )
 
     def run(self, arguments: Namespace) -> int:
@@ -46,7 +51,10 @@ class Init(Command):
         except OSError as error:
             print(f"{public}: error: cannot be written: {error.strerror or error}")
             return 1
-        print(f"{public}: {count} files\nstart with: {program()} {_quoted('--PublicDirectory', str(public))}")
+        print(
+            f"{public}: {count} files\n"
+            f"start with: {program()} {_quote_words('--PublicDirectory', str(public))}"
+        )
         print(f"your model server: three fields of {public / PARTS[0] / OWN_FOLDER / 'Main.json'}")
         return 0
 
@@ -73,6 +81,6 @@ def _files(source: Path) -> Iterator[Path]:
                 yield file
 
 
-def _quoted(*words: str) -> str:
+def _quote_words(*words: str) -> str:
     """As the user's shell reads them."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

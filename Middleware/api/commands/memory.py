@@ -24,21 +24,21 @@ from Middleware.api.requests.chat_messages import check_messages, internal_messa
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ClientRequestError, MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.common.types import Messages
 from Middleware.config.loader import tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
-from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import VECTOR_DATABASE
-from Middleware.services.rekeying import holds_files_of, moved, rekey
+from Middleware.services.rekeying import holds_files_of, move_folder, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
 from Middleware.workflows.managers.memory_rebuild import Rebuild
-from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepared
+from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare_question
 from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.reader import MemoryReader
-from Middleware.workflows.memory.upkeep import backfill, embeddings_endpoint, lacking, vector_count
+from Middleware.workflows.memory.upkeep import backfill, count_lacking, embeddings_endpoint, vector_count
 from Middleware.workflows.processors.run import discussions_root, old_discussions
 
 KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
@@ -97,7 +97,7 @@ class Memory(Command):
             return _usage("one --User is needed")
         try:
             desk = _desk(arguments.preview)
-            with entered(desk.request):
+            with enter_request(desk.request):
                 return known.work(desk, *words)
         except FAULTS as error:
             print(f"error: {_sentence(error)}")
@@ -183,7 +183,7 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
     messages = _conversation(file, desk.user)
     folders = desk.folders_of(discussion_id)
     rebuild = Rebuild(WorkflowManager(desk.user, desk.request), folders, discussion_id, messages)
-    count = rebuild.planned()
+    count = rebuild.count_planned()
     if not count:
         why = "too few or too short for a memory"
         print(f"{discussion_id}: {len(messages)} messages are {why}; nothing is changed")
@@ -206,32 +206,34 @@ def _conversation(file: str, user: UserSettings) -> Messages:
     try:
         document = json.loads(data.decode("utf-8-sig"))
         if not isinstance(document, list):
-            raise Refused("found no list, allowed: a JSON list of messages")
+            raise ArchiveRefused("found no list, allowed: a JSON list of messages")
         messages = internal_messages(check_messages(document), user)
     except RecursionError:
-        raise Refused(f"{file}: it is nested too deeply") from None
+        raise ArchiveRefused(f"{file}: it is nested too deeply") from None
     except (ClientRequestError, ValueError) as error:
-        raise Refused(f"{file}: {error}") from error
-    return prepared(ClientQuestion(messages[: len(document)])).messages
+        raise ArchiveRefused(f"{file}: {error}") from error
+    return prepare_question(ClientQuestion(messages[: len(document)])).messages
 
 
 def _backfill(desk: Desk, *discussion_id: str) -> int:
     service = embeddings_endpoint(desk.user, desk.request)
     if discussion_id:
-        return _backfilled(desk, service, desk.folders_of(*discussion_id), *discussion_id)
+        return _backfill_discussion(desk, service, desk.folders_of(*discussion_id), *discussion_id)
     status = 0
     for folders, each in desk.discussions():
         try:
-            status = max(status, _backfilled(desk, service, folders, each))
+            status = max(status, _backfill_discussion(desk, service, folders, each))
         except FAULTS as error:
             status = 1
             print(f"{each}: cannot be read: {_sentence(error)}")
     return status
 
 
-def _backfilled(desk: Desk, service: EmbeddingService, folders: DiscussionFolders, discussion_id: str) -> int:
+def _backfill_discussion(
+    desk: Desk, service: EmbeddingService, folders: DiscussionFolders, discussion_id: str
+) -> int:
     store = folders.existing(discussion_id)
-    missing = lacking(store, service)
+    missing = count_lacking(store, service)
     if missing and not desk.preview:
         with progress(discussion_id) as told:
             missing = backfill(store, service, told)
@@ -242,7 +244,7 @@ def _backfilled(desk: Desk, service: EmbeddingService, folders: DiscussionFolder
 def _rekey(desk: Desk) -> int:
     key, new_key = _key_in(KEY), _key_in(NEW_KEY)
     if not key:
-        raise Refused(f"rekey needs the old key in the environment variable {KEY}")
+        raise ArchiveRefused(f"rekey needs the old key in the environment variable {KEY}")
     new = derive_key(new_key, desk.user.name) if new_key else None
     new_name = api_key_hash(new_key) if new_key else None
     found: list[tuple[Path, bytes]] = []
@@ -251,12 +253,12 @@ def _rekey(desk: Desk) -> int:
         folders = list(_folders_of_key(desk.folders.bases, api_key_hash(reading), new_name, old))
         found += [(folder, old) for folder in folders if folder not in [each for each, _ in found]]
     if not found:
-        raise Refused(f"there is no folder of this key in {desk.folders.root}")
+        raise ArchiveRefused(f"there is no folder of this key in {desk.folders.root}")
     if new and not desk.user.encrypt_using_api_key:
         print(
             f"Users/{desk.user.name}.json: set encryptUsingApiKey, or the server cannot read encrypted files"
         )
-    return max(_rekeyed(desk, folder, old, new, new_name) for folder, old in found)
+    return max(_rekey_folder(desk, folder, old, new, new_name) for folder, old in found)
 
 
 def _folders_of_key(bases: Iterable[Path], name: str, new_name: str | None, key: bytes) -> Iterator[Path]:
@@ -268,7 +270,7 @@ def _folders_of_key(bases: Iterable[Path], name: str, new_name: str | None, key:
             yield base / new_name
 
 
-def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: str | None) -> int:
+def _rekey_folder(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: str | None) -> int:
     target = folder if new_name is None else folder.with_name(new_name)
     if target != folder and target.exists():
         print(f"{folder}: nothing is changed: {new_name} exists already; move it away first")
@@ -286,7 +288,7 @@ def _rekeyed(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: 
     if undone and not (result.changed or result.kept):
         print(f"{folder}: not renamed to {new_name}: no file of it has the new key")
         return 1
-    if not moved(folder, target):
+    if not move_folder(folder, target):
         print(f"{folder}: not renamed to {new_name}: it exists")
         return 1
     print(f"{folder}: renamed to {new_name}")
@@ -306,7 +308,7 @@ def _import(desk: Desk, file: str) -> int:
     if path.is_dir():
         return _take_over(desk, path)
     if desk.preview:
-        discussion_id, names = desk.folders.archived(path)
+        discussion_id, names = desk.folders.read_archive(path)
         print(f"{discussion_id}: would be made of {', '.join(sorted(names))}")
     else:
         print(f"{desk.folders.bring_in(path)}: is there now")
@@ -364,7 +366,7 @@ def progress(label: str) -> Iterator[Told]:
     """A bar on the terminal, if `tqdm` is installed and there is a terminal."""
     bars: list[Any] = []
 
-    def told(done: int, whole: int) -> None:
+    def show_progress(done: int, whole: int) -> None:
         bar = bars[0] if bars else _bar(label, whole)
         bars[:] = [bar]
         if bar is not None:
@@ -372,7 +374,7 @@ def progress(label: str) -> Iterator[Told]:
             bar.refresh()
 
     try:
-        yield told
+        yield show_progress
     finally:
         for bar in bars:
             if bar is not None:

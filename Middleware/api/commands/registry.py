@@ -61,7 +61,7 @@ class Command(ABC):
 COMMANDS: Registry[type[Command]] = Registry("command", Command)
 
 
-def filled(text: str) -> str:
+def nonempty_text(text: str) -> str:
     """A `type` for values that are there: an empty one comes from a shell variable that nobody set."""
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty")
@@ -88,13 +88,13 @@ class CommandArguments:
                 raise ValueError(f"command {name!r} has no argument {_flag(name)}")
         return _Stated(command, names, own.dests)
 
-    def chosen(self, words: Sequence[str]) -> Command | None:
+    def find_command(self, words: Sequence[str]) -> Command | None:
         """The command that the words ask for.
 
         Two of them, or an argument of a command that is not asked for, are a usage error (SystemExit, 2).
         """
         flags = _flags(words)
-        asked = [(name, one) for one in self._stated for name in one.asked(flags)]
+        asked = [(name, one) for one in self._stated for name in one.requested_names(flags)]
         if len(asked) > 1:
             self._refuse("at most one of " + ", ".join(_flag(name) for name, _ in asked))
         chosen = asked[0][1] if asked else None
@@ -114,7 +114,7 @@ class _Stated:
     def __init__(self, command: Command, names: Sequence[str], dests: dict[str, str]) -> None:
         self.command, self.names, self.dests = command, names, dests
 
-    def asked(self, flags: Iterable[str]) -> list[str]:
+    def requested_names(self, flags: Iterable[str]) -> list[str]:
         """The names that the flags ask for."""
         given = {self.dests.get(flag) for flag in flags}
         return [name for name in self.names if name in given]

@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, filled
+from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.workflows.managers.editor_schemas import editor_schemas
 
 
@@ -15,7 +15,9 @@ class Schemas(Command):
     """Writes JSON Schemas."""
 
     def add_arguments(self, parser: OwnArguments) -> None:
-        parser.add_argument("--schemas", type=filled, metavar="DIR", help="write JSON Schemas for editors")
+        parser.add_argument(
+            "--schemas", type=nonempty_text, metavar="DIR", help="write JSON Schemas for editors"
+        )
 
     def run(self, arguments: Namespace) -> int:
         """Exit status 0, or 1 when the folder `arguments.schemas` cannot be written."""

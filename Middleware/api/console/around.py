@@ -16,7 +16,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import load_user
 from Middleware.services.run_trace import NodeTrace
-from Middleware.workflows.managers.workflow_check import Reach, variable_findings
+from Middleware.workflows.managers.workflow_check import WorkflowReach, variable_findings
 
 _NAME = re.compile(r"\{([^{}]+)\}")
 _HINT = re.compile(r" \(did you mean .+\?\)$")
@@ -60,7 +60,7 @@ class Unfilled:
     def _messages(self, user: str, node: NodeTrace) -> Iterator[str]:
         document = self._document(node)
         nodes: list[Mapping[str, Any]] = [{}] * (node.number - 1) + [node.fields]
-        reach = Reach(self._user_variables(user), inputs=None, categorises=True)
+        reach = WorkflowReach(self._user_variables(user), inputs=None, categorises=True)
         own = {key: value for key, value in document.items() if key != "nodes"} if document else {}
         for finding in variable_findings(node.workflow, {**own, "nodes": nodes}, reach):
             if document is not None or _LATE in finding.message:

@@ -11,11 +11,11 @@ from Middleware.api.console.cleaning_steps import steps
 from Middleware.api.console.commands import SHELLS, as_explain, call_as_curl, request_as_curl
 from Middleware.api.console.masks import Mask
 from Middleware.api.console.run_texts import Secrets
-from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config.users import load_user
-from Middleware.config.validation import found
+from Middleware.config.validation import describe_value
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 
 NO_RUN = "no such run: it is older than the last 200, or the server was restarted"
@@ -38,11 +38,11 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     shell = _shell(ask)
     run, call = call_of(ask, run_id, i, k)
     if call.kind not in CURLS:
-        raise Refused(404, f"this call is no HTTP request: {call.kind}")
+        raise ViewRefused(404, f"this call is no HTTP request: {call.kind}")
     if call.sent and not call.url:
-        raise Refused(404, "this call stays inside this program")
+        raise ViewRefused(404, "this call stays inside this program")
     if not run.keeps_text or call.headers is None:
-        raise Refused(404, NO_TEXTS)
+        raise ViewRefused(404, NO_TEXTS)
     is_cut = bool(call.body_left_out)
     return {"text": call_as_curl(call, shell, mask=_mask(ask, run), is_cut=is_cut)}
 
@@ -53,12 +53,14 @@ def request_curl(ask: Ask, run_id: str) -> JsonObject:
     shell = _shell(ask, "address")
     run = run_of(ask, run_id)
     if not run.asked:
-        raise Refused(404, NO_TEXTS)
+        raise ViewRefused(404, NO_TEXTS)
     environ = ask.environ
     own = f"{environ.get('wsgi.url_scheme', 'http')}://{environ.get('HTTP_HOST', 'localhost')}"
     address = ask.query.get("address") or own
     if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", address):
-        raise Refused(400, f"address: found {found(address)}, allowed: http(s)://host and perhaps a path")
+        raise ViewRefused(
+            400, f"address: found {describe_value(address)}, allowed: http(s)://host and perhaps a path"
+        )
     address = address.rstrip("/")
     text = request_as_curl(
         run,
@@ -86,7 +88,7 @@ def run_of(ask: Ask, run_id: str) -> RunTrace:
     """Raises Refused for a run that is not kept."""
     run: RunTrace | None = ask.hub.recorder.run(run_id)
     if run is None:
-        raise Refused(404, NO_RUN)
+        raise ViewRefused(404, NO_RUN)
     return run
 
 
@@ -94,7 +96,7 @@ def node_of(ask: Ask, run_id: str, i: int) -> tuple[RunTrace, NodeTrace]:
     run = run_of(ask, run_id)
     nodes = list(run.nodes)
     if i >= len(nodes):
-        raise Refused(404, f"no such node: this run has {len(nodes)}")
+        raise ViewRefused(404, f"no such node: this run has {len(nodes)}")
     return run, nodes[i]
 
 
@@ -102,19 +104,19 @@ def call_of(ask: Ask, run_id: str, i: int, k: int) -> tuple[RunTrace, CallTrace]
     run, node = node_of(ask, run_id, i)
     calls = list(node.calls)
     if k >= len(calls):
-        raise Refused(404, f"no such call: this node has {len(calls)}")
+        raise ViewRefused(404, f"no such call: this node has {len(calls)}")
     return run, calls[k]
 
 
 def _shell(ask: Ask, *others: str) -> str:
     shell = ask.words("shell", *others)["shell"] or "sh"
     if shell not in SHELLS:
-        raise Refused(400, f"shell: found {found(shell)}, allowed: {', '.join(SHELLS)}")
+        raise ViewRefused(400, f"shell: found {describe_value(shell)}, allowed: {', '.join(SHELLS)}")
     return shell
 
 
 def _needs_key(ask: Ask, run: RunTrace) -> bool:
-    """Claims that the request must bring a key: for the server, or for the user's texts."""
+    """Whether the request must bring a key: for the server, or for the user's texts."""
     if ask.hub.needs_key:
         return True
     try:

@@ -29,6 +29,6 @@ def _more_than(most: int, what: str) -> str:
     return f"this text has more than {most:,} {what} and is not checked here; --validate checks it"
 
 
-def untold(count: int) -> str:
+def count_sentence(count: int) -> str:
     """What is said of the problems behind the first `MOST_PROBLEMS`."""
     return f"and {count:,} more; --validate tells all"

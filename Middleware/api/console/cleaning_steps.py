@@ -31,12 +31,12 @@ def steps(raw: object, cleaned: object, cleaning: tuple[Any, ...] | None) -> dic
     (endpoint, node, user, opening), None: nothing cleaned. A text that was not kept whole, and one that
     comes out otherwise than in the run, gives no steps and does not agree.
     """
-    found = taken(raw, cleaned, cleaning)
+    found = cleaning_steps(raw, cleaned, cleaning)
     shown = [step._asdict() for step in found or ()]
     return {"agrees": found is not None, "steps": shown}
 
 
-def taken(raw: object, cleaned: object, cleaning: tuple[Any, ...] | None) -> list[Step] | None:
+def cleaning_steps(raw: object, cleaned: object, cleaning: tuple[Any, ...] | None) -> list[Step] | None:
     """The steps that lead from the one text to the other; None when they are not those of the run."""
     if not isinstance(raw, str) or not isinstance(cleaned, str):
         return None

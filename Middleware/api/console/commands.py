@@ -42,7 +42,7 @@ class Shell:
         """Unquoted where nothing in it means anything to a shell."""
         return text if _PLAIN.fullmatch(text) else self.quoted(text)
 
-    def told(self, parts: Iterable[str | None], name: str) -> str:
+    def quote_parts(self, parts: Iterable[str | None], name: str) -> str:
         """The parts in double quotes; None is the value of the variable."""
         inner = (self.variable(name) if part is None else self.escaped(part) for part in parts)
         return f'"{"".join(inner)}"'
@@ -100,7 +100,7 @@ def request_as_curl(
     how = SHELLS[shell]
     headers = [how.quoted("Content-Type: application/json")]
     if needs_key:
-        headers.append(how.told(["Authorization: Bearer ", None], KEY))
+        headers.append(how.quote_parts(["Authorization: Bearer ", None], KEY))
     if run.path.startswith("/console/"):
         headers.append(how.quoted("X-Headrace-Console: 1"))
     url = how.word(address + quote(run.path, safe="/:"))
@@ -144,9 +144,9 @@ def _header(how: Shell, name: str, value: str, mask: Mask) -> str:
         return how.quoted(f"{name}: {value}")
     if _KEY_HEADER.fullmatch(name):
         scheme = _SCHEME.match(value)
-        return how.told([f"{name}: {scheme[0] if scheme else ''}", None], KEY)
+        return how.quote_parts([f"{name}: {scheme[0] if scheme else ''}", None], KEY)
     variable = re.sub(r"\W+", "_", name, flags=re.ASCII).upper()
-    return how.told([f"{name}: ", None], variable)
+    return how.quote_parts([f"{name}: ", None], variable)
 
 
 def _address(how: Shell, url: str, mask: Mask) -> str:
@@ -157,4 +157,4 @@ def _address(how: Shell, url: str, mask: Mask) -> str:
     told: list[str | None] = [pieces[0]]
     for piece in pieces[1:]:
         told += [None, piece]
-    return how.told(told, URL_SECRET)
+    return how.quote_parts(told, URL_SECRET)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Middleware.api.console.config_masks import shown_text
-from Middleware.api.console.config_paths import ENDING, Place
+from Middleware.api.console.config_paths import ENDING, ConfigFile
 from Middleware.common.instance_global_variables import SHIPPED_DIRECTORY, is_installed
 from Middleware.config.loader import ConfigTree
 from Middleware.utilities.file_utils import atomic_write
@@ -35,7 +35,7 @@ class NotKept(Exception):
 class ConfigText:
     """A config file as it is now. `raw`: its bytes."""
 
-    place: Place
+    place: ConfigFile
     raw: bytes
 
     @property
@@ -48,7 +48,7 @@ class ConfigText:
         return text_of(self.raw)
 
     @property
-    def shown(self) -> str:
+    def shown_text(self) -> str:
         """The text as the page is shown it."""
         return shown_text(self.text)
 
@@ -68,7 +68,7 @@ def with_line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read(tree: ConfigTree, place: Place) -> ConfigText:
+def read_config_text(tree: ConfigTree, place: ConfigFile) -> ConfigText:
     """Raises OSError."""
     return ConfigText(place, tree.bytes_of(place.file))
 
@@ -90,11 +90,11 @@ def like_old(text: str, old: bytes) -> bytes:
 
 
 def came_with_the_program(real: Path) -> bool:
-    """Claims that a file or folder belongs to the installer."""
+    """Whether a file or folder belongs to the installer."""
     return is_installed() and real.is_relative_to(os.path.realpath(SHIPPED_DIRECTORY))
 
 
-def why_not_writable(place: Place) -> str:
+def why_not_writable(place: ConfigFile) -> str:
     """Why the file cannot be written over; empty: it can."""
     if came_with_the_program(place.real):
         return SHIPPED

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from Middleware.api.console.list_matches import Item, matches
-from Middleware.api.console.text_masks import hidden
+from Middleware.api.console.text_masks import mask_text
 from Middleware.common.errors import ConfigError
-from Middleware.config.json_positions import Place, positions
+from Middleware.config.json_positions import JsonPlace, positions
 from Middleware.config.tolerant_json import MAX_DEPTH, parse
 from Middleware.config.validation import json_pointer
 from Middleware.utilities.sensitive_logging_utils import (
     MASK,
     SECRET_KEYS,
     SECRET_NAME,
-    masked,
+    mask_secrets,
 )
 from Middleware.workflows.tools.mcp_request import secrets_of_words
 
@@ -62,7 +62,7 @@ class _Spot:
 
     @property
     def is_mask(self) -> bool:
-        """Claims that the value is one that was shown already."""
+        """Whether the value is one that was shown already."""
         return MASK in self.shown and self.value == self.shown
 
 
@@ -71,7 +71,7 @@ def shown_text(text: str) -> str:
     return _comments_shown(_with_masks(text)) if _is_json(text) else _with_masks(_lines_shown(text))
 
 
-def restored(text: str, old: str) -> tuple[str, list[str]]:
+def restore_secrets(text: str, old: str) -> tuple[str, list[str]]:
     """(a text that was made of `shown_text(old)`, with its secrets again; pointers of masks that stand for
     none).
 
@@ -100,8 +100,8 @@ def shown_value(value: Any, key: str = "", holder: str = "") -> Any:
         return {name: shown_value(item, str(name), key) for name, item in value.items()}
     if isinstance(value, list):
         words = _secret_words(value) if key == _COMMAND else ()
-        return [shown_value(_without(item, words), "", key) for item in value]
-    return _hidden(value, key, holder) or value if isinstance(value, str) else value
+        return [shown_value(_strip_secrets(item, words), "", key) for item in value]
+    return _mask_word(value, key, holder) or value if isinstance(value, str) else value
 
 
 class _Values:
@@ -114,7 +114,7 @@ class _Values:
         self._text, self._places = text, positions(text).places
         self._words: dict[int, tuple[str, ...]] = {}
 
-    def __iter__(self) -> Iterator[tuple[_Key, Place, Any]]:
+    def __iter__(self) -> Iterator[tuple[_Key, JsonPlace, Any]]:
         seen: dict[str, int] = defaultdict(int)
         depths: dict[int, int] = {}
         for place in self._places:
@@ -131,36 +131,43 @@ class _Values:
         for key, place, value in self:
             if place.start < end and not inner:
                 continue
-            shown = self._shown(place, value)
+            shown = self._masked_value(place, value)
             if shown is not None:
                 found[key] = _Spot(place.start, place.end, self._text[place.start : place.end], value, shown)
                 end = place.end
         return found
 
-    def items(self, holder: Place, *, masked_too: bool) -> list[Item]:
+    def items(self, holder: JsonPlace, *, masked_too: bool) -> list[Item]:
         """The items of a list, to be found in another. `masked_too`: as they are shown, not as they stand."""
         return [
-            Item(self._seen(place, masked_too), self._name(place), self._text[place.start : place.end])
+            Item(
+                self._comparable_value(place, masked_too),
+                self._name(place),
+                self._text[place.start : place.end],
+            )
             for place in (holder.members or {}).values()
         ]
 
-    def _seen(self, place: Place, masked_too: bool, depth: int = 0) -> Hashable:
+    def _comparable_value(self, place: JsonPlace, masked_too: bool, depth: int = 0) -> Hashable:
         if depth > MAX_DEPTH:
             return self._text[place.start : place.end]
         value = self._value(place)
-        if masked_too and (shown := self._shown(place, value)) is not None:
+        if masked_too and (shown := self._masked_value(place, value)) is not None:
             return "str", shown
         if place.members is None:
             return type(value).__name__, value
-        return tuple((name, self._seen(item, masked_too, depth + 1)) for name, item in place.members.items())
+        return tuple(
+            (name, self._comparable_value(item, masked_too, depth + 1))
+            for name, item in place.members.items()
+        )
 
-    def _name(self, place: Place) -> Hashable | None:
+    def _name(self, place: JsonPlace) -> Hashable | None:
         """What a node is called, and its type."""
         members = place.members or {}
         named = [self._value(members[key]) if key in members else None for key in _CALLED]
         return tuple(named) if any(isinstance(one, str) and one for one in named) else None
 
-    def _value(self, place: Place) -> Any:
+    def _value(self, place: JsonPlace) -> Any:
         if place.members is not None:
             return None
         raw = self._text[place.start : place.end]
@@ -169,7 +176,7 @@ class _Values:
         except ValueError:
             return raw.strip('"')
 
-    def _shown(self, place: Place, value: Any) -> str | None:
+    def _masked_value(self, place: JsonPlace, value: Any) -> str | None:
         """What is shown in place of a value that holds a secret; None: it holds none."""
         holder = place.parent
         key = str(place.name) if place.key else ""
@@ -179,11 +186,11 @@ class _Values:
         if not isinstance(value, str):
             return None
         words = self._secret_words(holder) if holder is not None and above == _COMMAND else ()
-        without = str(_without(value, words))
-        made = _hidden(without, key, above)
+        without = str(_strip_secrets(value, words))
+        made = _mask_word(without, key, above)
         return made or (without if any(word in value for word in words) else None)
 
-    def _secret_words(self, holder: Place) -> tuple[str, ...]:
+    def _secret_words(self, holder: JsonPlace) -> tuple[str, ...]:
         if id(holder) not in self._words:
             items = [self._value(place) for place in (holder.members or {}).values()]
             self._words[id(holder)] = _secret_words(items)
@@ -191,7 +198,7 @@ class _Values:
 
 
 def _is_secret(key: str, holder: str, value: Any) -> bool:
-    """Claims that a value is a secret as a whole. What is empty, or null, hides nothing."""
+    """Whether a value is a secret as a whole. What is empty, or null, hides nothing."""
     if value in (None, "", [], {}):
         return False
     if key.lower() in SECRET_KEYS:
@@ -201,9 +208,9 @@ def _is_secret(key: str, holder: str, value: Any) -> bool:
     return bool(SECRET_NAME.search(key)) or (isinstance(value, str) and "${" in value)
 
 
-def _hidden(text: str, key: str, holder: str) -> str | None:
+def _mask_word(text: str, key: str, holder: str) -> str | None:
     """As `hidden`; of a list that is a command line each item is one word, or stands behind its option."""
-    return hidden(text, is_prose=(key or holder).lower() not in _NO_PROSE)
+    return mask_text(text, is_prose=(key or holder).lower() not in _NO_PROSE)
 
 
 def _secret_words(words: list[Any]) -> tuple[str, ...]:
@@ -213,7 +220,7 @@ def _secret_words(words: list[Any]) -> tuple[str, ...]:
     return tuple(known) if len(known) <= _MOST_WORDS else _ALL
 
 
-def _without(value: Any, secrets: Iterable[str]) -> Any:
+def _strip_secrets(value: Any, secrets: Iterable[str]) -> Any:
     if secrets == _ALL:
         return MASK
     if isinstance(value, str):
@@ -225,7 +232,7 @@ def _without(value: Any, secrets: Iterable[str]) -> Any:
 def _with_masks(text: str) -> str:
     """The text with its values masked; what stands in comments, or between broken values, is left."""
     spots = _Values(text).spots().values()
-    return _replaced(
+    return _replace_parts(
         text, [(spot.start, spot.end, json.dumps(spot.shown, ensure_ascii=False)) for spot in spots]
     )
 
@@ -246,7 +253,7 @@ def _values_restored(text: str, old: str) -> tuple[str, list[str]]:
             parts[key] = place.start, place.end, kept.raw
         elif key in news and news[key].is_mask and key not in literal:
             lost.append(key[0])
-    made = _replaced(text, parts.values())
+    made = _replace_parts(text, parts.values())
     hidden = _Values(made).spots(inner=True)
     lost += [key[0] for key in parts if key not in hidden]  # where it would stand, everybody could read it
     return made, lost
@@ -282,7 +289,7 @@ def _steps(pointer: str) -> Iterator[int]:
     yield from (match.start() for match in re.finditer("/|$", pointer))
 
 
-def _matches(now: _Values, new: Place, before: _Values, old: Place | None) -> dict[int, int]:
+def _matches(now: _Values, new: JsonPlace, before: _Values, old: JsonPlace | None) -> dict[int, int]:
     if old is None:
         return {}
     return matches(now.items(new, masked_too=False), before.items(old, masked_too=True))
@@ -290,36 +297,36 @@ def _matches(now: _Values, new: Place, before: _Values, old: Place | None) -> di
 
 def _lines_shown(text: str) -> str:
     """For a text that is no JSON: nobody knows where its values end."""
-    return "\n".join(map(masked, text.split("\n")))
+    return "\n".join(map(mask_secrets, text.split("\n")))
 
 
 def _comments_shown(text: str) -> str:
-    return _COMMENT.sub(lambda match: masked(match[0]) if match["said"] else match[0], text)
+    return _COMMENT.sub(lambda match: mask_secrets(match[0]) if match["said"] else match[0], text)
 
 
 def _comments_restored(text: str, old: str) -> str:
     """Comments that are as they were shown become what they were."""
     said = [match[0] for match in _COMMENT.finditer(old) if match["said"]]
-    again = _again(said)
+    again = _unmasker(said)
     return _COMMENT.sub(lambda match: again(match[0]) if match["said"] else match[0], text)
 
 
 def _lines_restored(text: str, old: str) -> str:
     """The same for the lines of a text that was no JSON."""
-    again = _again(old.split("\n"))
+    again = _unmasker(old.split("\n"))
     return "\n".join(again(line) for line in text.split("\n"))
 
 
-def _again(old: Iterable[str]) -> Callable[[str], str]:
+def _unmasker(old: Iterable[str]) -> Callable[[str], str]:
     """What a masked text was, the first of several that look the same first; other texts as they are."""
     kept: dict[str, deque[str]] = defaultdict(deque)
     for one in old:
-        if (shown := masked(one)) != one:
+        if (shown := mask_secrets(one)) != one:
             kept[shown].append(one)
     return lambda shown: kept[shown].popleft() if kept.get(shown) else shown
 
 
-def _replaced(text: str, parts: Iterable[_Part]) -> str:
+def _replace_parts(text: str, parts: Iterable[_Part]) -> str:
     """`text` with other texts in it; the parts do not overlap and stand in order."""
     made: list[str] = []
     at = 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from Middleware.api.console.view_contract import NO_FILE, Refused
+from Middleware.api.console.view_contract import NO_FILE, ViewRefused
 from Middleware.config.paths import WORKFLOWS, is_flat_name
 from Middleware.workflows.managers.config_check import FOLDERS
 
@@ -21,7 +21,7 @@ ENDING = ".json"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConfigFile:
     """A file of the config tree. `file`: as it was asked for; `real`: where it is, links resolved.
 
     `real_folder`: the top folder that it really lies in.
@@ -33,7 +33,7 @@ class Place:
 
 
 def is_config_path(path: str, folders: Sequence[str]) -> bool:
-    """Claims that a path could be that of a config file in one of these top folders."""
+    """Whether a path could be that of a config file in one of these top folders."""
     parts = path.split("/")
     return (
         len(parts) > 1
@@ -43,18 +43,18 @@ def is_config_path(path: str, folders: Sequence[str]) -> bool:
     )
 
 
-def config_file(root: Path, path: str, folders: Sequence[str] = (WORKFLOWS,)) -> Place:
+def config_file(root: Path, path: str, folders: Sequence[str] = (WORKFLOWS,)) -> ConfigFile:
     """The regular file that `path` names below one of the top folders. Raises Refused (404)."""
     if not is_config_path(path, folders):
-        raise Refused(404, NO_FILE)
+        raise ViewRefused(404, NO_FILE)
     try:
         found = _spelled_so(root, path)
         real, base = Path(os.path.realpath(found)), Path(os.path.realpath(root))
         if not real.is_relative_to(base) or not stat.S_ISREG(os.stat(real).st_mode):
-            raise Refused(404, NO_FILE)
+            raise ViewRefused(404, NO_FILE)
     except (OSError, ValueError) as error:
-        raise Refused(404, NO_FILE) from error
-    return Place(path, real, real.relative_to(base).parts[0])
+        raise ViewRefused(404, NO_FILE) from error
+    return ConfigFile(path, real, real.relative_to(base).parts[0])
 
 
 def _spelled_so(root: Path, path: str) -> Path:
@@ -65,6 +65,6 @@ def _spelled_so(root: Path, path: str) -> Path:
     found = root
     for part in path.split("/"):
         if part not in os.listdir(found):
-            raise Refused(404, NO_FILE)
+            raise ViewRefused(404, NO_FILE)
         found /= part
     return found

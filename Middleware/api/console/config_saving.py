@@ -19,19 +19,19 @@ from Middleware.api.console.config_files import (
     came_with_the_program,
     keep_old,
     like_old,
-    read,
+    read_config_text,
     why_not_writable,
     with_line_feeds,
 )
-from Middleware.api.console.config_masks import LOST, restored
-from Middleware.api.console.config_paths import Place, config_file
+from Middleware.api.console.config_masks import LOST, restore_secrets
+from Middleware.api.console.config_paths import ConfigFile, config_file
 from Middleware.api.console.problems import problems
-from Middleware.api.console.view_contract import Refused
+from Middleware.api.console.view_contract import ViewRefused
 from Middleware.common.errors import ConfigError
-from Middleware.config.drafts import drafted
+from Middleware.config.drafts import draft_snapshot
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import ERROR, Finding
-from Middleware.utilities.file_locks import lock_file_for, locked
+from Middleware.utilities.file_locks import hold_lock, lock_file_for
 from Middleware.utilities.file_utils import atomic_write
 from Middleware.workflows.managers.config_check import file_findings, finding_of, named_settings
 
@@ -49,20 +49,20 @@ def save(snapshot: ConfigSnapshot, path: str, folders: Sequence[str], text: str,
     of its own, 500 where the old text or the new one cannot be kept.
     """
     place = config_file(snapshot.root, path, folders)
-    with _held(place.real, path):
+    with _locked_file(place.real, path):
         place = config_file(snapshot.root, path, folders)
         if why := _why_not(place, folders):
-            raise Refused(403, f"{path} cannot be written: {why}")
+            raise ViewRefused(403, f"{path} cannot be written: {why}")
         old = read_held(snapshot, place)
         if old.version != version:
-            raise Refused(409, CHANGED, version=old.version, text=old.shown)
-        raw = checked(snapshot, path, text, old)
+            raise ViewRefused(409, CHANGED, version=old.version, text=old.shown_text)
+        raw = checked_bytes(snapshot, path, text, old)
         if raw == old.raw:
             return old
         try:
             keep_old(snapshot.root, old)
         except NotKept as error:
-            raise Refused(500, f"the old text could not be kept: {error}") from error
+            raise ViewRefused(500, f"the old text could not be kept: {error}") from error
         atomic_write(place.real, raw)
     logger.info("console: saved %s", path)
     return ConfigText(place, raw)
@@ -75,39 +75,39 @@ def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
     """
     target = snapshot.root / path
     if came_with_the_program(Path(os.path.realpath(target))):
-        raise Refused(403, f"{path} cannot be made: {SHIPPED}")
+        raise ViewRefused(403, f"{path} cannot be made: {SHIPPED}")
     if os.path.lexists(target):
-        raise Refused(409, f"{path} exists already")
+        raise ViewRefused(409, f"{path} exists already")
     refuse_errors(snapshot, path, raw)
-    with _held(target, path):
+    with _locked_file(target, path):
         target.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(target):
-            raise Refused(409, f"{path} exists already")
+            raise ViewRefused(409, f"{path} exists already")
         atomic_write(target, raw)
     logger.info("console: made %s", path)
 
 
-def checked(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigText) -> bytes:
+def checked_bytes(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigText) -> bytes:
     """The bytes of a text that takes the place of an old one: its masks filled, its errors refused."""
-    new, lost = restored(with_line_feeds(text).removeprefix("\ufeff"), old.text)
+    new, lost = restore_secrets(with_line_feeds(text).removeprefix("\ufeff"), old.text)
     if lost:
         _refuse([Finding(path, pointer, ERROR, LOST) for pointer in lost], path, new, of=lost[0])
     if _UNREAD in new and _UNREAD in old.text and _UNREAD.encode() not in old.raw:
         said = (
             f"{_UNREAD} stands for bytes that are no UTF-8: write what was meant, or save the file as UTF-8"
         )
-        raise Refused(422, said, problems=[])
+        raise ViewRefused(422, said, problems=[])
     try:
         raw = like_old(new, old.raw)
     except UnicodeEncodeError as error:
-        raise Refused(400, "text: found half of a character, allowed: a text of whole ones") from error
+        raise ViewRefused(400, "text: found half of a character, allowed: a text of whole ones") from error
     refuse_errors(snapshot, path, raw)
     return raw
 
 
 def refuse_errors(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
     """422 for what the loader would refuse, and every error that the file has by itself."""
-    draft = drafted(snapshot, path, raw)
+    draft = draft_snapshot(snapshot, path, raw)
     found = [f for f in file_findings(draft, path, named_settings(draft).get(path)) if f.level == ERROR]
     try:
         draft.read(path)
@@ -122,32 +122,32 @@ def _refuse(found: list[Finding], path: str, text: str, *, of: str = "") -> None
     first = told[0]
     place = of or f"{first['line']}:{first['column']}"
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-    raise Refused(422, f"{place}: {first['message']}{more}", problems=told)
+    raise ViewRefused(422, f"{place}: {first['message']}{more}", problems=told)
 
 
-def _why_not(place: Place, folders: Sequence[str]) -> str:
+def _why_not(place: ConfigFile, folders: Sequence[str]) -> str:
     """As `why_not_writable`; also for a link into a folder that is none of these."""
     if place.real_folder not in folders:
         return f"it is a link into {place.real_folder}/, which is edited by hand"
     return why_not_writable(place)
 
 
-def read_held(snapshot: ConfigSnapshot, place: Place) -> ConfigText:
+def read_held(snapshot: ConfigSnapshot, place: ConfigFile) -> ConfigText:
     """403 for a file that this account may not read."""
     try:
-        return read(snapshot.tree, place)
+        return read_config_text(snapshot.tree, place)
     except OSError as error:
-        raise Refused(403, f"{place.file} cannot be read: {error.strerror}") from error
+        raise ViewRefused(403, f"{place.file} cannot be read: {error.strerror}") from error
 
 
 @contextmanager
-def _held(file: Path, path: str) -> Iterator[None]:
+def _locked_file(file: Path, path: str) -> Iterator[None]:
     """The lock of a file. What the system refuses inside is an answer with its reason: 403 for want of a
     right, else 500.
     """
     try:
-        with locked(lock_file_for(file)):
+        with hold_lock(lock_file_for(file)):
             yield
     except OSError as error:
         status = 403 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else 500
-        raise Refused(status, f"{path} cannot be written: {error.strerror or error}") from error
+        raise ViewRefused(status, f"{path} cannot be written: {error.strerror or error}") from error

@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Middleware.api.console.page_files import FOLDER, PageFile, PageFiles, knows
-from Middleware.api.console.rights import ACT, NEEDS, Place, Refusal, Rules, check
+from Middleware.api.console.page_files import FOLDER, PageFile, PageFiles, matches_etag
+from Middleware.api.console.rights import ACT, NEEDS, Place, RightsRefusal, Rules, check
 from Middleware.api.console.view_contract import Hub, Reply, json_bytes
 from Middleware.api.console.wrong_keys import WITHIN_S, WrongKeys
 from Middleware.api.serving.doors import CONSOLE, CONSOLE_ROOT
@@ -64,11 +64,11 @@ class ConsoleDoor:
         self, environ: dict[str, Any], start_response: StartResponse, onward: WsgiApp
     ) -> Iterable[bytes]:
         """`onward`: answers what generates."""
-        reply = self._refused(environ) or self._reply(environ)
+        reply = self._refusal_reply(environ) or self._reply(environ)
         if reply is not None:
             return _send(reply, environ, start_response)
         environ[CONSOLE] = self.rules.access
-        return onward(environ, _told(start_response))
+        return onward(environ, _with_console_headers(start_response))
 
     @property
     def most_pages(self) -> int:
@@ -85,7 +85,7 @@ class ConsoleDoor:
         return f"console: {address}{_PAGE}" + (f"#key={self.rules.key}" if self.rules.made else "")
 
     def leads_to_page(self, environ: Mapping[str, Any]) -> bool:
-        """Claims that a browser opens the server's own address: its user wants to look, no client asks."""
+        """Whether a browser opens the server's own address: its user wants to look, no client asks."""
         return (
             environ.get("PATH_INFO") == "/"
             and environ.get("REQUEST_METHOD") in _READS
@@ -93,25 +93,25 @@ class ConsoleDoor:
             and "text/html" in environ.get("HTTP_ACCEPT", "")
         )
 
-    def _refused(self, environ: dict[str, Any]) -> Reply | None:
+    def _refusal_reply(self, environ: dict[str, Any]) -> Reply | None:
         """The answer to a request that is not let in; None, and its rights stand in `environ`: it is."""
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _error(405, "method not allowed: OPTIONS", {"Allow": "GET, HEAD"})
         place, peer = _place(environ), str(environ.get("REMOTE_ADDR", ""))
         checked = check(self.rules, environ, place)
-        is_about_keys = not isinstance(checked, Refusal) or checked.status == 401
+        is_about_keys = not isinstance(checked, RightsRefusal) or checked.status == 401
         is_looked_at = place != "api" or not is_about_keys or self._wrong_keys.looks_at(peer)
-        if is_looked_at and not isinstance(checked, Refusal):
+        if is_looked_at and not isinstance(checked, RightsRefusal):
             environ[_RIGHTS] = checked
             return None
         is_shut_out = place == "api" and is_about_keys and self._wrong_keys.shuts_out(peer)
-        if is_looked_at and isinstance(checked, Refusal) and checked.wrong_key:
+        if is_looked_at and isinstance(checked, RightsRefusal) and checked.wrong_key:
             self._wrong_keys.add(peer)
-        if is_shut_out or not isinstance(checked, Refusal):
-            return _logged(429, "too many wrong keys: wait a minute", environ, _retry())
+        if is_shut_out or not isinstance(checked, RightsRefusal):
+            return _log_refusal(429, "too many wrong keys: wait a minute", environ, _retry())
         if checked.status == 401 and not checked.wrong_key:
             return _error(401, checked.sentence)
-        return _logged(checked.status, checked.sentence, environ)
+        return _log_refusal(checked.status, checked.sentence, environ)
 
     def _reply(self, environ: dict[str, Any]) -> Reply | None:
         """The answer to a request that was let in; None: it generates."""
@@ -150,7 +150,7 @@ def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None,
     return Reply({"error": sentence, **fields}, status, headers or {})
 
 
-def _logged(
+def _log_refusal(
     status: int, sentence: str, environ: dict[str, Any], headers: Mapping[str, str] | None = None
 ) -> Reply:
     log_refusal(ErrorReply(status, sentence), environ)
@@ -167,7 +167,7 @@ def _static(file: PageFile | None, if_none_match: str) -> Reply:
     if file is None:
         return _error(404, "no such file")
     headers = {"Cache-Control": "no-cache", "ETag": file.etag}
-    if knows(file.etag, if_none_match):
+    if matches_etag(file.etag, if_none_match):
         return Reply(b"", 304, headers)
     return Reply(file.body, 200, headers, file.content_type)
 
@@ -195,7 +195,7 @@ def _send(reply: Reply, environ: dict[str, Any], start_response: StartResponse) 
     return [] if is_head else [body]
 
 
-def _told(start_response: StartResponse) -> StartResponse:
+def _with_console_headers(start_response: StartResponse) -> StartResponse:
     """An answer that others give has the console's headers, too."""
 
     def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:

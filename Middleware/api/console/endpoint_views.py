@@ -15,7 +15,7 @@ from Middleware.api.commands.endpoint_advice import is_well, line, step_after
 from Middleware.api.console.endpoint_health import Health, health_of
 from Middleware.api.console.masks import Mask, mask_of
 from Middleware.api.console.probes import NotNow
-from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
@@ -46,15 +46,16 @@ def endpoints(ask: Ask) -> JsonObject:
     """GET `endpoints` (10)."""
     ask.words()
     snapshot = ask.hub.snapshot()
-    found = [one for name in ask.hub.served_users() for one in reached(snapshot, name)]
+    found = [one for name in ask.hub.served_users() for one in reachable_endpoints(snapshot, name)]
     return {
         "endpoints": [
-            _shown(ask, snapshot, one) for one in sorted(found, key=lambda one: (one.user.name, one.name))
+            _endpoint_json(ask, snapshot, one)
+            for one in sorted(found, key=lambda one: (one.user.name, one.name))
         ]
     }
 
 
-def reached(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
+def reachable_endpoints(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
     """What one user's workflows reach, backups too; nothing for a user whose file cannot be read."""
     try:
         user = load_user(snapshot, user_name)
@@ -70,7 +71,7 @@ def reached(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
                 yield Reached(user, name, list(walk.endpoint_users.get(name, files)))
 
 
-def _shown(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
+def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
     calls = ask.hub.hour.calls(one.user.name, one.name)
     health = health_of(calls)
     try:
@@ -116,7 +117,7 @@ def _gate(endpoint: EndpointConfig) -> JsonObject | None:
     gate = endpoint_gate(endpoint)
     if gate is None:
         return None
-    return {"limit": gate.limit, "running": gate.held, "waiting": gate.waiting}
+    return {"limit": gate.limit, "running": gate.held_slots, "waiting": gate.waiting}
 
 
 def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
@@ -162,23 +163,27 @@ def _secrets(endpoint: EndpointConfig) -> Iterator[str]:
             yield from (str(value), str(value).split()[-1] if str(value).strip() else "")
 
 
-def probed(ask: Ask, user: str, name: str) -> JsonObject:
+def post_probe(ask: Ask, user: str, name: str) -> JsonObject:
     """POST `endpoints/<user>/<name>/probe`: the doctor's look at one endpoint (10)."""
     ask.words()
     ask.no_fields()
     snapshot = ask.hub.snapshot()
     users = ask.hub.served_users()
-    one = next((one for one in reached(snapshot, user) if one.name == name), None) if user in users else None
+    one = (
+        next((one for one in reachable_endpoints(snapshot, user) if one.name == name), None)
+        if user in users
+        else None
+    )
     if one is None:
-        raise Refused(404, "no such endpoint: no workflow of a served user names it")
+        raise ViewRefused(404, "no such endpoint: no workflow of a served user names it")
     settings = one.user
     try:
-        return ask.hub.probes.run((user, name), lambda: _seen(ask, settings, name))
+        return ask.hub.probes.run((user, name), lambda: _probe_json(ask, settings, name))
     except NotNow as wait:
-        raise Refused(429, str(wait), {"Retry-After": str(math.ceil(wait.wait_s))}) from wait
+        raise ViewRefused(429, str(wait), {"Retry-After": str(math.ceil(wait.wait_s))}) from wait
 
 
-def _seen(ask: Ask, user: UserSettings, name: str) -> JsonObject:
+def _probe_json(ask: Ask, user: UserSettings, name: str) -> JsonObject:
     """What the endpoint shows, in the doctor's words."""
     result: dict[str, Any] = {"at": round(time.time(), 3)}
     try:
@@ -201,5 +206,5 @@ def _seen(ask: Ask, user: UserSettings, name: str) -> JsonObject:
 
 ROUTES = (
     ApiRoute("GET", "endpoints", "look", endpoints),
-    ApiRoute("POST", "endpoints/<user>/<name>/probe", "act", probed),
+    ApiRoute("POST", "endpoints/<user>/<name>/probe", "act", post_probe),
 )

@@ -17,7 +17,7 @@ from Middleware.api.console.looks import Look
 from Middleware.api.console.run_facts import tokens_of
 from Middleware.api.console.shapes import SHORTEST_PART_S
 from Middleware.api.console.state_views import state_of
-from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Refused, Reply, json_bytes
+from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Reply, ViewRefused, json_bytes
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import RunTrace
 
@@ -51,13 +51,13 @@ def events(ask: Ask) -> Reply:
     after = ask.number("after", 0, 0, MOST_SEQ)
     if not ask.hub.recorder.enter():
         places = f"{ask.hub.recorder.most_readers} places"
-        raise Refused(503, f"the console is open in {places} already")
-    reader = Connection(probe_of(ask.environ) or (lambda: False), partial(end_connection, ask.environ))
+        raise ViewRefused(503, f"the console is open in {places} already")
+    reader = EventStream(probe_of(ask.environ) or (lambda: False), partial(end_connection, ask.environ))
     stream = Stream(ask.hub, ask.rights, after, reader)
     return Reply(content_type="text/event-stream", headers=_HEADERS, stream=stream)
 
 
-class Connection(NamedTuple):
+class EventStream(NamedTuple):
     """A reader's. `is_gone()`: it has hung up. `end()`: this answer is the last one here."""
 
     is_gone: Callable[[], bool]
@@ -72,7 +72,7 @@ class Stream:
         hub: Hub,
         rights: tuple[str, ...],
         after: int,
-        connection: Connection,
+        connection: EventStream,
         clock: Clock = time.monotonic,
     ) -> None:
         self._hub, self._connection, self._clock = hub, connection, clock
@@ -120,7 +120,7 @@ class News:
     def since_last(self) -> bytes:
         """The events of what changed since the last look; empty: nothing that is due."""
         look = Look(self._hub, self._clock)
-        fresh, safe = self._due(look)
+        fresh, safe = self._due_runs(look)
         self.seen = look.seq
         pieces = [_event("run", min(seq, safe), look.summary(run)) for seq, run in fresh]
         if gone := self._hub.recorder.gone(self._gone_told):
@@ -130,7 +130,7 @@ class News:
             pieces.append(_event("state", safe, state))
         return b"".join(pieces)
 
-    def _due(self, look: Look) -> tuple[list[tuple[int, RunTrace]], int]:
+    def _due_runs(self, look: Look) -> tuple[list[tuple[int, RunTrace]], int]:
         """The runs to tell of, in the order of their changes, and the change up to which the page knows all
         then: one that was told of just now must wait, and a page that comes back asks for it again.
         """

@@ -90,7 +90,7 @@ def title_of(file: Path) -> str:
 
 def _type(name: str, schema: JsonObject, pages: Mapping[str, Path]) -> JsonObject:
     """A node type with the fields that it reads itself; what every node may have stands once, beside it."""
-    required = _required(schema)
+    required = _required_fields(schema)
     shared = {*every_node(), *model_nodes()}
     own = {
         field: shape
@@ -117,7 +117,7 @@ def _common(schema: JsonObject) -> Iterator[JsonObject]:
             yield {**made, "of_models": of_models}
 
 
-def _required(schema: Mapping[str, Any]) -> set[str]:
+def _required_fields(schema: Mapping[str, Any]) -> set[str]:
     """Without which fields an object cannot do."""
     parts = (schema, *schema.get("allOf", ()))
     return {name for part in parts for name in part.get("required", ())}
@@ -190,7 +190,7 @@ def _file(kind: str, schema: Mapping[str, Any]) -> JsonObject:
     holder: Mapping[str, Any] = schema
     if not schema.get("properties") and isinstance(schema.get("additionalProperties"), Mapping):
         holder = schema["additionalProperties"]
-    required = _required(holder)
+    required = _required_fields(holder)
     return {
         "kind": kind,
         "title": schema.get("title", kind),

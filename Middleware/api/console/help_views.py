@@ -6,17 +6,17 @@ import hashlib
 from functools import cache
 
 from Middleware.api.console.help_index import help_index, help_pages, title_of
-from Middleware.api.console.page_files import knows
-from Middleware.api.console.view_contract import ApiRoute, Ask, Refused, Reply, json_bytes
+from Middleware.api.console.page_files import matches_etag
+from Middleware.api.console.view_contract import ApiRoute, Ask, Reply, ViewRefused, json_bytes
 from Middleware.common.types import JsonObject
 
 
 def index(ask: Ask) -> Reply:
     """GET `help`: the whole index; 304 for a reader that has it."""
     ask.words()
-    body, etag = _written()
+    body, etag = _encoded_index()
     headers = {"ETag": etag}
-    if knows(etag, ask.headers.get("If-None-Match", "")):
+    if matches_etag(etag, ask.headers.get("If-None-Match", "")):
         return Reply(b"", 304, headers)
     return Reply(body, 200, headers)
 
@@ -26,18 +26,18 @@ def page(ask: Ask, name: str) -> JsonObject:
     ask.words()
     file = help_pages().get(name)
     if file is None:
-        raise Refused(404, "no such page")
+        raise ViewRefused(404, "no such page")
     return {"title": title_of(file), "markdown": file.read_text("utf-8")}
 
 
 @cache
-def _written() -> tuple[bytes, str]:
+def _encoded_index() -> tuple[bytes, str]:
     """The index as bytes, and its entity tag."""
     body = json_bytes(help_index())
     return body, f'"{hashlib.sha256(body).hexdigest()[:16]}"'
 
 
-ROUTES = (
+HELP_ROUTES = (
     ApiRoute("GET", "help", "look", index),
     ApiRoute("GET", "help/<path:name>", "look", page),
 )

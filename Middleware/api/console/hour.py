@@ -20,7 +20,7 @@ from Middleware.api.console.run_sums import all_nodes_usage, count_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.sensitive_logging_utils import mask_secrets
 
 STEP_S = 10
 SLOTS = 360
@@ -75,13 +75,13 @@ class Hour:
         self._running = self._waiting = 0
         self._calls: dict[tuple[str, str], deque[Call]] = {}
         self._acts: dict[str, Callable[[_Slot, RunTrace], None]] = {
-            "arrived": self._arrived,
-            "begun": self._begun,
+            "arrived": self._count_arrival,
+            "begun": self._count_start,
             "first_text": self._first_text,
-            "ended": self._ended,
+            "ended": self._count_end,
         }
 
-    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+    def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         act = self._acts.get(what)
         if act is not None:
             with self._lock:
@@ -127,12 +127,12 @@ class Hour:
         assert slot is not None
         return slot
 
-    def _arrived(self, slot: _Slot, run: RunTrace) -> None:
+    def _count_arrival(self, slot: _Slot, run: RunTrace) -> None:
         slot.numbers["requests"] += 1
         self._waiting += 1
         slot.waiting = max(slot.waiting, self._waiting)
 
-    def _begun(self, slot: _Slot, run: RunTrace) -> None:
+    def _count_start(self, slot: _Slot, run: RunTrace) -> None:
         self._waiting -= 1
         self._running += 1
         slot.running = max(slot.running, self._running)
@@ -141,7 +141,7 @@ class Hour:
         if len(slot.firsts) < MOST_VALUES:
             slot.firsts.append(run.first_text - run.arrived)
 
-    def _ended(self, slot: _Slot, run: RunTrace) -> None:
+    def _count_end(self, slot: _Slot, run: RunTrace) -> None:
         if run.begun:
             self._running -= 1
         else:
@@ -154,7 +154,7 @@ class Hour:
         """A node's calls are noted when it ends: they all have ended then."""
         for call in node.calls:
             if call.kind in _TO_BACKENDS and call.sent:
-                noted = _noted(run, call)
+                noted = _call_record(run, call)
                 with self._lock:
                     self._calls_of(run.user, call.endpoint).append(noted)
 
@@ -168,14 +168,14 @@ class Hour:
         return known
 
 
-def _noted(run: RunTrace, call: CallTrace) -> Call:
+def _call_record(run: RunTrace, call: CallTrace) -> Call:
     unix = round(run.wall + call.begun - run.arrived, 3)
     first_s = round(call.first - call.sent, 3) if call.first else None
     if call.outcome in _BROKEN_OFF:
         return Call(unix, first_s, None, None)
     if not call.error and call.outcome not in KIND_STATUS:
         return Call(unix, first_s, rate_of(call), True)
-    text = "" if run.private else masked(call.error, *call.secrets, *run.secrets)[:_ERROR_CHARS]
+    text = "" if run.private else mask_secrets(call.error, *call.secrets, *run.secrets)[:_ERROR_CHARS]
     return Call(unix, first_s, None, False, call.outcome, text)
 
 

@@ -28,14 +28,14 @@ class Cut:
 
     def __len__(self) -> int:
         """Of the whole text."""
-        return self.kept + self.left_out
+        return self.kept_bytes + self.left_out
 
     @property
-    def kept(self) -> int:
+    def kept_bytes(self) -> int:
         return len(self.head) + len(self.tail)
 
 
-def cut(text: str) -> str | Cut:
+def cut_middle(text: str) -> str | Cut:
     """A text as it is kept: itself, or its first three quarters and its last quarter of the limit."""
     left_out = len(text) - TEXT_LIMIT
     return Cut(text[:HEAD_CHARS], text[-TAIL_CHARS:], left_out) if left_out > 0 else text
@@ -68,16 +68,16 @@ def forget_texts(run: RunTrace) -> None:
 def _forget_call(call: CallTrace) -> None:
     call.body, call.body_left_out = b"", len(call.body) + call.body_left_out
     call.headers = call.cleaning = None
-    call.raw, call.cleaned = _gone(call.raw), _gone(call.cleaned)
-    call.thoughts = [_gone(thought) for thought in call.thoughts]
+    call.raw, call.cleaned = _drop_texts(call.raw), _drop_texts(call.cleaned)
+    call.thoughts = [_drop_texts(thought) for thought in call.thoughts]
 
 
 def _forget_node(node: NodeTrace) -> None:
-    node.output = _gone(node.output)
-    node.thoughts = [_gone(thought) for thought in node.thoughts]
+    node.output = _drop_texts(node.output)
+    node.thoughts = [_drop_texts(thought) for thought in node.thoughts]
 
 
-def _gone(value: Any) -> Any:
+def _drop_texts(value: Any) -> Any:
     return Cut("", "", len(value)) if isinstance(value, str | Cut) else None
 
 
@@ -93,7 +93,7 @@ class _Budget:
         if value is None or isinstance(value, Cut):
             return value
         if id(value) not in self._known:
-            self._known[id(value)] = (value, self._within(value))
+            self._known[id(value)] = (value, self._fit_value(value))
         return self._known[id(value)][1]
 
     def body(self, body: bytes, left_out: int) -> tuple[bytes, int]:
@@ -102,11 +102,15 @@ class _Budget:
             return b"", len(body) + left_out
         return kept, left_out + more
 
-    def _within(self, value: Any) -> Any:
+    def _fit_value(self, value: Any) -> Any:
         if not isinstance(value, str):
             return value if self._fits(OTHER_OUTPUT) else None
-        made = cut(value if type(value) is str else str.__str__(value))
-        return made if self._fits(made.kept if isinstance(made, Cut) else len(made)) else _gone(value)
+        made = cut_middle(value if type(value) is str else str.__str__(value))
+        return (
+            made
+            if self._fits(made.kept_bytes if isinstance(made, Cut) else len(made))
+            else _drop_texts(value)
+        )
 
     def _fits(self, size: int) -> bool:
         fits = self.kept + size <= self._most

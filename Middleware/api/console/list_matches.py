@@ -23,10 +23,10 @@ def matches(new: Sequence[Item], old: Sequence[Item]) -> dict[int, int]:
     """Index in `new` -> index in `old`: items that nobody changed, those of the same name, those changed in
     their place.
     """
-    found = dict(_unchanged(new, old))
+    found = dict(_unchanged_items(new, old))
     taken = set(found.values())
-    names_new = _alone({index: item.name for index, item in enumerate(new) if index not in found})
-    names_old = _alone({index: item.name for index, item in enumerate(old) if index not in taken})
+    names_new = _unique_names({index: item.name for index, item in enumerate(new) if index not in found})
+    names_old = _unique_names({index: item.name for index, item in enumerate(old) if index not in taken})
     found |= {names_new[name]: names_old[name] for name in names_new.keys() & names_old.keys()}
     taken = set(found.values())
     for start, end in list(_gaps(found, len(new))):
@@ -36,7 +36,7 @@ def matches(new: Sequence[Item], old: Sequence[Item]) -> dict[int, int]:
     return found
 
 
-def _unchanged(new: Sequence[Item], old: Sequence[Item]) -> Iterator[tuple[int, int]]:
+def _unchanged_items(new: Sequence[Item], old: Sequence[Item]) -> Iterator[tuple[int, int]]:
     """Items that look the same; several of them in their order, if none is missing or they are the same."""
     olds = _places(old)
     for seen, places in _places(new).items():
@@ -63,7 +63,7 @@ def _gaps(found: dict[int, int], length: int) -> Iterator[tuple[int, int]]:
         start = index + 1
 
 
-def _alone(names: dict[int, Hashable | None]) -> dict[Hashable, int]:
+def _unique_names(names: dict[int, Hashable | None]) -> dict[Hashable, int]:
     """Name -> index, of names that stand once."""
     places: dict[Hashable, list[int]] = defaultdict(list)
     for index, name in names.items():

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from Middleware.api.console.around import around_of
 from Middleware.api.console.run_texts import Secrets
-from Middleware.api.console.shapes import summary, whole
+from Middleware.api.console.shapes import run_json, summary
 from Middleware.api.console.stood_out import Around, all_that_stood_out, stood_out
 from Middleware.api.console.view_contract import Hub
 from Middleware.common.types import JsonObject
@@ -38,20 +38,20 @@ class Look:
     def summary(self, run: RunTrace) -> JsonObject:
         return summary(run, self.now, self.place(run), self._count(run), self.secrets(run))
 
-    def whole(self, run: RunTrace) -> JsonObject:
-        told = stood_out(run, self.now, self._around)
-        return whole(run, self.now, self.place(run), told, self.hub.secrets)
+    def run_json(self, run: RunTrace) -> JsonObject:
+        told = stood_out(run, self.now, self._surroundings)
+        return run_json(run, self.now, self.place(run), told, self.hub.secrets)
 
     def _count(self, run: RunTrace) -> int:
         """How much stood out. Of what has ended that is found out once: it costs more than all else."""
         counts: dict[str, int] = self.hub.recorder.counts
         count = counts.get(run.id)
         if count is None:
-            count = len(all_that_stood_out(run, self.now, self._around))
+            count = len(all_that_stood_out(run, self.now, self._surroundings))
             if run.ended:
                 self.hub.recorder.note_count(run.id, count)
         return count
 
     @cached_property
-    def _around(self) -> Around:
+    def _surroundings(self) -> Around:
         return around_of(self.hub)

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from Middleware.api.console.text_masks import unquoted
+from Middleware.api.console.text_masks import without_quoted_secrets
 from Middleware.common.errors import ConfigError
 from Middleware.config.environment import secrets_in_use
-from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.sensitive_logging_utils import mask_secrets
 from Middleware.utilities.text_utils import sentence_of
 
 Mask = Callable[[str], str]
@@ -23,11 +23,11 @@ def mask_of(secrets: Iterable[str | None]) -> Mask:
     """Hides these secrets, the longest first, and what looks like one."""
     known = {secret for secret in secrets if secret}
     known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}
-    return partial(_without, sorted(known, key=len, reverse=True))
+    return partial(_mask_known, sorted(known, key=len, reverse=True))
 
 
-def _without(known: list[str], text: str) -> str:
-    return masked(text, *known)
+def _mask_known(known: list[str], text: str) -> str:
+    return mask_secrets(text, *known)
 
 
 def told_of_file(error: ConfigError, secrets: Iterable[str | None] = ()) -> str:
@@ -35,5 +35,5 @@ def told_of_file(error: ConfigError, secrets: Iterable[str | None] = ()) -> str:
 
     `secrets`: keys of this server.
     """
-    said = unquoted(" ".join(str(error).split()))
+    said = without_quoted_secrets(" ".join(str(error).split()))
     return sentence_of(mask_of((*secrets, *secrets_in_use()))(said))

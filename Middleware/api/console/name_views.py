@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.config import paths
 from Middleware.config.endpoints import endpoint_names, load_endpoint
@@ -29,7 +29,7 @@ def names(ask: Ask) -> Mapping[str, list[str]]:
     served = ask.hub.served_users()
     user = words["user"] or (served[0] if served else "")
     if user not in served:
-        raise Refused(404, "no such user is served here")
+        raise ViewRefused(404, "no such user is served here")
     snapshot = ask.hub.snapshot()
     return names_for(snapshot, load_user(snapshot, user), words["path"])
 
@@ -71,7 +71,7 @@ def _files(snapshot: ConfigSnapshot, folders: Iterable[str]) -> list[str]:
 
 
 def _stays(folder: str) -> bool:
-    """Claims that a folder lies in the tree: the path of a question may say anything."""
+    """Whether a folder lies in the tree: the path of a question may say anything."""
     return all(paths.is_flat_name(part) for part in folder.split("/"))
 
 
@@ -79,4 +79,4 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-ROUTES = (ApiRoute("GET", "names", "look", names),)
+NAME_ROUTES = (ApiRoute("GET", "names", "look", names),)

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from Middleware.api.console.config_files import read
+from Middleware.api.console.config_files import read_config_text
 from Middleware.api.console.config_paths import ENDING, config_file, is_config_path
 from Middleware.api.console.config_saving import refuse_errors
 from Middleware.api.console.masks import told_of_file
-from Middleware.api.console.view_contract import NO_FILE, Refused
+from Middleware.api.console.view_contract import NO_FILE, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import endpoint_names, ensure_generates, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import COMMON_FOLDER, WORKFLOWS, endpoint_folder, is_flat_name, workflow_folder
 from Middleware.config.users import UserSettings, load_user
-from Middleware.config.validation import found
-from Middleware.config.workflows import shared_root, workflow_files
+from Middleware.config.validation import describe_value
+from Middleware.config.workflows import list_workflow_files, shared_root
 
 COPY = "copy:"
 _FOLDER = Path(__file__).with_name("templates")
@@ -40,7 +40,7 @@ def owner_of(snapshot: ConfigSnapshot, path: str, names: Iterable[str]) -> UserS
     """The served user for whom a new file is, whose names it may use; 403 where none may be made."""
     is_named = not path.endswith(f"/{ENDING}")
     if not is_named or not is_config_path(path, (WORKFLOWS,)) or not path.isprintable():
-        raise Refused(404, NO_FILE)
+        raise ViewRefused(404, NO_FILE)
     folder = path.rpartition("/")[0]
     users, amiss = _users(snapshot, names)
     for is_home in (_is_own, _is_shared, _is_common):
@@ -52,26 +52,28 @@ def owner_of(snapshot: ConfigSnapshot, path: str, names: Iterable[str]) -> UserS
     allowed += [f"a folder of {shared_root(snapshot, user)}" for user in users]
     said = ", ".join(dict.fromkeys(allowed))
     where = f"new files go into {said or 'no folder of a user'} or {WORKFLOWS}/{COMMON_FOLDER}"
-    raise Refused(403, "; ".join([where, f"found {found(folder)}", *amiss]))
+    raise ViewRefused(403, "; ".join([where, f"found {describe_value(folder)}", *amiss]))
 
 
-def begun(snapshot: ConfigSnapshot, user: UserSettings, path: str, template: str, endpoint: str) -> bytes:
+def new_file_bytes(
+    snapshot: ConfigSnapshot, user: UserSettings, path: str, template: str, endpoint: str
+) -> bytes:
     """The bytes of a new file. `endpoint`: empty for the user's first.
 
     400 for an unknown template, 404 for a file to copy that is none, 422 where the template needs what is not
     there.
     """
     if template.startswith(COPY):
-        return _copied(snapshot, template.removeprefix(COPY))
+        return _copied_bytes(snapshot, template.removeprefix(COPY))
     text = templates().get(template)
     if text is None:
         allowed = f"{', '.join(templates())}, {COPY}<path>"
-        raise Refused(400, f"template: found {found(template)}, allowed: {allowed}")
+        raise ViewRefused(400, f"template: found {describe_value(template)}, allowed: {allowed}")
     if _ENDPOINT in text:
-        text = text.replace(_ENDPOINT, _quoted(_endpoint(snapshot, user, endpoint)))
+        text = text.replace(_ENDPOINT, _quote_name(_endpoint(snapshot, user, endpoint)))
     if _BRANCHES[0] in text:
         for place, name in zip(_BRANCHES, _branches(snapshot, user, path), strict=True):
-            text = text.replace(place, _quoted(name))
+            text = text.replace(place, _quote_name(name))
     return text.encode("utf-8")
 
 
@@ -91,7 +93,7 @@ def _is_own(_: ConfigSnapshot, user: UserSettings, folder: str) -> bool:
 
 
 def _is_shared(snapshot: ConfigSnapshot, user: UserSettings, folder: str) -> bool:
-    """Claims that it lies right below the user's shared folder. It need not be there yet."""
+    """Whether it lies right below the user's shared folder. It need not be there yet."""
     try:
         return folder.rpartition("/")[0] == shared_root(snapshot, user)
     except ConfigError:
@@ -106,19 +108,19 @@ def _refuse_links(root: Path, folder: str) -> None:
     """404 for a folder that a link leads out of `Workflows/`."""
     base = os.path.realpath(root / WORKFLOWS)
     if not Path(os.path.realpath(root / folder)).is_relative_to(base):
-        raise Refused(404, NO_FILE)
+        raise ViewRefused(404, NO_FILE)
 
 
-def _copied(snapshot: ConfigSnapshot, path: str) -> bytes:
+def _copied_bytes(snapshot: ConfigSnapshot, path: str) -> bytes:
     """The bytes of a file without errors of its own: who copies one must be told which it is."""
     try:
-        raw = read(snapshot.tree, config_file(snapshot.root, path)).raw
+        raw = read_config_text(snapshot.tree, config_file(snapshot.root, path)).raw
     except OSError as error:
-        raise Refused(404, NO_FILE) from error
+        raise ViewRefused(404, NO_FILE) from error
     try:
         refuse_errors(snapshot, path, raw)
-    except Refused as refused:
-        raise Refused(refused.status, f"{path}:{refused.sentence}", **refused.fields) from refused
+    except ViewRefused as refused:
+        raise ViewRefused(refused.status, f"{path}:{refused.sentence}", **refused.fields) from refused
     return raw
 
 
@@ -133,7 +135,7 @@ def _endpoint(snapshot: ConfigSnapshot, user: UserSettings, wanted: str) -> str:
             return name
         except ConfigError as error:
             why = told_of_file(error)
-    raise Refused(422, why, problems=[])
+    raise ViewRefused(422, why, problems=[])
 
 
 def _branches(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> tuple[str, str]:
@@ -141,12 +143,15 @@ def _branches(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> tuple[
     own = f"{WORKFLOWS}/{workflow_folder(user)}"
     for folder in (path.rpartition("/")[0], own, f"{WORKFLOWS}/{COMMON_FOLDER}"):
         names = [
-            file.removeprefix(f"{folder}/").removesuffix(ENDING) for file in workflow_files(snapshot, folder)
+            file.removeprefix(f"{folder}/").removesuffix(ENDING)
+            for file in list_workflow_files(snapshot, folder)
         ]
         names = [name for name in names if is_flat_name(name) and _runs(snapshot, f"{folder}/{name}{ENDING}")]
         if names:
             return names[0], names[-1]
-    raise Refused(422, "the template branch needs a workflow to go on with: make that one first", problems=[])
+    raise ViewRefused(
+        422, "the template branch needs a workflow to go on with: make that one first", problems=[]
+    )
 
 
 def _runs(snapshot: ConfigSnapshot, file: str) -> bool:
@@ -156,5 +161,5 @@ def _runs(snapshot: ConfigSnapshot, file: str) -> bool:
         return False
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)

@@ -46,13 +46,13 @@ class PageFiles:
         return [name for name in self._files if name != PAGE]
 
     def page(self) -> PageFile | None:
-        return self._read(PAGE)
+        return self._read_page_file(PAGE)
 
     def get(self, name: str) -> PageFile | None:
         """The file of a name of the list; None for any other."""
-        return self._read(name) if name != PAGE else None
+        return self._read_page_file(name) if name != PAGE else None
 
-    def _read(self, name: str) -> PageFile | None:
+    def _read_page_file(self, name: str) -> PageFile | None:
         file = self._files.get(name)
         try:
             return None if file is None else PageFile(_TYPES[file.suffix], file.read_bytes())
@@ -60,7 +60,7 @@ class PageFiles:
             return None
 
 
-def knows(etag: str, if_none_match: str) -> bool:
-    """Claims that a browser has this version. Source: RFC 9110, 13.1.2."""
+def matches_etag(etag: str, if_none_match: str) -> bool:
+    """Whether a browser has this version. Source: RFC 9110, 13.1.2."""
     held = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
     return etag in held or held == ["*"]

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from Middleware.api.console.check_limits import MOST_PROBLEMS, untold
+from Middleware.api.console.check_limits import MOST_PROBLEMS, count_sentence
 from Middleware.api.console.config_masks import secrets_in, shown_text
 from Middleware.common.errors import ConfigError
 from Middleware.common.places import node_index
 from Middleware.common.types import JsonObject
 from Middleware.config.json_positions import Positions, positions
 from Middleware.config.tolerant_json import parse
-from Middleware.config.validation import NOTE, Finding, found
-from Middleware.utilities.sensitive_logging_utils import MASK, MIN_SECRET, masked
+from Middleware.config.validation import NOTE, Finding, describe_value
+from Middleware.utilities.sensitive_logging_utils import MASK, MIN_SECRET, mask_secrets
 
 
 def problems(
@@ -44,7 +44,7 @@ def problems(
         }
         for finding in shown_ones
     ]
-    return [*made, problem(NOTE, untold(rest))] if rest > 0 else made
+    return [*made, problem(NOTE, count_sentence(rest))] if rest > 0 else made
 
 
 def problem(level: str, message: str) -> JsonObject:
@@ -55,7 +55,7 @@ def problem(level: str, message: str) -> JsonObject:
 
 def _span(told: Positions, finding: Finding) -> dict[str, int]:
     """Where the value stands that a finding is about, or the sign that is no JSON."""
-    broken = None if finding.pointer else _broken(told)
+    broken = None if finding.pointer else _syntax_error_position(told)
     if broken is not None:
         line, column = broken
         return {"line": line, "column": column, "end_line": line, "end_column": column + 1}
@@ -70,7 +70,7 @@ def _span(told: Positions, finding: Finding) -> dict[str, int]:
     return {"line": line, "column": column, "end_line": end_line, "end_column": end_column}
 
 
-def _broken(told: Positions) -> tuple[int, int] | None:
+def _syntax_error_position(told: Positions) -> tuple[int, int] | None:
     """Line and column where the text that is shown is no JSON; None: it is."""
     try:
         parse(told.text.encode("utf-8", "replace"), "")
@@ -81,7 +81,7 @@ def _broken(told: Positions) -> tuple[int, int] | None:
 
 def _message(message: str, secrets: Iterable[Any]) -> str:
     for secret in secrets:
-        message = message.replace(f"found {found(secret)}", f"found {found(MASK)}")
+        message = message.replace(f"found {describe_value(secret)}", f"found {describe_value(MASK)}")
         if len(secret) >= MIN_SECRET:
             message = message.replace(secret, MASK)
-    return masked(message)
+    return mask_secrets(message)

@@ -42,10 +42,10 @@ class Recorder:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
 
-    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+    def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         """In the thread that works on the run. A run that arrived before this recorder was there is not
         kept."""
-        kept = _limited(run) if what == "ended" else 0
+        kept = _limited_size(run) if what == "ended" else 0
         with self._lock:
             if what == "arrived":
                 self._runs[run.id] = run
@@ -67,12 +67,12 @@ class Recorder:
     def run(self, run_id: str) -> RunTrace | None:
         return self._runs.get(run_id)
 
-    def kept(self) -> JsonObject:
+    def kept_sizes(self) -> JsonObject:
         """`{"runs", "bytes", "limit"}`."""
         with self._lock:
             return {"runs": len(self._runs), "bytes": self._bytes, "limit": self.limit}
 
-    def gone(self, since: int) -> list[str]:
+    def removed_since(self, since: int) -> list[str]:
         """The runs that left after the change `since`, as far as they are remembered."""
         with self._lock:
             return [run_id for seq, run_id in self._gone if seq > since]
@@ -138,7 +138,7 @@ class Recorder:
         self._gone.append((self.seq, run_id))
 
 
-def _limited(run: RunTrace) -> int:
+def _limited_size(run: RunTrace) -> int:
     """How much the texts of a run count that has ended, brought to their limits."""
     if run.keeps_text:
         return keep_within(run)

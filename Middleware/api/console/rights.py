@@ -51,7 +51,7 @@ class Rules:
     made: bool = False
 
 
-class Refusal(NamedTuple):
+class RightsRefusal(NamedTuple):
     """`wrong_key`: a key was given, and is not this console's."""
 
     status: int
@@ -59,7 +59,7 @@ class Refusal(NamedTuple):
     wrong_key: bool = False
 
 
-def settled(wish: ConsoleWish, access: AccessRules, processes: int) -> Rules | str:
+def settle_rules(wish: ConsoleWish, access: AccessRules, processes: int) -> Rules | str:
     """The rules of the console; where it is off by itself the sentence that says why, `""` where it is asked
     to be off. Raises RuntimeError for a wish that cannot be had.
     """
@@ -82,44 +82,46 @@ def _made_key() -> str:
     return secrets.token_urlsafe(16)
 
 
-def check(rules: Rules, environ: Mapping[str, Any], place: Place) -> tuple[str, ...] | Refusal:
+def check(rules: Rules, environ: Mapping[str, Any], place: Place) -> tuple[str, ...] | RightsRefusal:
     """The rights of a request; none where it needs none. Looks at headers only, in the order of 2.4."""
     refusal = _source(rules, environ, place)
     if refusal is not None or place != "api":
         return refusal or ()
     if environ.get("HTTP_X_HEADRACE_CONSOLE") != "1":
-        return Refusal(403, "the header 'X-Headrace-Console: 1' is needed here")
+        return RightsRefusal(403, "the header 'X-Headrace-Console: 1' is needed here")
     if not rules.key:
         if is_local(environ):
             return (LOOK, ACT)
         return (LOOK,) if rules.is_open else ()
     given = bearer_of(environ)
     if not given or not same_key(given, rules.key):
-        return Refusal(401, "this console needs its key", wrong_key=bool(given))
+        return RightsRefusal(401, "this console needs its key", wrong_key=bool(given))
     return (LOOK, ACT, SAVE) if rules.mode == "edit" else (LOOK, ACT)
 
 
 def is_local(environ: Mapping[str, Any]) -> bool:
-    """Claims that a program of this machine asks, and that no proxy says that it asks for somebody else."""
+    """Whether a program of this machine asks, and that no proxy says that it asks for somebody else."""
     return is_loopback(environ.get("REMOTE_ADDR", "")) and not any(mark in environ for mark in _PROXY_MARKS)
 
 
-def _source(rules: Rules, environ: Mapping[str, Any], place: Place) -> Refusal | None:
+def _source(rules: Rules, environ: Mapping[str, Any], place: Place) -> RightsRefusal | None:
     """What is wrong with where a request comes from."""
     host = environ.get("HTTP_HOST", "")
     if not rules.access.allows_host(host):
         way = f"--cors-origin https://{host} opens it"
-        return Refusal(403, f"host {host!r} is not allowed: this server answers local names only; {way}")
+        return RightsRefusal(
+            403, f"host {host!r} is not allowed: this server answers local names only; {way}"
+        )
     if host and not rules.key and not rules.access.knows_host(host):
         way = f"--console-key or --cors-origin https://{host} opens it"
-        return Refusal(
+        return RightsRefusal(
             403, f"host {host!r} is not allowed: without a key the console answers local names only; {way}"
         )
     origin = environ.get("HTTP_ORIGIN")
     if origin is not None and not _allows_origin(rules, origin, host):
-        return Refusal(403, f"origin {origin!r} is not allowed: only the console's own page may ask")
+        return RightsRefusal(403, f"origin {origin!r} is not allowed: only the console's own page may ask")
     if not _is_own_fetch(environ, place):
-        return Refusal(403, "a page of another site asked; only the console's own page may")
+        return RightsRefusal(403, "a page of another site asked; only the console's own page may")
     return None
 
 

@@ -34,7 +34,7 @@ def tokens_of(run: RunTrace) -> tuple[int | None, bool]:
 
 
 def _is_reported(node: NodeTrace) -> bool:
-    """Claims that a backend told how much it wrote for this node; else what the client is told is an
+    """Whether a backend told how much it wrote for this node; else what the client is told is an
     estimate.
     """
     return any(count_of(call.usage, "completion_tokens") is not None for call in list(node.calls))
@@ -66,7 +66,7 @@ def not_run(run: RunTrace) -> list[NodeTrace]:
     files: dict[tuple[int, str], list[NodeTrace]] = {}
     for node in list(run.nodes):
         files.setdefault((id(node.parent), node.workflow), []).append(node)
-    return [_unborn(nodes[0], n) for nodes in files.values() for n in _missing(nodes)]
+    return [_unstarted_node(nodes[0], n) for nodes in files.values() for n in _missing(nodes)]
 
 
 def _missing(nodes: list[NodeTrace]) -> list[int]:
@@ -74,7 +74,7 @@ def _missing(nodes: list[NodeTrace]) -> list[int]:
     return [number for number in range(1, nodes[0].of + 1) if number not in begun]
 
 
-def _unborn(sibling: NodeTrace, number: int) -> NodeTrace:
+def _unstarted_node(sibling: NodeTrace, number: int) -> NodeTrace:
     fields: Mapping[str, Any] = {}
     if number <= len(sibling.file_nodes):
         fields = sibling.file_nodes[number - 1]

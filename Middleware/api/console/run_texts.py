@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.api.console.config_masks import shown_value
-from Middleware.api.console.kept_texts import Cut, cut
+from Middleware.api.console.kept_texts import Cut, cut_middle
 from Middleware.api.console.masks import mask_of
 from Middleware.api.console.run_facts import not_run
 from Middleware.common.types import JsonObject
@@ -165,7 +165,7 @@ _OF_CALL: Mapping[str, Callable[[Any], Text | None]] = {
 
 def _text(value: Any) -> Text:
     """As it would be kept: what runs still has its whole texts."""
-    return value if isinstance(value, Cut) else cut(str(value))
+    return value if isinstance(value, Cut) else cut_middle(str(value))
 
 
 def _body(body: bytes, left_out: int) -> Text | None:

@@ -11,9 +11,9 @@ from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.looks import Look
 from Middleware.api.console.run_facts import RUN_STATES, workflow_names
 from Middleware.api.console.run_texts import Secrets, Text, all_texts, find, whole_text
-from Middleware.api.console.view_contract import ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.common.types import JsonObject
-from Middleware.config.validation import found
+from Middleware.config.validation import describe_value
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import RunTrace
 
@@ -34,7 +34,7 @@ def runs(ask: Ask) -> JsonObject:
     look = Look(ask.hub)
     fits = _filters(look, wish, states)
     found_runs: list[RunTrace] = []
-    for run in _before(look.runs, wish["before"]):
+    for run in _runs_before(look.runs, wish["before"]):
         if all(fit(run) for fit in fits):
             found_runs.append(run)
             if len(found_runs) > limit:
@@ -50,7 +50,7 @@ def runs(ask: Ask) -> JsonObject:
 def run(ask: Ask, run_id: str) -> JsonObject:
     """GET `runs/<id>`."""
     ask.words()
-    return Look(ask.hub).whole(run_of(ask, run_id))
+    return Look(ask.hub).run_json(run_of(ask, run_id))
 
 
 def text(ask: Ask, run_id: str, ref: str) -> JsonObject:
@@ -59,7 +59,7 @@ def text(ask: Ask, run_id: str, ref: str) -> JsonObject:
     kept = run_of(ask, run_id)
     value = find(kept, ref)
     if value is None:
-        raise Refused(404, PRIVATE if kept.private else NO_TEXT)
+        raise ViewRefused(404, PRIVATE if kept.private else NO_TEXT)
     return whole_text(ref, value, Look(ask.hub).secrets(kept))
 
 
@@ -85,18 +85,18 @@ def _states(wish: str) -> set[str]:
     """The states asked for; empty: any. Raises Refused."""
     states = {state.strip() for state in wish.split(",") if state.strip()}
     for state in sorted(states - set(RUN_STATES)):
-        raise Refused(400, f"state: found {found(state)}, allowed: {', '.join(RUN_STATES)}")
+        raise ViewRefused(400, f"state: found {describe_value(state)}, allowed: {', '.join(RUN_STATES)}")
     return states
 
 
-def _before(kept: list[RunTrace], run_id: str) -> list[RunTrace]:
+def _runs_before(kept: list[RunTrace], run_id: str) -> list[RunTrace]:
     """Those that arrived before this run. Raises Refused when it is not kept."""
     if not run_id:
         return kept
     for i, one in enumerate(kept):
         if one.id == run_id:
             return kept[i + 1 :]
-    raise Refused(404, NO_RUN)
+    raise ViewRefused(404, NO_RUN)
 
 
 def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
@@ -110,12 +110,12 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
         fits.append(lambda run: wish["workflow"] in workflow_names(run))
     if wish["text"]:
         needle = wish["text"].casefold()
-        fits.append(lambda run: _says(look, run, needle))
+        fits.append(lambda run: _holds_text(look, run, needle))
     return fits
 
 
-def _says(look: Look, run: RunTrace, needle: str) -> bool:
-    """Claims that its facts or texts hold this, as a reader sees them: what is masked is not found."""
+def _holds_text(look: Look, run: RunTrace, needle: str) -> bool:
+    """Whether its facts or texts hold this, as a reader sees them: what is masked is not found."""
     secrets = look.secrets(run)
     needles = (needle, json.dumps(needle)[1:-1])
     nodes = list(run.nodes)
@@ -137,7 +137,7 @@ def _is_in(kept: Text, needles: tuple[str, ...]) -> bool:
     return any(needle in part.casefold() for part in parts for needle in needles)
 
 
-ROUTES = (
+RUN_ROUTES = (
     ApiRoute("GET", "runs", "look", runs),
     ApiRoute("GET", "runs/<run_id>", "look", run),
     ApiRoute("GET", "runs/<run_id>/texts/<ref>", "look", text),

@@ -77,18 +77,18 @@ def summary(
         "where": where(run, place),
         "status": run.status,
         "shape": shape(run, now),
-        "first_s": _rounded(times.first_s),
-        "took_s": _rounded(times.took_s),
+        "first_s": _round_seconds(times.first_s),
+        "took_s": _round_seconds(times.took_s),
         "tokens": tokens,
         "about": about,
         "rate": rate(run, now, tokens),
         "finish": run.finish_reason,
-        "error": _said(run.error, secrets),
+        "error": _masked_or_none(run.error, secrets),
         "stood_out": stood_out,
     }
 
 
-def whole(
+def run_json(
     run: RunTrace,
     now: float,
     place: int = 0,
@@ -167,7 +167,7 @@ def _node(run: RunTrace, i: int, node: NodeTrace, parent: int | None, secrets: S
         "tokens": _tokens_of_node(run, node),
         "dropped": node.dropped,
         "warnings": [secrets.out_of(warning) for warning in list(node.warnings)],
-        "error": _said(node.error, secrets),
+        "error": _masked_or_none(node.error, secrets),
         "fields": ref(f"{name}.fields", fields_text(node), secrets),
         "output": ref(f"{name}.output", output_text(node), secrets),
         "thoughts": _thoughts(name, node, secrets),
@@ -200,7 +200,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "finish_reason": call.finish_reason,
         "usage": None if call.usage is None else dict(call.usage),
         "backup_of": call.backup_of or None,
-        "error": _said(call.error, secrets),
+        "error": _masked_or_none(call.error, secrets),
         "body": ref(f"{name}.body", body_text(call), secrets),
         "raw": ref(f"{name}.raw", raw_text(call), secrets),
         "cleaned": ref(f"{name}.cleaned", cleaned_text(call), secrets),
@@ -218,14 +218,14 @@ def _address(run: RunTrace, call: CallTrace, secrets: Secrets) -> str | None:
     """That of a tool may hold what people wrote."""
     if run.private and call.kind not in _TO_BACKENDS:
         return None
-    return _said(call.url, secrets)
+    return _masked_or_none(call.url, secrets)
 
 
 def _thoughts(name: str, holder: Any, secrets: Secrets) -> list[JsonObject | None]:
     return [ref(f"{name}.thoughts.{j}", text, secrets) for j, text in enumerate(thoughts_of(holder))]
 
 
-def _said(text: str, secrets: Secrets) -> str | None:
+def _masked_or_none(text: str, secrets: Secrets) -> str | None:
     return secrets.out_of(text) if text else None
 
 
@@ -233,5 +233,5 @@ def _since(run: RunTrace, at: float) -> float | None:
     return round(at - run.arrived, 3) if at else None
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round_seconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)

@@ -31,4 +31,4 @@ def state_of(hub: Hub, rights: tuple[str, ...]) -> JsonObject:
     }
 
 
-ROUTES = (ApiRoute("GET", "state", "look", state),)
+STATE_ROUTES = (ApiRoute("GET", "state", "look", state),)

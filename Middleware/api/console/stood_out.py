@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from Middleware.api.console.answer_times import AnswerTimes
-from Middleware.api.console.cleaning_steps import LAST_OF_THOUGHTS, taken
+from Middleware.api.console.cleaning_steps import LAST_OF_THOUGHTS, cleaning_steps
 from Middleware.api.console.hour import Call, rate_of
 from Middleware.api.console.kept_texts import Cut
 from Middleware.api.console.run_sums import count_of
-from Middleware.api.console.text_masks import unquoted
-from Middleware.api.console.words import about, counted, number, seconds
+from Middleware.api.console.text_masks import without_quoted_secrets
+from Middleware.api.console.words import count_words, number, rounded_count, seconds
 from Middleware.api.requests.error_replies import outdated_first
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 from Middleware.utilities.text_utils import estimate_tokens
@@ -126,17 +126,17 @@ def name_of(node: NodeTrace) -> str:
 # --- what it ran with ---
 
 
-def outdated(seen: Seen) -> Iterator[Sentence]:
+def outdated_config_sentences(seen: Seen) -> Iterator[Sentence]:
     """Its files' last good versions, where later edits have errors: all else that is told may be of a text
     that is gone."""
     for said in list(seen.run.outdated.values()):
-        yield Sentence("bad", unquoted(f"{said}."))
+        yield Sentence("bad", without_quoted_secrets(f"{said}."))
 
 
 # --- how it ended ---
 
 
-def failed(seen: Seen) -> Iterator[Sentence]:
+def failure_sentences(seen: Seen) -> Iterator[Sentence]:
     """The sentence that the client got."""
     run = seen.run
     if run.state in ("failed", "refused"):
@@ -147,7 +147,7 @@ def failed(seen: Seen) -> Iterator[Sentence]:
         yield Sentence("bad", error or f"The request {did}{with_status}.", node)
 
 
-def cancelled(seen: Seen) -> Iterator[Sentence]:
+def cancellation_sentences(seen: Seen) -> Iterator[Sentence]:
     run = seen.run
     if run.state == "cancelled":
         by = f": {run.cancelled_by}" if run.cancelled_by else ""
@@ -180,12 +180,12 @@ def _why_empty(seen: Seen) -> str:
     if not raw and not beside:
         reason = call.finish_reason or seen.run.finish_reason
         return "the model said nothing" + (f" (finish reason {reason})" if reason else "")
-    said = f"the model said {counted(len(raw) or beside, 'character')}"
+    said = f"the model said {count_words(len(raw) or beside, 'character')}"
     return f"{said}, {'all of them thoughts' if not raw else _who_took(call)}"
 
 
 def _who_took(call: CallTrace) -> str:
-    steps = taken(call.raw, call.cleaned, call.cleaning)
+    steps = cleaning_steps(call.raw, call.cleaned, call.cleaning)
     if not steps:
         return "and none of them was left"
     before, takers = str(call.raw), []
@@ -198,22 +198,22 @@ def _who_took(call: CallTrace) -> str:
     return f"all of them taken away by {' and '.join(step.rule for step in takers)}"
 
 
-def cut(seen: Seen) -> Iterator[Sentence]:
+def cut_answer_sentences(seen: Seen) -> Iterator[Sentence]:
     """The model ran into a limit: the node's own, if it got as far as that."""
     if seen.run.finish_reason != "length":
         return
     answer, limit = seen.answer, None
     if answer is not None:
-        limit = _whole(answer.fields.get("maxResponseSizeInTokens"))
+        limit = _stated_limit(answer.fields.get("maxResponseSizeInTokens"))
     wrote = count_of(seen.call.usage if seen.call else None, "completion_tokens")
     if answer is None or limit is None or (wrote is not None and wrote < limit - _ROUNDING):
         yield Sentence("bad", "The answer was cut at the token limit.", answer)
         return
     where = f"maxResponseSizeInTokens of node {answer.number}"
-    yield Sentence("bad", f"The answer was cut at {counted(limit, 'token')} ({where}).", answer)
+    yield Sentence("bad", f"The answer was cut at {count_words(limit, 'token')} ({where}).", answer)
 
 
-def broken(seen: Seen) -> Iterator[Sentence]:
+def broken_stream_sentences(seen: Seen) -> Iterator[Sentence]:
     for node, call in seen.calls:
         if call.truncated:
             loss = "the answer may be incomplete" if node.answers else "its output may be incomplete"
@@ -257,7 +257,7 @@ def _without_place(node: NodeTrace) -> str:
     return said if mark and place.startswith(node.workflow) else node.error
 
 
-def locked(seen: Seen) -> Iterator[Sentence]:
+def lock_sentences(seen: Seen) -> Iterator[Sentence]:
     """Parents of the node that found the lock are stopped too; it is the last of them."""
     node = next((node for node in reversed(seen.nodes) if node.state == "stopped"), None)
     if node is not None:
@@ -270,11 +270,11 @@ def locked(seen: Seen) -> Iterator[Sentence]:
 def slot(seen: Seen) -> Iterator[Sentence]:
     if seen.times.queue_s >= SLOT_S:
         slots = seen.around.slots
-        limit = f": {counted(slots, 'request')} at a time (--concurrency)" if slots else ""
+        limit = f": {count_words(slots, 'request')} at a time (--concurrency)" if slots else ""
         yield Sentence("note", f"Waited {seconds(seen.times.queue_s)} for a free slot{limit}.")
 
 
-def before(seen: Seen) -> Iterator[Sentence]:
+def wait_sentences(seen: Seen) -> Iterator[Sentence]:
     """Time of other nodes, where it is a good part of the wait for the first word."""
     other, first_s = seen.times.other_s, seen.times.first_s
     if first_s is None and seen.run.ended:
@@ -318,12 +318,12 @@ def slow_first(seen: Seen) -> Iterator[Sentence]:
 def _prompt_tokens(call: CallTrace) -> str:
     counted_tokens = count_of(call.usage, "prompt_tokens")
     if counted_tokens:
-        return counted(counted_tokens, "token")
+        return count_words(counted_tokens, "token")
     if not call.body:
         return ""
     estimated = estimate_tokens(call.body.decode("utf-8", "replace"))
     whole = 1 + call.body_left_out / len(call.body)
-    return f"about {about(round(estimated * whole))} tokens"
+    return f"about {rounded_count(round(estimated * whole))} tokens"
 
 
 def thinking(seen: Seen) -> Iterator[Sentence]:
@@ -332,7 +332,7 @@ def thinking(seen: Seen) -> Iterator[Sentence]:
     has_answered = bool(run.first_text or run.answered) and not _is_empty(seen)
     if seen.times.think_s >= THINKING_S and seen.call is not None and has_answered:
         length = sum(map(len, seen.times.thoughts))
-        size = f" ({counted(length, 'character')})" if length else ""
+        size = f" ({count_words(length, 'character')})" if length else ""
         text = f"{seen.call.endpoint} thought for {seconds(seen.times.think_s)} before it answered{size}."
         yield Sentence("note", text, seen.answer)
 
@@ -355,21 +355,21 @@ def slow_tokens(seen: Seen) -> Iterator[Sentence]:
 # --- what was left out, and the rest ---
 
 
-def dropped(seen: Seen) -> Iterator[Sentence]:
+def dropped_text_sentences(seen: Seen) -> Iterator[Sentence]:
     for node in seen.nodes:
         if node.dropped:
-            left = counted(node.dropped, "older message")
+            left = count_words(node.dropped, "older message")
             where = f" of {node.endpoint}" if node.endpoint else ""
             yield Sentence("note", f"{name_of(node)} left {left} out, to fit the context{where}.", node)
 
 
-def unfilled(seen: Seen) -> Iterator[Sentence]:
+def unfilled_variable_sentences(seen: Seen) -> Iterator[Sentence]:
     for node in seen.nodes:
         for name, why in seen.around.unfilled(seen.run.user, node):
             yield Sentence("note", f"{{{name}}} in node {node.number} {why} and stayed as text.", node)
 
 
-def warned(seen: Seen) -> Iterator[Sentence]:
+def warning_sentences(seen: Seen) -> Iterator[Sentence]:
     told = [(node, warning) for node in seen.nodes for warning in list(node.warnings)]
     for node, warning in told[:WARNINGS]:
         yield Sentence("note", warning, node)
@@ -380,7 +380,7 @@ def task(seen: Seen) -> Iterator[Sentence]:
         yield Sentence("note", f"A background request of Open WebUI ({seen.run.task}).")
 
 
-def _whole(value: object) -> int | None:
+def _stated_limit(value: object) -> int | None:
     """A limit as a node states it; None for one that only a run knows."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -394,10 +394,20 @@ def _whole(value: object) -> int | None:
 RULES: Mapping[str, Rule] = {
     rule.__name__: rule
     for rule in (
-        outdated,
-        *(failed, cancelled, empty, cut, broken, backup, tries, went_on, locked),
-        *(slot, before, slow_first, thinking, slow_tokens),
-        *(dropped, unfilled, warned, task),
+        outdated_config_sentences,
+        *(
+            failure_sentences,
+            cancellation_sentences,
+            empty,
+            cut_answer_sentences,
+            broken_stream_sentences,
+            backup,
+            tries,
+            went_on,
+            lock_sentences,
+        ),
+        *(slot, wait_sentences, slow_first, thinking, slow_tokens),
+        *(dropped_text_sentences, unfilled_variable_sentences, warning_sentences, task),
     )
 }
 """Name -> rule, in the order of telling."""

@@ -37,7 +37,7 @@ _SIGNS = re.compile(
 """A text without any of these needs no closer look."""
 
 _IN_QUERY = rf"([?&]{_PART}?(?:{SECRET_NAME.pattern}){_PART}=){_NO_VARIABLE}[^\s&#'\"]+"
-_NAMED = rf"((?<![\w-]){_COMPOUND}[\"']?[ \t]*[:=][ \t]*[\"']?){_WORD}"
+_NAMED_SECRET = rf"((?<![\w-]){_COMPOUND}[\"']?[ \t]*[:=][ \t]*[\"']?){_WORD}"
 _IN_JSON = (
     rf"((?:\"(?:{_PLAIN})\"[ \t]*:[ \t]*\"|'(?:{_PLAIN})'[ \t]*:[ \t]*'){_KNOWN_SCHEME})"
     rf"{_NO_VARIABLE}(?=[^\"'\r\n]*[\w*])[^\"'\r\n]+"
@@ -57,7 +57,7 @@ _ENVIRONMENT = (
     rf"{_WORD}"
 )
 _KEY_LIKE = r"(\b(?:(?:sk|pk|rk|xai|gsk|hf|ghp)[-_]|AIza))(?:\*\*\*|(?=[\w-]{0,100}\d)[A-Za-z0-9_-]{12,})"
-_IN_ANY_CASE = (_IN_QUERY, _NAMED, _IN_JSON, _AUTHORIZATION, _COOKIE, _BEARER, _OPTION)
+_IN_ANY_CASE = (_IN_QUERY, _NAMED_SECRET, _IN_JSON, _AUTHORIZATION, _COOKIE, _BEARER, _OPTION)
 _FORMS = (
     *(re.compile(form, re.IGNORECASE) for form in _IN_ANY_CASE),
     *map(re.compile, (_ENVIRONMENT, _KEY_LIKE)),
@@ -72,7 +72,7 @@ _ANY_NAME = re.compile(
 _QUOTED = re.compile(r"found [\"'].*?(?=, allowed: |\Z)", re.DOTALL)
 
 
-def hidden(text: str, *, is_prose: bool = True) -> str | None:
+def mask_text(text: str, *, is_prose: bool = True) -> str | None:
     """The text without its secrets; None: it holds none, and none was hidden in it.
 
     `is_prose`: false for headers and command lines.
@@ -87,10 +87,10 @@ def hidden(text: str, *, is_prose: bool = True) -> str | None:
     return text if found else None
 
 
-def unquoted(sentence: str) -> str:
+def without_quoted_secrets(sentence: str) -> str:
     """What is wrong with a file, without the value that it quotes where that holds a secret: the quote may be
     cut, or written as JSON writes it.
     """
     plain = sentence.replace("\\n", "\n").replace('\\"', '"')
-    holds = any(hidden(quote[0], is_prose=False) is not None for quote in _QUOTED.finditer(plain))
+    holds = any(mask_text(quote[0], is_prose=False) is not None for quote in _QUOTED.finditer(plain))
     return _QUOTED.sub(f"found {MASK}", sentence) if holds else sentence

@@ -27,7 +27,7 @@ from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.typed_fields import typed_fields
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.validation import found
+from Middleware.config.validation import describe_value
 
 MOST_BYTES = 1 << 20
 """Of a body."""
@@ -39,7 +39,7 @@ NO_FILE = "no such file"
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
-class Refused(Exception):
+class ViewRefused(Exception):
     """An answer that is no success. `fields` stand beside `error` in its JSON."""
 
     def __init__(
@@ -101,17 +101,17 @@ class Ask:
         self.query = _query(environ.get("QUERY_STRING", ""))
         self.headers = EnvironHeaders(environ)
 
-    def need(self, right: str) -> None:
+    def require_right(self, right: str) -> None:
         """Raises Refused where the reader has not this right."""
         if right not in self.rights:
-            raise Refused(403, NEEDS[right], need=right)
+            raise ViewRefused(403, NEEDS[right], need=right)
 
     def words(self, *names: str) -> dict[str, str]:
         """The values of the query, `""` for what is not given. Raises Refused for any other name."""
         for name in self.query:
             if name not in names:
                 allowed = ", ".join(names) or "none"
-                raise Refused(400, f"{found(name)} is no part of this query, allowed: {allowed}")
+                raise ViewRefused(400, f"{describe_value(name)} is no part of this query, allowed: {allowed}")
         return {name: self.query.get(name, "") for name in names}
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
@@ -120,7 +120,9 @@ class Ask:
         if not text:
             return default
         if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-            raise Refused(400, f"{name}: found {found(text)}, allowed: a number from {least} to {most}")
+            raise ViewRefused(
+                400, f"{name}: found {describe_value(text)}, allowed: a number from {least} to {most}"
+            )
         return int(text)
 
     def fields(self, **kinds: Any) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class Ask:
         try:
             return read_body(self.environ, MOST_BYTES)
         except RequestEntityTooLarge as error:
-            raise Refused(413, f"the body is too large, allowed: at most {MOST_BYTES:,} bytes") from error
+            raise ViewRefused(413, f"the body is too large, allowed: at most {MOST_BYTES:,} bytes") from error
 
 
 View = Callable[..., object]
@@ -189,4 +191,4 @@ def _query(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(raw, keep_blank_values=True, errors="replace", max_num_fields=MOST_WORDS))
     except ValueError as error:
-        raise Refused(400, f"a query has at most {MOST_WORDS} parts") from error
+        raise ViewRefused(400, f"a query has at most {MOST_WORDS} parts") from error

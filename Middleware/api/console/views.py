@@ -25,7 +25,7 @@ from Middleware.api.console import (
     workflow_views,
 )
 from Middleware.api.console.masks import told_of_file
-from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Refused, Reply
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
 from Middleware.api.serving.wsgi_replies import on_one_line
 from Middleware.common.errors import ConfigError, MiddlewareError, let_go
 from Middleware.utilities.text_utils import sentence_of
@@ -38,15 +38,15 @@ _CODED = ("%2f", "%5c", "%00")
 
 # Each module of views adds its import above and its routes here: one line each.
 MODULES: tuple[tuple[ApiRoute, ...], ...] = (
-    state_views.ROUTES,
-    run_views.ROUTES,
+    state_views.STATE_ROUTES,
+    run_views.RUN_ROUTES,
     events.ROUTES,
     call_views.ROUTES,
     endpoint_views.ROUTES,
-    help_views.ROUTES,
+    help_views.HELP_ROUTES,
     file_views.ROUTES,
-    dry_run_views.ROUTES,
-    name_views.ROUTES,
+    dry_run_views.DRY_RUN_ROUTES,
+    name_views.NAME_ROUTES,
     workflow_views.ROUTES,
 )
 
@@ -79,10 +79,10 @@ class Views:
         try:
             route, parts = self._route(environ)
             ask = Ask(self.hub, rights, environ)
-            ask.need(route.right)
+            ask.require_right(route.right)
             given = route.view(ask, **parts)
             return given if isinstance(given, Reply) else Reply(given)
-        except Refused as refused:
+        except ViewRefused as refused:
             return Reply(refused.value, refused.status, refused.headers)
         except HTTPException as error:
             return Reply({"error": error.name.lower()}, error.code or 500)
@@ -104,9 +104,9 @@ class Views:
             return self._map.match(f"/{path}", method)  # type: ignore[return-value]
         except MethodNotAllowed as error:
             allowed = {"Allow": ", ".join(sorted(error.valid_methods or ()))}
-            raise Refused(405, f"method not allowed: {method}", allowed) from error
+            raise ViewRefused(405, f"method not allowed: {method}", allowed) from error
         except HTTPException as error:
-            raise Refused(404, _nothing_at(environ)) from error
+            raise ViewRefused(404, _nothing_at(environ)) from error
 
 
 def _path(environ: dict[str, Any]) -> str:
@@ -116,11 +116,11 @@ def _path(environ: dict[str, Any]) -> str:
     """
     written = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "").partition("?")[0].lower()
     if any(code in written for code in _CODED):
-        raise Refused(404, _nothing_at(environ))
+        raise ViewRefused(404, _nothing_at(environ))
     try:
         whole = str(environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8")
     except UnicodeError as error:
-        raise Refused(404, _nothing_at(environ)) from error
+        raise ViewRefused(404, _nothing_at(environ)) from error
     return whole.removeprefix(BELOW)
 
 

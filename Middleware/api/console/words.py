@@ -21,12 +21,12 @@ def number(count: float) -> str:
     return f"{count:,.1f}" if 0 < count < 1 else f"{round(count):,}"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def count_words(count: int, one: str, many: str = "") -> str:
     """`1 request`, `34 requests`."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
 
 
-def about(count: int) -> str:
+def rounded_count(count: int) -> str:
     """An estimated count, to three digits: `18,400`."""
     step = 10 ** max(len(str(count)) - 3, 0)
     return number(round(count / step) * step)

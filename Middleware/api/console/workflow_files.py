@@ -19,11 +19,11 @@ from typing import Any
 from Middleware.api.console.check_limits import too_large
 from Middleware.api.console.config_masks import shown_text, shown_value
 from Middleware.api.console.problems import problem, problems
-from Middleware.api.console.view_contract import Refused
+from Middleware.api.console.view_contract import ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
-from Middleware.config.drafts import drafted
+from Middleware.config.drafts import draft_snapshot
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.fresh_tree import FreshTree
 from Middleware.config.json_positions import Positions, positions
@@ -99,13 +99,13 @@ class WorkflowFiles:
 
     def entries(self) -> dict[str, FileEntry]:
         """Every file below Workflows/ by its path."""
-        return self._checked().entries
+        return self._check_tree().entries
 
     def findings(self, path: str) -> list[Finding]:
         """Those of any file of the tree."""
-        return self._checked().findings.get(path, [])
+        return self._check_tree().findings.get(path, [])
 
-    def _checked(self) -> _Checked:
+    def _check_tree(self) -> _Checked:
         """The check of the whole tree; made anew only once a file of it has changed."""
         with self._guard:
             snapshot = self._tree.snapshot()
@@ -141,7 +141,7 @@ class WorkflowFiles:
         owners = (name for name, folder in homes.users.items() if folder == home)
         return next(owners, next(iter(names), None))
 
-    def read(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
+    def read_file(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
         """A file with these bytes, whatever is on disk. `text`: the same decoded, secrets and all.
 
         One that is too large to be checked has one problem, which says so. Raises Refused (503) where others
@@ -150,14 +150,14 @@ class WorkflowFiles:
         if why := too_large(text):
             return Reading("workflow", [problem(WARNING, why)], None)
         if not self._reading.acquire(timeout=_PATIENCE_S):
-            raise Refused(503, "other texts are being checked: try again", {"Retry-After": "5"})
+            raise ViewRefused(503, "other texts are being checked: try again", {"Retry-After": "5"})
         try:
-            return self._read(path, text, raw, user)
+            return self._read_uncached(path, text, raw, user)
         finally:
             self._reading.release()
 
-    def _read(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
-        snapshot = drafted(self._tree.snapshot(), path, raw)
+    def _read_uncached(self, path: str, text: str, raw: bytes, user: str | None) -> Reading:
+        snapshot = draft_snapshot(self._tree.snapshot(), path, raw)
         findings = check_workflow_file(snapshot, path)
         shown = beside_the_loop(lambda: positions(shown_text(text)))
         told = beside_the_loop(lambda: problems(findings, path, text, shown))

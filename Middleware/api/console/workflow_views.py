@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from Middleware.api.console.config_files import ConfigText, read, why_not_writable, with_line_feeds
+from Middleware.api.console.config_files import (
+    ConfigText,
+    read_config_text,
+    why_not_writable,
+    with_line_feeds,
+)
 from Middleware.api.console.config_paths import config_file
-from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Refused
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, ViewRefused
 from Middleware.api.console.workflow_files import FileEntry, WorkflowFiles, workflow_files
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import COMMON_FOLDER, WORKFLOWS
-from Middleware.config.validation import found
+from Middleware.config.validation import describe_value
 from Middleware.services.run_trace import RunTrace
 
 _MARK = "\ufeff"
@@ -27,21 +32,22 @@ def tree(ask: Ask) -> JsonObject:
     for entry in entries.values():
         by_home.setdefault(homes.of(entry.path), []).append(entry)
 
-    def listed(folder: str | None) -> list[JsonObject]:
+    def list_folder(folder: str | None) -> list[JsonObject]:
         return [listing.file(entry, folder or "") for entry in by_home.get(folder, ())]
 
     taken = set(homes.users.values())
     return {
         "users": [
-            {"name": name, "folder": folder, "files": listed(folder)} for name, folder in homes.users.items()
+            {"name": name, "folder": folder, "files": list_folder(folder)}
+            for name, folder in homes.users.items()
         ],
         "shared": [
-            {"folder": folder, "model": model, "files": listed(folder)}
+            {"folder": folder, "model": model, "files": list_folder(folder)}
             for folder, model in homes.shared.items()
             if folder not in taken
         ],
-        "common": [] if COMMON_FOLDER in taken else listed(COMMON_FOLDER),
-        "other": listed(None),
+        "common": [] if COMMON_FOLDER in taken else list_folder(COMMON_FOLDER),
+        "other": list_folder(None),
     }
 
 
@@ -53,20 +59,20 @@ def file(ask: Ask, path: str) -> JsonObject:
     files = _files(ask)
     user = _user(ask, files, path, wanted or None)
     try:
-        held = read(snapshot.tree, place)
+        held = read_config_text(snapshot.tree, place)
     except OSError as error:
-        raise Refused(404, NO_FILE) from error
+        raise ViewRefused(404, NO_FILE) from error
     return {**_facts(held, files, user), "last": last_of_file(ask.hub.recorder.runs(), path)}
 
 
 def _facts(held: ConfigText, files: WorkflowFiles, user: str | None) -> JsonObject:
     path = held.place.file
-    reading = files.read(path, held.text, held.raw, user)
+    reading = files.read_file(path, held.text, held.raw, user)
     return {
         "path": path,
         "user": user,
         "kind": reading.kind,
-        "text": held.shown,
+        "text": held.shown_text,
         "version": held.version,
         "writable": not why_not_writable(held.place),
         "problems": reading.problems,
@@ -81,7 +87,7 @@ def check(ask: Ask) -> JsonObject:
     files = _files(ask)
     user = _user(ask, files, path, fields["user"])
     text = with_line_feeds(fields["text"]).removeprefix(_MARK)
-    reading = files.read(path, text, text.encode("utf-8", "surrogatepass"), user)
+    reading = files.read_file(path, text, text.encode("utf-8", "surrogatepass"), user)
     return {"problems": reading.problems, "graph": reading.graph}
 
 
@@ -95,7 +101,7 @@ def _user(ask: Ask, files: WorkflowFiles, path: str, wanted: str | None) -> str 
     if wanted is None:
         return files.user_of(path, names)
     if wanted not in names:
-        raise Refused(400, f"user: found {found(wanted)}, allowed: {', '.join(names)}")
+        raise ViewRefused(400, f"user: found {describe_value(wanted)}, allowed: {', '.join(names)}")
     return wanted
 
 

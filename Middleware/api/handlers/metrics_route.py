@@ -21,7 +21,7 @@ class MetricsAPI(MethodView):
 
     def get(self) -> Response:
         metrics: Metrics = current_app.extensions[METRICS]
-        content_type, body = metrics.shown(request.headers.get("Accept", ""))
+        content_type, body = metrics.exposition(request.headers.get("Accept", ""))
         return Response(body, content_type=content_type)
 
 

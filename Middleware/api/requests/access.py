@@ -71,7 +71,7 @@ class AccessRules:
         return not self.loopback or not host or "*" in self.cors_origins or self.knows_host(host)
 
     def knows_host(self, host: str) -> bool:
-        """Claims that no page of another site can be shown under this name: it is near, or an allowed
+        """Whether no page of another site can be shown under this name: it is near, or an allowed
         origin's.
         """
         name = _name_of(host)
@@ -87,7 +87,7 @@ class AccessRules:
 
 @lru_cache(maxsize=64)
 def _is_local(host: str) -> bool:
-    """Claims that the value of a `Host` header names no public site."""
+    """Whether the value of a `Host` header names no public site."""
     name = _name_of(host)
     if name is None:
         return False
@@ -110,7 +110,7 @@ def _name_of(place: str) -> str | None:
 
 
 def is_loopback(address: str) -> bool:
-    """Claims that the address of a peer is this machine's own."""
+    """Whether the address of a peer is this machine's own."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -145,7 +145,7 @@ def _header_text(value: str) -> str:
 
 
 def _is_near(name: str) -> bool:
-    """Claims that the name is a loopback, private or link-local address."""
+    """Whether the name is a loopback, private or link-local address."""
     try:
         address = ipaddress.ip_address(name)
     except ValueError:

@@ -21,7 +21,7 @@ from Middleware.api.requests.request_life import HUNG_UP, RequestLife
 from Middleware.api.serving.background import BackgroundThreads
 from Middleware.common.closing import close_batches
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.common.types import Batch, Batches, JsonObject
 from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import (
@@ -30,7 +30,7 @@ from Middleware.protocols.base import (
     ErrorReply,
     Framer,
     WireFormat,
-    encoded,
+    encode_unit,
 )
 from Middleware.services.answers import steps_of, usage_numbers
 from Middleware.services.cancellation_service import cancellation_service
@@ -49,7 +49,7 @@ _threads = BackgroundThreads()
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AnswerJob:
     """One request to be answered. Made inside the request's context; `open()` begins the run."""
 
     request: RequestContext
@@ -68,7 +68,7 @@ class Job:
         return cancellation_service.is_cancelled(self.request.request_id)
 
 
-def whole_answer(job: Job) -> JsonObject:
+def whole_answer(job: AnswerJob) -> JsonObject:
     """The JSON body. Raises what the run raises, and RequestCancelled."""
     collector = AnswerCollector()
     batches: Batches = iter(())
@@ -102,7 +102,7 @@ def whole_answer(job: Job) -> JsonObject:
     return body
 
 
-def whole_body(job: Job) -> JsonObject:
+def whole_body(job: AnswerJob) -> JsonObject:
     """As `whole_answer`; of a run that failed the protocol's own body, where it has one for that."""
     try:
         return whole_answer(job)
@@ -110,22 +110,22 @@ def whole_body(job: Job) -> JsonObject:
         if job.wire.failure is None or isinstance(error, RequestCancelled):
             raise
         let_go(error)
-        return job.wire.failure(_told(job, error), job.facts)
+        return job.wire.failure(_error_reply(job, error), job.facts)
 
 
-def _told(job: Job, failure: BaseException) -> ErrorReply:
+def _error_reply(job: AnswerJob, failure: BaseException) -> ErrorReply:
     """What the client is told of a failure in place of its answer; the log is told too."""
     job.life.end = "failed"
     log_failure(job.request.request_id, failure, job.request)
     reply = job.reply_to(failure)
-    job.life.tells(reply.message)
+    job.life.note_error(reply.message)
     return reply
 
 
 class _Lead:
     """The part of a run before its first output, pulled by a background thread."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: AnswerJob) -> None:
         self.ready = threading.Event()
         self.news = threading.Event()
         """Set when `steps` has something to give, and when `ready` is."""
@@ -195,7 +195,7 @@ class _Lead:
 class AnswerStream:
     """The body of a streamed response: iterated once by the server, then closed."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: AnswerJob) -> None:
         self._job = job
         self._framer: Framer = job.wire.framer(job.facts)
         self._lead = _Lead(job)
@@ -226,11 +226,11 @@ class AnswerStream:
 
     def __iter__(self) -> Iterator[bytes]:
         pieces = self._pieces()
-        return _paced(pieces, self._job.wire.pause_s) if self._job.wire.pause_s else pieces
+        return _pace_pieces(pieces, self._job.wire.pause_s) if self._job.wire.pause_s else pieces
 
     def _pieces(self) -> Iterator[bytes]:
         framer, lead = self._framer, self._lead
-        yield from map(encoded, self._before_output())
+        yield from map(encode_unit, self._before_output())
         pull, batches = self._job.context.run, lead.batches
         batch, failure = lead.first, lead.failure
         sent = time.monotonic()
@@ -241,13 +241,13 @@ class AnswerStream:
                 self._state = "answered"
                 self._last = batch[-1].get("last", False)
             for unit in units:
-                yield encoded(unit)
+                yield encode_unit(unit)
             if framer.finished:
                 break
             if units:
                 sent = time.monotonic()
             elif time.monotonic() - sent >= _NEARLY_S:
-                yield encoded(framer.heartbeat())
+                yield encode_unit(framer.heartbeat())
                 sent = time.monotonic()
             try:
                 batch = pull(next, batches, None)
@@ -256,7 +256,7 @@ class AnswerStream:
         if not framer.finished:
             self._state = "over"
         for unit in self._ending(failure):
-            yield encoded(unit)
+            yield encode_unit(unit)
 
     def _before_output(self) -> Iterator[str]:
         """Units while nodes work and nothing has been said: which one starts, else a sign of life."""
@@ -280,7 +280,7 @@ class AnswerStream:
             text = failure.locked_message if isinstance(failure, EarlyTermination) else ""
             return [*framer.units([{"token": text, "finish_reason": "stop"}]), *framer.end()]
         if failure is not None:
-            return framer.error(_told(self._job, failure))
+            return framer.error(_error_reply(self._job, failure))
         return [*([] if framer.finished else framer.finish_units("stop")), *framer.end()]
 
     def close(self) -> None:
@@ -307,7 +307,7 @@ class AnswerStream:
             self._job.life.release()
 
 
-def _paced(pieces: Iterator[bytes], pause_s: float) -> Iterator[bytes]:
+def _pace_pieces(pieces: Iterator[bytes], pause_s: float) -> Iterator[bytes]:
     """The same pieces, at least `pause_s` apart."""
     due = 0.0
     for piece in pieces:
@@ -318,7 +318,7 @@ def _paced(pieces: Iterator[bytes], pause_s: float) -> Iterator[bytes]:
         due = time.monotonic() + pause_s
 
 
-def _use_up(job: Job, batches: Batches, *, last: bool) -> None:
+def _use_up(job: AnswerJob, batches: Batches, *, last: bool) -> None:
     """Run the nodes after the responder in the background. Their failure is logged only.
 
     `last`: there are none; what is left is quick and done here.
@@ -347,7 +347,7 @@ def _use_up(job: Job, batches: Batches, *, last: bool) -> None:
 def log_failure(request_id: str, failure: BaseException, request: RequestContext | None) -> None:
     """One line for what is expected to fail, a traceback for what is not; told in the log of its user."""
     expected = isinstance(failure.__cause__ or failure, MiddlewareError)
-    with nullcontext() if request is None else entered(request):
+    with nullcontext() if request is None else enter_request(request):
         logger.error(
             "request %s failed: %s%s",
             request_id,

@@ -77,7 +77,7 @@ def internal_message(message: JsonObject, dropped: set[str]) -> Message:
     role, content = _ROLES.get(role, role), message.get("content")
     if len(message) == 2 and isinstance(content, str):  # role and text: nearly all of a long conversation
         return {"role": role, "content": content}
-    text, images = flattened(content, dropped)
+    text, images = flatten_content(content, dropped)
     made: Message = {"role": role, "content": text}
     if images := images + texts_of(message.get("images")):
         made["images"] = images
@@ -109,7 +109,7 @@ def text_of(value: Any) -> str:
     return "" if value is None else compact_json(value)
 
 
-def flattened(content: Any, dropped: set[str]) -> tuple[str, list[str]]:
+def flatten_content(content: Any, dropped: set[str]) -> tuple[str, list[str]]:
     """(text, images) of a message's content. Types of parts that have no place are added to `dropped`."""
     if not isinstance(content, list):
         return text_of(content), []

@@ -61,7 +61,7 @@ def parse_model_field(value: Any, snapshot: ConfigSnapshot | None = None) -> tup
 
 
 def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
-    """Claims that the user's shared folder holds a folder of this name. A broken user file has none."""
+    """Whether the user's shared folder holds a folder of this name. A broken user file has none."""
     try:
         return picked_folder(snapshot, load_user(snapshot, user), name) is not None
     except ConfigError:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from Middleware.api.requests.chat_messages import flattened
+from Middleware.api.requests.chat_messages import flatten_content
 from Middleware.config.users import UserSettings
 
 TOOL_SENTENCE = (
@@ -68,4 +68,4 @@ def _texts(messages: Iterable[Any]) -> Iterator[tuple[str, str]]:
     """(role, text) of each message."""
     for message in messages:
         if isinstance(message, dict) and isinstance(message.get("role"), str):
-            yield message["role"].strip().lower(), flattened(message.get("content"), set())[0]
+            yield message["role"].strip().lower(), flatten_content(message.get("content"), set())[0]

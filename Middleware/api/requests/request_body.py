@@ -83,7 +83,7 @@ def too_large(most: int) -> TooLarge:
 
 def limit_body(environ: dict[str, Any], most: int) -> LimitedBody | None:
     """From now on no more than `most` bytes of the body are read, whoever does. None: there is no body."""
-    declared, stream = _declared(environ), environ.get(_INPUT)
+    declared, stream = _declared_length(environ), environ.get(_INPUT)
     if stream is None or (not declared and "HTTP_TRANSFER_ENCODING" not in environ):
         return None
     body = environ[_INPUT] = LimitedBody(stream, most, declared)
@@ -92,11 +92,11 @@ def limit_body(environ: dict[str, Any], most: int) -> LimitedBody | None:
 
 def check_length(environ: dict[str, Any], most: int) -> None:
     """Raises TooLarge for a body that is declared to have more than `most` bytes."""
-    if (_declared(environ) or 0) > most:
+    if (_declared_length(environ) or 0) > most:
         raise too_large(most)
 
 
-def _declared(environ: dict[str, Any]) -> int | None:
+def _declared_length(environ: dict[str, Any]) -> int | None:
     given = environ.get("CONTENT_LENGTH") or ""
     return int(given) if given.isascii() and given.isdigit() else None
 
@@ -113,7 +113,7 @@ class _Broken:
     readline = read
 
 
-def peeked(environ: dict[str, Any]) -> bytes:
+def peek_body(environ: dict[str, Any]) -> bytes:
     """The whole body, which stays there to be read. Empty when it cannot be read: its reader will say why."""
     try:
         body = get_input_stream(environ).read()

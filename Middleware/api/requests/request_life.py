@@ -15,7 +15,7 @@ from typing import Any
 
 from Middleware.api.client_watch import Watch
 from Middleware.api.requests.error_replies import outdated_first
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
 from Middleware.services.run_trace import RunTrace
 
@@ -57,7 +57,7 @@ class RequestLife:
     def tell(self, method: str, path: str) -> None:
         """The one line at the end of an answer, in the log of its user."""
         first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
-        with nullcontext() if self.request is None else entered(self.request):
+        with nullcontext() if self.request is None else enter_request(self.request):
             logger.info(
                 "request %s: %s%s %s: %s in %.2f s, first token %s, %d tokens%s%s",
                 self.request_id,
@@ -99,7 +99,7 @@ class RequestLife:
             self._note_usage(self.trace)
             self.trace.answer()
 
-    def tells(self, error: str) -> None:
+    def note_error(self, error: str) -> None:
         """The client is told of a failure."""
         if self.trace is not None:
             self.trace.error = error
@@ -111,7 +111,7 @@ class RequestLife:
             return
         self._note_usage(trace)
         trace.status = int(self.status) if self.status.isdigit() else None
-        with nullcontext() if self.request is None else entered(self.request):
+        with nullcontext() if self.request is None else enter_request(self.request):
             trace.end(self._state_at_end(trace))
 
     def _state_at_end(self, trace: RunTrace) -> str:

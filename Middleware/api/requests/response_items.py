@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from Middleware.api.requests.chat_messages import flattened, internal_message, text_of, type_names
+from Middleware.api.requests.chat_messages import flatten_content, internal_message, text_of, type_names
 from Middleware.common.errors import ClientRequestError
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.protocols.response_object import text_part
@@ -128,7 +128,7 @@ class _Conversation:
         self._turn.setdefault("tool_calls", []).append(call)
 
     def _add_result(self, item: JsonObject) -> None:
-        text, images = flattened(item.get("output"), self.dropped)
+        text, images = flatten_content(item.get("output"), self.dropped)
         call_id = text_of(item.get("call_id"))
         result: Message = {"role": "tool", "content": text, "tool_call_id": call_id}
         if name := self._names.get(call_id):
@@ -186,10 +186,10 @@ def listed_items(items: list[JsonObject], request_id: str) -> list[JsonObject]:
     """The items of a request as a list of them shows them: in the form that the official types want.
 
     Each has an `id`; what was sent stays."""
-    return [_listed(item, f"{request_id}_in_{number}") for number, item in enumerate(items)]
+    return [_listed_item(item, f"{request_id}_in_{number}") for number, item in enumerate(items)]
 
 
-def _listed(item: JsonObject, name: str) -> JsonObject:
+def _listed_item(item: JsonObject, name: str) -> JsonObject:
     kind, made = _kind(item), dict(item)
     if not isinstance(item.get("id"), str) or not item["id"]:
         made["id"] = f"{_ID_PREFIXES.get(kind, 'item')}_{name}"

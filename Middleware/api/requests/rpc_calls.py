@@ -89,10 +89,10 @@ def read_call(data: bytes) -> RpcCall | None:
         raise RpcFault(INVALID_REQUEST, "'method' must be a text", call_id=_id_of(message))
     if "id" in message and not is_rpc_id(message["id"]):
         raise RpcFault(INVALID_REQUEST, "'id' must be a text or a number")
-    return _checked(message, method)
+    return _checked_call(message, method)
 
 
-def _checked(message: JsonObject, method: str) -> RpcCall:
+def _checked_call(message: JsonObject, method: str) -> RpcCall:
     params = message.get("params")
     version = _object(_object(params).get("_meta")).get(_VERSION)
     call = RpcCall(

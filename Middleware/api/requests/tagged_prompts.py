@@ -13,7 +13,7 @@ from Middleware.common.errors import ClientRequestError
 from Middleware.common.types import Messages
 
 _TAG = re.compile(r"\[Beg_(\w+)\]")
-_ROLES = {"Sys": "system", "SysMes": "systemMes", "User": "user", "Assistant": "assistant"}
+_TAG_ROLES = {"Sys": "system", "SysMes": "systemMes", "User": "user", "Assistant": "assistant"}
 
 
 def has_tags(prompt: str) -> bool:
@@ -26,7 +26,7 @@ def tagged_messages(prompt: str) -> Messages:
     tags = list(_TAG.finditer(prompt))
     system_seen = False
     for tag, following in zip(tags, [*tags[1:], None], strict=True):
-        role = _ROLES.get(tag[1])
+        role = _TAG_ROLES.get(tag[1])
         if role is None:
             continue
         if role == "system":

@@ -62,7 +62,7 @@ def _tell(offer: ToolOffer) -> None:
         logger.warning("%s", fault)
 
 
-def described(offered: OfferedTool) -> JsonObject:
+def describe_tool(offered: OfferedTool) -> JsonObject:
     """Its entry in the list of tools."""
     tool = offered.tool
     return {

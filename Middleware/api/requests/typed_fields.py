@@ -11,9 +11,9 @@ from typing import Any
 
 from Middleware.common.errors import ClientRequestError
 from Middleware.common.types import JsonObject
-from Middleware.config.validation import found
+from Middleware.config.validation import describe_value
 
-_WORDS: dict[type, str] = {
+_TYPE_WORDS: dict[type, str] = {
     str: "a text",
     bool: "true or false",
     int: "a whole number",
@@ -31,7 +31,7 @@ def typed_fields(body: JsonObject, kinds: Mapping[str, Any]) -> dict[str, Any]:
     for name in body:
         if name not in kinds:
             allowed = ", ".join(kinds) or "none"
-            raise ClientRequestError(f"{found(name)} is no field of this body, allowed: {allowed}")
+            raise ClientRequestError(f"{describe_value(name)} is no field of this body, allowed: {allowed}")
     return {name: _fit(name, body, _types(kind)) for name, kind in kinds.items()}
 
 
@@ -44,7 +44,7 @@ def _fit(name: str, body: JsonObject, kinds: tuple[type, ...]) -> Any:
     if value is None and types.NoneType in kinds:
         return None
     if type(value) not in kinds:
-        what = found(value) if name in body else "nothing"
-        allowed = " or ".join(_WORDS[kind] for kind in kinds)
+        what = describe_value(value) if name in body else "nothing"
+        allowed = " or ".join(_TYPE_WORDS[kind] for kind in kinds)
         raise ClientRequestError(f"{name}: found {what}, allowed: {allowed}", param=name)
     return value

@@ -56,7 +56,7 @@ class Generation:
     """What a generation view can say of a body before it answers it. `headers`: names as WSGI spells them."""
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
-        """Claims that this body is answered as a stream."""
+        """Whether this body is answered as a stream."""
         return False
 
     def task_messages(self, body: JsonObject) -> Any:
@@ -81,7 +81,7 @@ class Route:
     protocol: ClientProtocol | None = None
 
     @property
-    def lasts(self) -> bool:
+    def is_long(self) -> bool:
         return not self.free and "POST" in (self.methods or self.view.methods or ())
 
 
@@ -114,7 +114,7 @@ class Doors:
 
     def _add(self, protocol: ClientProtocol, route: Route) -> None:
         self._roots.setdefault(route.path.partition("/<")[0] or "/", route.protocol or protocol)
-        if not route.lasts:
+        if not route.is_long:
             return
         if "<" in route.path:
             self._patterns.append((_pattern(route.path), route))
@@ -122,7 +122,7 @@ class Doors:
             self._lasting[route.path] = route
 
     def generates(self, environ: Mapping[str, Any]) -> bool:
-        """Claims that the request needs a slot. One without a method counts as POST, one without a path as
+        """Whether the request needs a slot. One without a method counts as POST, one without a path as
         generating.
         """
         if environ.get("REQUEST_METHOD", "POST") != "POST":
@@ -130,8 +130,8 @@ class Doors:
         path = environ.get("PATH_INFO")
         return path is None or self.view_of(path) is not None
 
-    def lasts(self, environ: Mapping[str, Any]) -> bool:
-        """Claims that the request holds a thread for long: it is watched, and can be cancelled."""
+    def is_long_request(self, environ: Mapping[str, Any]) -> bool:
+        """Whether the request holds a thread for long: it is watched, and can be cancelled."""
         if environ.get("REQUEST_METHOD", "POST") != "POST":
             return False
         path = environ.get("PATH_INFO")
@@ -162,7 +162,7 @@ class Doors:
         return PLAIN if path != "/" else self._roots.get("/", PLAIN)
 
     def is_unsupported(self, path: str) -> bool:
-        """Claims that clients may well ask for this path, and that this server chose not to serve it."""
+        """Whether clients may well ask for this path, and that this server chose not to serve it."""
         return is_under(path, self._unsupported)
 
 

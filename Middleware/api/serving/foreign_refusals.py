@@ -20,11 +20,11 @@ def refuse_in_our_form(door: FrontDoor) -> bool:
     util = sys.modules.get("gunicorn.util")
     if util is None:
         return False
-    util.write_error = _Writer(door, util)  # type: ignore[attr-defined]
+    util.write_error = _ReplyWriter(door, util)  # type: ignore[attr-defined]
     return True
 
 
-class _Writer:
+class _ReplyWriter:
     """Takes the place of `gunicorn.util.write_error`, which is called while the error is handled."""
 
     def __init__(self, door: FrontDoor, util: ModuleType) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from Middleware.api.client_watch import ClientWatcher
-from Middleware.api.concurrency_middleware import within
+from Middleware.api.concurrency_middleware import run_within_life
 from Middleware.api.requests.access import AccessRules, api_key_of, idempotency_key_of
 from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.requests.request_body import check_length, limit_body, too_large
@@ -75,7 +75,7 @@ class FrontDoor:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         body = limit_body(environ, self.most_body_bytes)
-        answer = self._routed(environ, start_response)
+        answer = self._route_request(environ, start_response)
         if body is None or body.ended:
             return answer
         return HeldBody(answer, lambda: drop_rest(environ, body))
@@ -97,12 +97,12 @@ class FrontDoor:
         reply = ErrorReply(status, f"{said} (request {request_id})", request_id=request_id)
         return send_error(reply, protocol, environ, _with_headers(start_response, named))
 
-    def _routed(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    def _route_request(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
         if self.console is not None and is_console(environ.get("PATH_INFO", "")):
             return self._at_console(self.console, request_id, environ, start_response)
         environ["PATH_INFO"] = environ.get("PATH_INFO", "").rstrip("/") or "/"
-        return self._entered(request_id, environ, start_response)
+        return self._answer_request(request_id, environ, start_response)
 
     def _at_console(
         self, console: Console, request_id: str, environ: dict[str, Any], start_response: StartResponse
@@ -119,7 +119,7 @@ class FrontDoor:
 
         return console(environ, start, onward)
 
-    def _entered(
+    def _answer_request(
         self, request_id: str, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         environ[TRAFFIC] = self.traffic
@@ -143,12 +143,12 @@ class FrontDoor:
             return send_error(refusal, protocol, environ, start)
         try:
             check_length(environ, self.most_body_bytes)
-            if not self._doors.lasts(environ):
+            if not self._doors.is_long_request(environ):
                 return self._free(request_id, key, environ, start)
             self._make_room_for(request_id)
         except (TooLarge, ServerBusy) as error:
             return send_error(reply_to(error, request_id), protocol, environ, start)
-        return self._held(request_id, key, environ, start)
+        return self._answer_long_request(request_id, key, environ, start)
 
     def _make_room_for(self, request_id: str) -> None:
         with self._lock:
@@ -167,7 +167,7 @@ class FrontDoor:
         def enter_gate(known: Callable[[RequestLife], object]) -> None:
             self._make_room_for(request_id)
             try:
-                life = environ[LIFE] = self._admitted(request_id, key, environ, generates=True)
+                life = environ[LIFE] = self._admit_request(request_id, key, environ, generates=True)
             except BaseException:
                 self._posts.discard(request_id)
                 raise
@@ -175,7 +175,7 @@ class FrontDoor:
             known(life)
             self._gate(life, environ)
 
-        def over() -> None:
+        def end_life() -> None:
             self._posts.discard(request_id)
             for life in entered:
                 life.release()
@@ -185,27 +185,27 @@ class FrontDoor:
         try:
             body = self.app(environ, _noting(entered, start))
         except BaseException:
-            over()
+            end_life()
             raise
-        return HeldBody(body, over) if entered else body
+        return HeldBody(body, end_life) if entered else body
 
-    def _held(
+    def _answer_long_request(
         self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
     ) -> Iterable[bytes]:
         """The answer of a request that lasts: it holds a thread of the server until its body is closed."""
         life: RequestLife | None = None
 
-        def over() -> None:
+        def end_life() -> None:
             self._posts.discard(request_id)
             if life is not None:
                 life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
 
         try:
             generates = self._doors.generates(environ)
-            life = self._admitted(request_id, key, environ, generates=generates)
-            return HeldBody(within(life, self.app, environ, _noting([life], start)), over)
+            life = self._admit_request(request_id, key, environ, generates=generates)
+            return HeldBody(run_within_life(life, self.app, environ, _noting([life], start)), end_life)
         except BaseException:
-            over()
+            end_life()
             raise
 
     def _check_source(self, environ: dict[str, Any]) -> None:
@@ -219,7 +219,7 @@ class FrontDoor:
                 f"origin {origin!r} is not allowed; start with --cors-origin {origin} to allow it"
             )
 
-    def _admitted(
+    def _admit_request(
         self, request_id: str, api_key: str | None, environ: dict[str, Any], *, generates: bool
     ) -> RequestLife:
         """The request runs from here on:
@@ -234,7 +234,7 @@ class FrontDoor:
         self.traffic.begin()
         life.at_end(self.traffic.end)
         life.at_end(lambda: self.lives.discard(life))
-        life.at_end(lambda: _over(life))
+        life.at_end(lambda: _end_life(life))
         key = idempotency_key_of(environ)
         if key is not None:
             scoped = scoped_key(key, api_key)
@@ -256,7 +256,7 @@ class FrontDoor:
             if self._gate is _open_gate:
                 trace.begin()
 
-    def unanswered(self) -> list[RequestLife]:
+    def unanswered_requests(self) -> list[RequestLife]:
         """The requests that last whose answer is not complete, waiting ones among them."""
         return [life for life in tuple(self.lives) if not life.answered]
 
@@ -265,7 +265,7 @@ class FrontDoor:
         console.
         """
         self.stopping = True
-        for life in self.unanswered():
+        for life in self.unanswered_requests():
             cancellation_service.request_cancellation(life.request_id, "the server stops")
 
 
@@ -278,7 +278,7 @@ def _why_unread(status: int, why: str, most_body_bytes: int) -> str:
     return f"the request cannot be read: {on_one_line(why).rstrip('.')}"
 
 
-def _over(life: RequestLife) -> None:
+def _end_life(life: RequestLife) -> None:
     if life.trace is not None:
         life.trace.cancelled_by = cancellation_service.reason(life.request_id)
     cancellation_service.acknowledge_cancellation(life.request_id)

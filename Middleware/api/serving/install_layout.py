@@ -58,5 +58,5 @@ def layout_notes(facts: LaunchFacts) -> list[str]:
 
 
 def is_shipped(path: Path) -> bool:
-    """Claims that a file or folder came with a wheel: the next install writes it anew."""
+    """Whether a file or folder came with a wheel: the next install writes it anew."""
     return is_installed() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(SHIPPED_DIRECTORY))

@@ -28,7 +28,7 @@ def drop_rest(environ: dict[str, Any], body: LimitedBody) -> None:
     connection = environ.get("gunicorn.socket")
     if connection is None or body.ended:
         return
-    if not _dropped(connection, body.skip, lambda: body.ended):
+    if not _drop_some(connection, body.skip, lambda: body.ended):
         end(connection)
 
 
@@ -44,7 +44,7 @@ def drop_all(connection: Any) -> None:
             over.append(True)
         return dropped
 
-    _dropped(connection, skip, lambda: bool(over))
+    _drop_some(connection, skip, lambda: bool(over))
 
 
 def end(connection: Any) -> None:
@@ -53,7 +53,7 @@ def end(connection: Any) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _dropped(connection: Any, skip: Callable[[int], int], is_over: Callable[[], bool]) -> bool:
+def _drop_some(connection: Any, skip: Callable[[int], int], is_over: Callable[[], bool]) -> bool:
     """Whether all was read within the limits. The connection's own time limit is as before afterwards."""
     before, until, left = connection.gettimeout(), time.monotonic() + LINGER_S, LINGER_BYTES
     try:

@@ -66,11 +66,11 @@ class _EachLineStamped(logging.Formatter):
     """
 
     def formatException(self, ei: Any) -> str:
-        return _shortened(super().formatException(ei))
+        return _shorten_traceback(super().formatException(ei))
 
     def format(self, record: logging.LogRecord) -> str:
         if record.exc_text:  # the filter's, masked; it is never made anew from the error
-            record.exc_text = _shortened(record.exc_text)
+            record.exc_text = _shorten_traceback(record.exc_text)
         text = super().format(record)
         if "\n" not in text:
             return text
@@ -78,7 +78,7 @@ class _EachLineStamped(logging.Formatter):
         return text.replace("\n", "\n" + stamp)
 
 
-def _shortened(traceback: str) -> str:
+def _shorten_traceback(traceback: str) -> str:
     lines = traceback.split("\n")
     if len(lines) <= MOST_LINES:
         return traceback

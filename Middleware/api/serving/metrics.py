@@ -193,15 +193,15 @@ class Metrics:
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
-            "arrived": self._arrived,
-            "begun": self._begun,
+            "arrived": self._count_arrival,
+            "begun": self._count_start,
             "first_text": self._first_text,
-            "answered": self._answered,
+            "answered": self._count_first_text,
             "node_ended": self._node_ended,
-            "ended": self._ended,
+            "ended": self._count_end,
         }
 
-    def shown(self, accept: str = "") -> tuple[str, bytes]:
+    def exposition(self, accept: str = "") -> tuple[str, bytes]:
         """`(content type, body)` for a request whose `Accept` is this."""
         registry = self.registry
         if os.environ.get(SHARED_FOLDER):
@@ -210,7 +210,7 @@ class Metrics:
         encoder, content_type = choose_encoder(accept)
         return content_type, encoder(registry)
 
-    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+    def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         act = self._acts.get(what)
         if act is not None:
             act(run, node)
@@ -218,10 +218,10 @@ class Metrics:
     def _of(self, run: RunTrace) -> tuple[str, ...]:
         return self._run_names(run.user, run.answering or run.workflow)
 
-    def _arrived(self, run: RunTrace, node: NodeTrace | None) -> None:
+    def _count_arrival(self, run: RunTrace, node: NodeTrace | None) -> None:
         self._server.waiting.inc()
 
-    def _begun(self, run: RunTrace, node: NodeTrace | None) -> None:
+    def _count_start(self, run: RunTrace, node: NodeTrace | None) -> None:
         self._server.waiting.dec()
         self._server.running.inc()
         self._server.wait.observe(run.begun - run.arrived)
@@ -229,11 +229,11 @@ class Metrics:
     def _first_text(self, run: RunTrace, node: NodeTrace | None) -> None:
         self._series(self._runs.first, *self._of(run)).observe(run.first_text - run.arrived)
 
-    def _answered(self, run: RunTrace, node: NodeTrace | None) -> None:
+    def _count_first_text(self, run: RunTrace, node: NodeTrace | None) -> None:
         self._series(self._runs.seconds, *self._of(run)).observe(run.answered - run.arrived)
 
-    def _ended(self, run: RunTrace, node: NodeTrace | None) -> None:
-        self._left(run)
+    def _count_end(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._leave_queue(run)
         numbers, names = self._runs, self._of(run)
         self._series(numbers.requests, *names, run.front, run.state).inc()
         if run.state == "cancelled":
@@ -247,7 +247,7 @@ class Metrics:
         if run.all_usage is not None:
             self._series(numbers.all_calls, *names).inc(run.all_usage["calls"])
 
-    def _left(self, run: RunTrace) -> None:
+    def _leave_queue(self, run: RunTrace) -> None:
         """It has its slot, or its place in the queue, no more."""
         if run.begun:
             self._server.running.dec()

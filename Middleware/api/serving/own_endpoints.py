@@ -36,7 +36,7 @@ def make_own_endpoints(config: Path) -> list[Path]:
         target = example.with_name(f"{example.name.removesuffix(f'{EXAMPLE}.json')}.json")
         if target.exists():
             continue
-        former = _edited(snapshot) if target.name == "Main.json" else None
+        former = _edited_file(snapshot) if target.name == "Main.json" else None
         atomic_write(target, (config / former if former else example).read_bytes())
         if former:
             logger.info("%s/%s is a copy of %s, which you edited", OWN_FOLDER, target.name, former)
@@ -44,7 +44,7 @@ def make_own_endpoints(config: Path) -> list[Path]:
     return made
 
 
-def _edited(snapshot: ConfigSnapshot) -> str | None:
+def _edited_file(snapshot: ConfigSnapshot) -> str | None:
     """The first of the former files that leads to another server or model than it ships with."""
     for file, shipped in FORMER.items():
         try:

@@ -49,7 +49,7 @@ LAST_WORDS_S = 0.5
 def serve(launch: Launch, server: ApiServer) -> int:
     """Serve until SIGTERM or SIGINT; then exit status 0. 1 when the port cannot be bound."""
     try:
-        listening = _bound(launch)
+        listening = _bind_socket(launch)
     except OSError as error:
         print(
             f"cannot listen on {launch.host}:{launch.port}: {error}{_advice(launch, error)}", file=sys.stderr
@@ -117,7 +117,7 @@ def most_pages(threads: int) -> int:
     return (threads - most_posts(threads) + 1) // 2
 
 
-def _bound(launch: Launch) -> socket.socket:
+def _bind_socket(launch: Launch) -> socket.socket:
     """The listening socket. Raises OSError."""
     family = socket.AF_INET6 if ":" in launch.host else socket.AF_INET
     return socket.create_server((launch.host, launch.port), family=family, backlog=BACKLOG)
@@ -149,7 +149,7 @@ class _Signals:
         self._seen.set()
 
     @property
-    def repeated(self) -> bool:
+    def is_repeated(self) -> bool:
         return self._count > 1
 
     def wait(self) -> None:
@@ -183,18 +183,18 @@ def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals)
     for listener in listeners:
         listener.trigger.pull_trigger(_closing(listener))
 
-    def over(lives: Callable[[], Collection[object]]) -> bool:
+    def has_ended(lives: Callable[[], Collection[object]]) -> bool:
         server.door.cancel_unanswered()  # again and again: an open connection may bring another request
         return not lives()
 
-    _wait(lambda: over(server.door.unanswered), CANCEL_S, signals)
-    if not _wait(lambda: over(lambda: server.door.lives), REST_S, signals):
+    _wait(lambda: has_ended(server.door.unanswered_requests), CANCEL_S, signals)
+    if not _wait(lambda: has_ended(lambda: server.door.lives), REST_S, signals):
         logger.warning("stopped while %d requests had nodes to run", len(server.door.lives))
     _wait(lambda: not any(map(_is_speaking, listeners)), LAST_WORDS_S, signals)
 
 
 def _is_speaking(listener: BaseWSGIServer) -> bool:
-    """Claims that an answer is on its way to a client, such as the end of a stream to the console's page."""
+    """Whether an answer is on its way to a client, such as the end of a stream to the console's page."""
     channels = list(listener.active_channels.values())
     return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
@@ -211,7 +211,7 @@ def _wait(over: Callable[[], bool], limit_s: float, signals: _Signals) -> bool:
     """Until `over()`, the time limit, or a second signal."""
     end = time.monotonic() + limit_s
     while not over():
-        if time.monotonic() > end or signals.repeated:
+        if time.monotonic() > end or signals.is_repeated:
             return False
         time.sleep(0.02)
     return True

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from Middleware.cleaning.keys import Key
+from Middleware.cleaning.keys import CleaningKey
 from Middleware.cleaning.stage import Inputs, Stage, rule
-from Middleware.cleaning.xml_elements import Names, PairedElements, Pieces, SelfClosingTags
+from Middleware.cleaning.xml_elements import ElementNames, PairedElements, Pieces, SelfClosingTags
 
-STRIP = Key(
+STRIP = CleaningKey(
     {
         "type": ["boolean", "object"],
         "properties": {
@@ -89,7 +89,7 @@ class InlineXml:
     __slots__ = ("_paired", "_self_closing", "_spacing", "done")
 
     def __init__(self, tags: str | Iterable[str] = "*", collapse_whitespace: bool = True) -> None:
-        names = Names(tags)
+        names = ElementNames(tags)
         self._paired, self._self_closing = PairedElements(names), SelfClosingTags(names)
         self._spacing: _Spacing = CollapsedSpace() if collapse_whitespace else Seams()
         self.done = False

@@ -14,7 +14,7 @@ from Middleware.llmapis.call.chunk_forms import is_more_than_space
 from Middleware.llmapis.call.handler_face import HandlerFace
 from Middleware.services.answers import FINISH_REASONS
 from Middleware.services.run_trace import CallTrace, TracedCall
-from Middleware.utilities.sensitive_logging_utils import told
+from Middleware.utilities.sensitive_logging_utils import loggable_error
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +55,18 @@ class CallLog:
             log.trace = asked.trace.call(call)
         return log
 
-    def failed(self, error: Exception | str) -> None:
+    def note_failure(self, error: Exception | str) -> None:
         """What is said of a failure; `write` says of which kind it was."""
         if self.trace is not None:
-            self.trace.call.error = error if isinstance(error, str) else told(error)
+            self.trace.call.error = error if isinstance(error, str) else loggable_error(error)
 
-    def saw(self, batch: Batch) -> None:
+    def note_batch(self, batch: Batch) -> None:
         """A batch that is not empty went by."""
         if self.opens:
-            self._open(batch)
+            self._note_first_batch(batch)
         self.pieces += len(batch)
 
-    def _open(self, batch: Batch) -> None:
+    def _note_first_batch(self, batch: Batch) -> None:
         """What comes first, and whether it is a thought: what comes behind a text is not looked at."""
         if self.first is None:
             self.first = time.monotonic()
@@ -77,7 +77,7 @@ class CallLog:
             return
         self.opens = False
         if self.trace is not None and said.get("thinking"):
-            self.trace.thinks()
+            self.trace.note_thought()
 
     def write(self, outcome: str) -> None:
         """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage."""

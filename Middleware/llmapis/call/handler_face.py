@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from Middleware.common.types import Chunk, JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
+from Middleware.llmapis.call.stream_state import StreamState, ThoughtSplitter
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 
@@ -61,7 +61,7 @@ class HandlerFace(Protocol):
 
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None: ...
 
-    def _reasoning_splitter(self) -> ReasoningSplitter | None: ...
+    def _reasoning_splitter(self) -> ThoughtSplitter | None: ...
 
     def abort_request(self) -> tuple[str, JsonObject] | None: ...
 

@@ -35,8 +35,8 @@ class OpenStream(Iterator[Batch]):
         self._batches = _pull(self._ending)
 
     @property
-    def whole(self) -> bool:
-        """Claims that the server answered in one piece instead of streaming."""
+    def is_whole(self) -> bool:
+        """Whether the server answered in one piece instead of streaming."""
         return self._ending.reader.whole
 
     def __next__(self) -> Batch:
@@ -83,7 +83,7 @@ class _Ending:
         self.answer.close(drain_s=drain_s if reader.ended else 0.0)
         log.usage, log.truncated = reader.state.usage or None, reader.truncated
         if reader.failure is not None:
-            log.failed(reader.failure)
+            log.note_failure(reader.failure)
         log.write(reader.finish_reason or outcome)
         self.call.unregister()
 
@@ -94,7 +94,7 @@ def _pull(ending: _Ending) -> Generator[Batch, None, None]:
     try:
         while True:
             try:
-                for batch in _read(ending):
+                for batch in _read_batches(ending):
                     if ending.reader.bad_call and not given:
                         raise told_error(ending.call.endpoint, batch[-1]["error"])
                     yield batch
@@ -111,18 +111,18 @@ def _pull(ending: _Ending) -> Generator[Batch, None, None]:
         return
     except BackendError as error:
         outcome = error.kind
-        ending.call.log.failed(error)
+        ending.call.log.note_failure(error)
         if not given and ending.reader.bad_call:
             raise
-        yield ending.reader.broken(error)
+        yield ending.reader.connection_failed(error)
     finally:
         ending.end(outcome, DRAIN_S)
 
 
-def _read(ending: _Ending) -> Iterator[Batch]:
+def _read_batches(ending: _Ending) -> Iterator[Batch]:
     """The batches of one answer, to its end. Raises BackendError, RequestCancelled."""
     reader, call = ending.reader, ending.call
-    for data in ending.answer.reads():
+    for data in ending.answer.read_pieces():
         call.handle.check()
         batch: Batch = []
         if data:
@@ -130,12 +130,12 @@ def _read(ending: _Ending) -> Iterator[Batch]:
             if reader.ended:
                 batch += reader.finish()
             if batch:
-                call.log.saw(batch)
+                call.log.note_batch(batch)
         elif reader.finishing:
             break
         yield batch
         if reader.ended:
             break
     if batch := reader.finish():
-        call.log.saw(batch)
+        call.log.note_batch(batch)
         yield batch

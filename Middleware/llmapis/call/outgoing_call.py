@@ -17,19 +17,19 @@ from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, JsonObject
-from Middleware.llmapis.backend_errors import redacted, told_failure
+from Middleware.llmapis.backend_errors import redact_secrets, told_failure
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.llmapis.call.handler_face import HandlerFace
 from Middleware.llmapis.call.stream_reader import StreamReader
-from Middleware.llmapis.dialects.backend_json import decoded
-from Middleware.llmapis.joined import joined
+from Middleware.llmapis.dialects.backend_json import decode_json
+from Middleware.llmapis.joined import join_batches
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.wire.abort import AbortHandle
 from Middleware.llmapis.wire.http import TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import CallTrace
-from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shortened
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorten_text
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class OutgoingCall:
 
     def fail(self, error: Exception) -> None:
         """It ends by a failure."""
-        self.log.failed(error)
+        self.log.note_failure(error)
         self.end(getattr(error, "kind", type(error).__name__))
 
     @property
@@ -108,9 +108,9 @@ class OutgoingCall:
                 raise
             return self._send(amended, amended=True)
 
-    def whole(self) -> LlmText | JsonObject:
+    def whole_answer(self) -> LlmText | JsonObject:
         """The whole answer; a backend that streams it all the same is listened to. Raises as `body`."""
-        result = self._at_most_twice(None, self._whole)
+        result = self._at_most_twice(None, self._read_whole_answer)
         self.log.usage = result.get("usage") if isinstance(result, dict) else result.usage
         return result
 
@@ -134,32 +134,34 @@ class OutgoingCall:
                 logger.warning("%s; once more", error)
                 again = False
 
-    def _whole(self, answer: Answer) -> LlmText | JsonObject:
+    def _read_whole_answer(self, answer: Answer) -> LlmText | JsonObject:
         """A whole body, or a stream that nobody asked for, joined."""
         reader = StreamReader(self._handler)
         batches: list[Batch] = []
         streams = answer.content_type in STREAM_TYPES
-        data = self._bytes(answer, lambda piece: self._listened(reader, piece, batches) if streams else False)
+        data = self._bytes(
+            answer, lambda piece: self._feed_and_note(reader, piece, batches) if streams else False
+        )
         body = None if reader.readable else _object_of(data)
         if body is not None:
-            return self._read(body)
+            return self._read_body(body)
         if not streams and answer.content_type != "text/html":
-            _heard(reader, bytes(data), batches)
+            _feed_reader(reader, bytes(data), batches)
         if not reader.readable:
             raise self._no_object(answer, data)
         batches.append(reader.finish())
         self.log.truncated = reader.truncated
-        return joined(self._handler.settings.endpoint.name, batches)
+        return join_batches(self._handler.settings.endpoint.name, batches)
 
-    def _listened(self, reader: StreamReader, piece: bytes, batches: list[Batch]) -> bool:
+    def _feed_and_note(self, reader: StreamReader, piece: bytes, batches: list[Batch]) -> bool:
         """As `_heard`; what a stream brings is noted as it comes."""
         before = len(batches)
-        has_ended = _heard(reader, piece, batches)
+        has_ended = _feed_reader(reader, piece, batches)
         if len(batches) > before and batches[-1]:
-            self.log.saw(batches[-1])
+            self.log.note_batch(batches[-1])
         return has_ended
 
-    def _read(self, body: JsonObject) -> LlmText | JsonObject:
+    def _read_body(self, body: JsonObject) -> LlmText | JsonObject:
         settings = self._handler.settings
         failure = told_failure(settings.endpoint, body, secrets=settings.secrets)
         if failure is not None:
@@ -177,7 +179,7 @@ class OutgoingCall:
         """The body, or its beginning up to the piece that is `enough`."""
         data = bytearray()
         try:
-            for piece in answer.reads():
+            for piece in answer.read_pieces():
                 data += piece
                 if len(data) > MAX_WHOLE_BYTES:
                     message = (
@@ -193,14 +195,14 @@ class OutgoingCall:
     def _no_object(self, answer: Answer, data: bytearray) -> BackendError:
         settings = self._handler.settings
         page = "a web page" if answer.content_type == "text/html" else "no JSON object"
-        shown = redacted(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
+        shown = redact_secrets(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
         return BackendError(settings.endpoint.name, "protocol_error", f"the answer is {page}: {shown}")
 
     def _send(self, payload: JsonObject, *, amended: bool = False) -> Answer:
         settings = self._handler.settings
         post = Post(
             url=self._handler._get_api_endpoint_url(),
-            body=encoded(payload),
+            body=encode_payload(payload),
             headers=self._handler.request_headers(),
             endpoint=settings.endpoint.name,
             connect_timeout_s=settings.connect_timeout_s,
@@ -213,8 +215,8 @@ class OutgoingCall:
         try:
             if trace is None:
                 return default_transport().post(post, self.handle)
-            trace.sends(post.url, post.body, post.headers, amended=amended)
-            return _watched(trace.call, lambda: default_transport().post(post, self.handle))
+            trace.note_body(post.url, post.body, post.headers, amended=amended)
+            return _post_and_trace(trace.call, lambda: default_transport().post(post, self.handle))
         finally:
             self.log.tries += self.handle.tries
             if trace is not None:
@@ -225,11 +227,11 @@ class OutgoingCall:
             return
         if redaction_is_on():
             return
-        text = _STRING.sub(lambda m: shortened(m[0]), _DATA.sub('"(data)"', post.body.decode("utf-8")))
+        text = _STRING.sub(lambda m: shorten_text(m[0]), _DATA.sub('"(data)"', post.body.decode("utf-8")))
         logger.debug("POST %s for endpoint '%s': %s", post.url.partition("?")[0], post.endpoint, text)
 
 
-def _watched(call: CallTrace, post: Callable[[], Answer]) -> Answer:
+def _post_and_trace(call: CallTrace, post: Callable[[], Answer]) -> Answer:
     """Post; the trace keeps the status."""
     try:
         answer = post()
@@ -258,7 +260,7 @@ def _post_abort(handler: HandlerFace, url: str, body: JsonObject) -> None:
     settings = handler.settings
     post = Post(
         url=url,
-        body=encoded(body),
+        body=encode_payload(body),
         headers=handler.request_headers(),
         endpoint=settings.endpoint.name,
         connect_timeout_s=ABORT_TIMEOUT_S,
@@ -273,7 +275,7 @@ def _post_abort(handler: HandlerFace, url: str, body: JsonObject) -> None:
         logger.debug("the backend did not take the abort call: %s", error)
 
 
-def _heard(reader: StreamReader, data: bytes, batches: list[Batch]) -> bool:
+def _feed_reader(reader: StreamReader, data: bytes, batches: list[Batch]) -> bool:
     """Read a piece of a stream. True when it has ended. Raises BackendError where a stream fails; bytes that
     are no stream at all are no failure yet."""
     try:
@@ -287,13 +289,13 @@ def _heard(reader: StreamReader, data: bytes, batches: list[Batch]) -> bool:
 def _object_of(data: bytearray) -> JsonObject | None:
     """The JSON object that a body is; None for anything else."""
     try:
-        body = decoded(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+        body = decode_json(data.decode("utf-8", "replace").removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
 
 
-def encoded(payload: Any) -> bytes:
+def encode_payload(payload: Any) -> bytes:
     """A body as UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
     text = json.dumps(payload, ensure_ascii=False)
     try:

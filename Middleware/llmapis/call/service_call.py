@@ -64,18 +64,18 @@ class ServiceCall:
         asked = self.asked
         if is_backup and self.rebuild is not None:
             asked = self.rebuild(service)
-        own = _own(asked.conversation, with_images=self.llm_takes_images)
+        own = _copy_conversation(asked.conversation, with_images=self.llm_takes_images)
         return replace(asked, conversation=own, backup_of=backup_of)
 
 
-def _own(conversation: Messages | None, *, with_images: bool) -> Messages | None:
+def _copy_conversation(conversation: Messages | None, *, with_images: bool) -> Messages | None:
     """Copies that a handler may change."""
     if conversation is None:
         return None
-    return [_copied(message, with_images) for message in conversation]
+    return [_copy_message(message, with_images) for message in conversation]
 
 
-def _copied(message: Message, with_images: bool) -> Message:
+def _copy_message(message: Message, with_images: bool) -> Message:
     own = message.copy()
     if not with_images:
         own.pop("images", None)

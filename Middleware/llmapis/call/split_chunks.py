@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from Middleware.common.types import Chunk
-from Middleware.llmapis.call.stream_state import ReasoningSplitter
+from Middleware.llmapis.call.stream_state import ThoughtSplitter
 
 _MARKS_BEGIN = re.compile(r"(?=[<\[])")
 """No cut changes what a splitter says of a text; cut here, thought and text change at most once a piece."""
 
 
-def split_in_order(splitter: ReasoningSplitter, chunk: Chunk) -> list[Chunk]:
+def split_in_order(splitter: ThoughtSplitter, chunk: Chunk) -> list[Chunk]:
     """The chunks that come before `chunk`, which keeps the last thought and the text behind it."""
     thought = chunk.pop("thinking", "")
     parts: list[tuple[bool, str]] = [(True, thought)] if thought else []

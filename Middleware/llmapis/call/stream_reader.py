@@ -17,22 +17,22 @@ from Middleware.llmapis.backend_errors import (
     bad_call,
     error_chunk,
     failed_by_word,
-    redacted,
+    redact_secrets,
     says_something,
     told_error,
     told_failure,
-    unrecognised,
+    unrecognised_answer_error,
 )
 from Middleware.llmapis.call.chunk_forms import content_taken_out, is_visible, one_chunk, set_split
 from Middleware.llmapis.call.handler_face import HandlerFace
 from Middleware.llmapis.call.repeated_form import RepeatedForm
 from Middleware.llmapis.call.split_chunks import split_in_order
 from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.backend_json import DECODER, decoded
+from Middleware.llmapis.dialects.backend_json import DECODER, decode_json
 from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, text_of
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
 from Middleware.services.answers import CUTTING_REASONS
-from Middleware.utilities.sensitive_logging_utils import shown, told
+from Middleware.utilities.sensitive_logging_utils import loggable_error, loggable_text
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class StreamReader:
         try:
             events = self._decoder.feed(data)
         except LineTooLong as error:
-            return self._failed([], self._fault(str(error)))
+            return self._fail_batch([], self._fault(str(error)))
         return self._take(events)
 
     def finish(self) -> Batch:
@@ -111,13 +111,13 @@ class StreamReader:
             return batch
         return self._end(batch)
 
-    def broken(self, error: BackendError) -> Batch:
+    def connection_failed(self, error: BackendError) -> Batch:
         """The connection failed. After a finish reason nobody misses anything; before output it is raised."""
         if self.finish_reason is not None:
             return []
         if self._pending is not None or self._marked:
             return self._end([])
-        return self._failed([], error)
+        return self._fail_batch([], error)
 
     def _is_over(self) -> bool:
         return self.finish_reason is not None
@@ -146,16 +146,16 @@ class StreamReader:
 
     def _page(self) -> BackendError:
         text = bytes(self._kept or b"").decode("utf-8", "replace").strip()
-        return self._fault(f"the server answered with a web page: {self._shown(text)}")
+        return self._fault(f"the server answered with a web page: {self._redacted_excerpt(text)}")
 
-    def _shown(self, text: str) -> str:
+    def _redacted_excerpt(self, text: str) -> str:
         """The beginning of what a backend said, without the keys."""
-        return redacted(text, self._handler.settings.secrets)[:SHOWN]
+        return redact_secrets(text, self._handler.settings.secrets)[:SHOWN]
 
     def _read_whole(self, body: bytes, batch: Batch) -> bool:
         """A whole answer, from a server that does not stream. False when the bytes are no JSON object."""
         try:
-            answer = decoded(body.decode("utf-8", "replace"))
+            answer = decode_json(body.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             if not self._handler._iterate_by_lines:
                 batch += self._take(self._decoder.feed(body))
@@ -211,13 +211,13 @@ class StreamReader:
                     continue
             if self.ended:
                 break
-            if self._read(name, text, out):
+            if self._read_event(name, text, out):
                 return out
             head, tail = form.head, form.tail
             start, end = len(head), len(tail)
-        return self._told(out)
+        return self._note_output(out)
 
-    def _read(self, name: str, text: str, out: Batch) -> bool:
+    def _read_event(self, name: str, text: str, out: Batch) -> bool:
         """One event, as JSON. True when the stream ended with an error dict."""
         data: Any
         try:
@@ -228,22 +228,22 @@ class StreamReader:
             data = self._second_look(text) if name != "error" else {"error": text}
             if data is None:
                 if self._bad_in_a_row > MAX_BAD_EVENTS:
-                    self._failed(out, self._fault("the stream is not what this backend sends"))
+                    self._fail_batch(out, self._fault("the stream is not what this backend sends"))
                     return True
                 return False
         if name == "error" or data.get("error") or data.get("object") == "error" or "base_resp" in data:
             failure = self._told_failure(data, name)
             if failure is not None:
                 if self._pending is None:
-                    self._failed(out, failure)
+                    self._fail_batch(out, failure)
                     return True
                 return False
         required = self._handler._required_event_name
         if required is None or name == required:
-            return self._mapped(name, text, data, out)
+            return self._map_event(name, text, data, out)
         return False
 
-    def _mapped(self, name: str, text: str, data: JsonObject, out: Batch) -> bool:
+    def _map_event(self, name: str, text: str, data: JsonObject, out: Batch) -> bool:
         """What the event means to this backend. True as for `_read`."""
         self._good += 1
         self._bad_in_a_row = 0
@@ -263,7 +263,7 @@ class StreamReader:
         if chunk is None:
             return False
         if "error" in chunk:
-            self._failed(out, told_error(self._endpoint, chunk["error"]))
+            self._fail_batch(out, told_error(self._endpoint, chunk["error"]))
             return True
         plain = len(chunk) == 2 and chunk["finish_reason"] is None
         if not plain or self._splitter is not None or self._pending is not None:
@@ -273,7 +273,7 @@ class StreamReader:
             self._form.learn(name, text, chunk["token"])
         return False
 
-    def _told(self, out: Batch) -> Batch:
+    def _note_output(self, out: Batch) -> Batch:
         """Note that something visible goes out; the model's name goes with the first of it."""
         if out:
             self.output = True
@@ -294,7 +294,7 @@ class StreamReader:
         if not text:
             return None
         try:
-            data = decoded(text)
+            data = decode_json(text)
         except (ValueError, RecursionError):
             self._count_bad(text)
             return None
@@ -312,7 +312,7 @@ class StreamReader:
         logger.warning(
             "endpoint '%s': an event that cannot be read is skipped: %s",
             self._endpoint,
-            shown(self._shown(text)),
+            loggable_text(self._redacted_excerpt(text)),
         )
 
     def _rich(self, chunk: Chunk, out: Batch) -> None:
@@ -350,29 +350,29 @@ class StreamReader:
         try:
             return self._take(self._decoder.finish())
         except LineTooLong as error:
-            return self._failed([], self._fault(str(error)))
+            return self._fail_batch([], self._fault(str(error)))
 
     def _end(self, batch: Batch) -> Batch:
         """The table "End of stream" of spec 11."""
         final = self._pending
         if final is None:
             if self._strange is not None and not self.output and not batch:
-                raise self._unrecognised(self._strange)
+                raise self._unrecognised_error(self._strange)
             if self._complaint is not None:
-                return self._failed(batch, self._unrecognised(self._complaint))
+                return self._fail_batch(batch, self._unrecognised_error(self._complaint))
             final = {"token": "", "finish_reason": "tool_calls" if self.state.saw_tool_calls else "stop"}
             if not self._marked:
                 self._check_plain_end(final)
         if self.state.saw_tool_calls and (failure := self._finish_calls(final)):
             self.bad_call = True
-            return self._failed(batch, failure)
+            return self._fail_batch(batch, failure)
         if self.truncated:
             logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
         if self._splitter is not None:
             thinking, text = self._splitter.finish()
             set_split(final, thinking, final["token"] + text)
         if failure := self._failure_word(final, is_empty=not (self.output or batch or is_visible(final))):
-            return self._failed(batch, failure)
+            return self._fail_batch(batch, failure)
         if usage := self.state.usage:
             usage.setdefault(
                 "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
@@ -381,14 +381,14 @@ class StreamReader:
         self.finish_reason = final["finish_reason"]
         self.ended = True
         batch.append(final)
-        return self._told(batch)
+        return self._note_output(batch)
 
     def _finish_calls(self, final: Chunk) -> BackendError | None:
         """A call without arguments gets `{}`. The error that a call is whose arguments are not whole; in an
         answer that says that it was cut there is none."""
         if final["finish_reason"] in CUTTING_REASONS:
             return None
-        blank, cut = self._tools.unfinished()
+        blank, cut = self._tools.unfinished_calls()
         if self.truncated and (blank or cut):
             return BackendError(self._endpoint, "connection_lost", "the stream ended inside a tool call")
         if cut:
@@ -414,13 +414,16 @@ class StreamReader:
             raise self._fault("the stream ended without any output")
         final["truncated"] = self.truncated = True
 
-    def _failed(self, out: Batch, error: BackendError) -> Batch:
+    def _fail_batch(self, out: Batch, error: BackendError) -> Batch:
         """Raise the error, or end the batch with it when something visible has come out."""
         if not out and not self.output:
             raise error
-        self._told(out)
+        self._note_output(out)
         self.ended = True
-        self.finish_reason, self.failure = "error", told(error)  # its words: an error holds its frames
+        self.finish_reason, self.failure = (
+            "error",
+            loggable_error(error),
+        )  # its words: an error holds its frames
         out.append({"token": "", "finish_reason": "error", "error": error_chunk(error)})
         return out
 
@@ -428,9 +431,9 @@ class StreamReader:
         settings = self._handler.settings
         return told_failure(settings.endpoint, data, name, secrets=settings.secrets)
 
-    def _unrecognised(self, data: JsonObject) -> BackendError:
+    def _unrecognised_error(self, data: JsonObject) -> BackendError:
         settings = self._handler.settings
-        return unrecognised(settings.endpoint, data, secrets=settings.secrets)
+        return unrecognised_answer_error(settings.endpoint, data, secrets=settings.secrets)
 
     def _fault(self, message: str) -> BackendError:
         return BackendError(self._endpoint, "protocol_error", message)

@@ -23,7 +23,7 @@ class StreamState:
     memo: dict[str, Any] = field(default_factory=dict)
 
 
-class ReasoningSplitter(Protocol):
+class ThoughtSplitter(Protocol):
     """Takes reasoning that stands inside the text out of it. Both give `(thinking, text)`; what is undecided
     is held. `in_thought`: what comes next is thought until a mark says otherwise."""
 

@@ -21,6 +21,6 @@ def _finite(digits: str) -> float | None:
 DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_float=_finite)
 
 
-def decoded(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """The value of a whole JSON text. Raises ValueError, RecursionError."""
     return DECODER.decode(text.removeprefix(_BOM))

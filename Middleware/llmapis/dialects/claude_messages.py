@@ -49,7 +49,7 @@ def claude_messages(messages: Messages, thoughts_of: ThoughtsOf) -> Messages:
         if _is_blank(message["content"]):
             continue
         if merged and merged[-1]["role"] == message["role"]:
-            merged[-1] = {**merged[-1], "content": _merged(merged[-1]["content"], message["content"])}
+            merged[-1] = {**merged[-1], "content": _merge_contents(merged[-1]["content"], message["content"])}
         else:
             merged.append(message)
     if merged and merged[0]["role"] != "user":
@@ -70,7 +70,10 @@ def without_prefill(messages: Messages) -> Messages:
     *before, last = messages
     request = {"role": "user", "content": CONTINUE_REQUEST + last["content"]}
     if before and before[-1]["role"] == "user":
-        return [*before[:-1], {**before[-1], "content": _merged(before[-1]["content"], request["content"])}]
+        return [
+            *before[:-1],
+            {**before[-1], "content": _merge_contents(before[-1]["content"], request["content"])},
+        ]
     return [*before, request]
 
 
@@ -139,7 +142,7 @@ def _tool_use(call: Mapping[str, Any]) -> JsonObject:
     }
 
 
-def _merged(first: str | Blocks, second: str | Blocks) -> str | Blocks:
+def _merge_contents(first: str | Blocks, second: str | Blocks) -> str | Blocks:
     """Two contents of one turn; tool results stand before all that is no result."""
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"

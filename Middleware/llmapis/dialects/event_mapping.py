@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.utilities.sensitive_logging_utils import loggable_text
 from Middleware.utilities.strict_json import object_of
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def arguments_object(arguments: Any) -> JsonObject:
     logger.warning(
         "the arguments of a tool call in the conversation are not a JSON object; "
         'they are sent as {"value": ...}: %s',
-        shown(text[:100]),
+        loggable_text(text[:100]),
     )
     return {"value": text}
 
@@ -172,7 +172,7 @@ class ToolCallDeltas:
             return []
         return [self._delta(call) for call in calls if isinstance(call, Mapping)]
 
-    def unfinished(self) -> tuple[list[int], list[str]]:
+    def unfinished_calls(self) -> tuple[list[int], list[str]]:
         """`(blank, cut)` of the calls so far: indexes of those without arguments, names of those whose
         arguments are no whole JSON object."""
         texts = {index: "".join(self._arguments.get(index, ())) for index in self._ids}
@@ -223,7 +223,7 @@ class ToolCallDeltas:
         return index, begins
 
     def _is_another(self, index: int, name: str) -> bool:
-        """Claims that a fragment without an id is of another call: another name, behind arguments."""
+        """Whether a fragment without an id is of another call: another name, behind arguments."""
         return index in self._arguments and self._names.get(index, name) != name
 
     def _new_index(self, wire_index: int | None) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from Middleware.common.types import Message, Messages
-from Middleware.utilities.sensitive_logging_utils import shown
+from Middleware.utilities.sensitive_logging_utils import loggable_text
 
 logger = logging.getLogger(__name__)
 
@@ -138,13 +138,13 @@ def with_images(messages: Messages, shape: _Shape) -> Messages:
     user message.
     """
     try:
-        return [_shaped(message, shape) for message in messages]
+        return [_shape_message(message, shape) for message in messages]
     except TypeError as error:
         logger.warning("images could not be read, all messages are sent as text: %s", error)
     return with_unreadable_note([without_images(message) for message in messages])
 
 
-def _shaped(message: Message, shape: _Shape) -> Message:
+def _shape_message(message: Message, shape: _Shape) -> Message:
     if "images" not in message:
         return message
     plain = without_images(message)
@@ -184,4 +184,4 @@ def without_images(message: Message) -> Message:
 
 
 def _warn_skipped(source: str) -> None:
-    logger.warning("image skipped, neither image data nor an http(s) URL: %s", shown(source[:100]))
+    logger.warning("image skipped, neither image data nor an http(s) URL: %s", loggable_text(source[:100]))

@@ -32,7 +32,7 @@ class TurnRules:
 COMMON_RULES = TurnRules()
 
 
-def repaired(messages: Messages, rules: TurnRules = COMMON_RULES) -> Messages:
+def repair_turns(messages: Messages, rules: TurnRules = COMMON_RULES) -> Messages:
     """The history with whole tool turns; calls are in OpenAI's form, their arguments are never blank.
 
     Results that follow their turn stay in their order; late ones move up behind them, in the order of the

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from Middleware.common.errors import RequestCancelled
-from Middleware.common.request_context import Reach
+from Middleware.common.request_context import EndpointReach
 
 
 class AbortHandle:
@@ -30,7 +30,7 @@ class AbortHandle:
         self.reused = False
         self.fresh = False
         self.tries = 0
-        self.reach = Reach()
+        self.reach = EndpointReach()
         self._on_abort = on_abort
         self._event = threading.Event()
         self._lock = threading.Lock()

@@ -31,7 +31,7 @@ def _addresses(connection: Any, handle: AbortHandle | None) -> list[Any]:
     return list(socket.getaddrinfo(host, connection.port, 0, socket.SOCK_STREAM))
 
 
-def _open(connection: Any, info: Any, handle: AbortHandle | None) -> socket.socket:
+def _open_socket(connection: Any, info: Any, handle: AbortHandle | None) -> socket.socket:
     family, kind, protocol, _, address = info
     sock = socket.socket(family, kind, protocol)
     try:
@@ -88,7 +88,7 @@ class _Recorded:
         try:
             for info in _addresses(self, handle):
                 try:
-                    return _open(self, info, handle)
+                    return _open_socket(self, info, handle)
                 except OSError as error:
                     failure = error
         except (socket.gaierror, UnicodeError) as error:
@@ -102,14 +102,14 @@ class _Recorded:
         handle = current_handle()
         if handle is not None:
             handle.connected = True
-            handle.reach.reached()
+            handle.reach.note_success()
             handle.attach(self.sock)
 
     def request(self: Any, *args: Any, **kwargs: Any) -> None:
         handle = current_handle()
         if handle is not None and self.sock is not None:
             handle.reused = not handle.connected
-            handle.reach.reached()
+            handle.reach.note_success()
             handle.attach(self.sock)
         outbox: list[bytes] = []
         self._outbox = outbox

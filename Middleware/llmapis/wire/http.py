@@ -28,7 +28,7 @@ from urllib3.poolmanager import PoolManager
 
 from Middleware.common.constants import TICK_S
 from Middleware.common.errors import BackendError, let_go
-from Middleware.llmapis.backend_errors import Refusal, status_error
+from Middleware.llmapis.backend_errors import BackendRefusal, status_error
 from Middleware.llmapis.wire.abort import AbortHandle, opening
 from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
 from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
@@ -88,7 +88,7 @@ class Answer:
         """Lower case, without parameters."""
         return str(self.headers.get("Content-Type") or "").split(";", 1)[0].strip().lower()
 
-    def reads(self, limit_s: float | None = None) -> Iterator[bytes]:
+    def read_pieces(self, limit_s: float | None = None) -> Iterator[bytes]:
         """What each read brought, `b""` at least every TICK_S. Raises BackendError, or RequestCancelled after
         an abort."""
         limit = self._post.read_timeout_s if limit_s is None else limit_s
@@ -102,7 +102,7 @@ class Answer:
 
     def read_all(self) -> bytes:
         """The whole body. Raises as `reads`."""
-        return b"".join(self.reads())
+        return b"".join(self.read_pieces())
 
     def close(self, *, drain_s: float = 0.0) -> None:
         """Give the connection back when the body was read to its end (or ends within `drain_s`), else close
@@ -140,7 +140,7 @@ class Transport:
         Raises BackendError; RequestCancelled as soon as `handle` is aborted, in every phase.
         """
         self._sweep()
-        prepared = _prepared(post)
+        prepared = _prepare_request(post)
         attempt, lost = 1, 0
         while True:
             handle.check()
@@ -150,7 +150,7 @@ class Transport:
             except BackendError as error:
                 lost += error.kind == "connection_lost"
                 if error.kind == "connect_error":
-                    handle.reach.failed()
+                    handle.reach.note_failure()
                 # A pooled connection that the server had closed while it was idle says nothing of the server.
                 stale = error.kind == "connection_lost" and handle.reused
                 if stale and lost < TRIES_LOST:
@@ -244,7 +244,7 @@ def default_transport() -> Transport:
     return Transport()
 
 
-def _prepared(post: Post) -> Any:
+def _prepare_request(post: Post) -> Any:
     """The request, without a session's cookies, redirects and `.netrc`. Raises BackendError `bad_url`, or
     `config_error` for a header that cannot be sent (its value is never shown)."""
     for name, value in post.headers.items():
@@ -303,7 +303,7 @@ def _failed_status(post: Post, answer: Answer) -> BackendError:
     body = bytearray()
     until = time.monotonic() + ERROR_BODY_WAIT_S
     try:
-        for data in answer.reads(min(ERROR_BODY_WAIT_S, post.read_timeout_s)):
+        for data in answer.read_pieces(min(ERROR_BODY_WAIT_S, post.read_timeout_s)):
             body += data
             if len(body) >= ERROR_BODY_BYTES or time.monotonic() > until:
                 break
@@ -313,7 +313,7 @@ def _failed_status(post: Post, answer: Answer) -> BackendError:
         answer.close()
     return status_error(
         post.endpoint,
-        Refusal(answer.status, answer.headers, bytes(body)),
+        BackendRefusal(answer.status, answer.headers, bytes(body)),
         secrets=post.secrets,
         asked=f"{post.method} {post.url}",
     )

@@ -222,14 +222,16 @@ class SocketBody:
         """
         shared = shared_wait(self._sock, min(tick_s, limit_s))
         try:
-            yield from self._reads(tick_s, limit_s, self._sock.recv if shared is None else shared.received)
+            yield from self._read_pieces(
+                tick_s, limit_s, self._sock.recv if shared is None else shared.receive
+            )
         finally:
             if shared is not None:
                 shared.close()
 
-    def _reads(self, tick_s: float, limit_s: float, receive: Callable[[int], bytes]) -> Iterator[bytes]:
+    def _read_pieces(self, tick_s: float, limit_s: float, receive: Callable[[int], bytes]) -> Iterator[bytes]:
         framing, inflater = self._framing, self._inflater
-        data = self._buffered()
+        data = self._buffered_bytes()
         heard = told = time.monotonic()
         self._sock.settimeout(min(tick_s, limit_s))
         while not framing.done:
@@ -274,7 +276,7 @@ class SocketBody:
                 return False
         return self._framing.done
 
-    def _buffered(self) -> bytes:
+    def _buffered_bytes(self) -> bytes:
         """What http.client has read ahead, and what the socket already holds."""
         self._sock.settimeout(0.0)
         try:

@@ -29,7 +29,7 @@ class SharedWait:
         self._receive: Callable[[int], bytes] = socket.recv
         ticker.add(self)
 
-    def received(self, size: int) -> bytes:
+    def receive(self, size: int) -> bytes:
         """What came. Raises TimeoutError after a tick of silence."""
         self._since = time.monotonic()
         self._turn(self._watcher)

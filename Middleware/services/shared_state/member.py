@@ -77,12 +77,12 @@ class Member:
 
     @property
     def many_machines(self) -> bool:
-        """Claims that other machines may be behind the store, whether or not it answers now."""
+        """Whether other machines may be behind the store, whether or not it answers now."""
         return self._remote is not None and self._remote.many_machines
 
     @property
-    def joined(self) -> bool:
-        """Claims that other processes are reached now."""
+    def is_joined(self) -> bool:
+        """Whether other processes are reached now."""
         return self._footing.store is self._remote
 
     def hear(self, word: str, hearer: Callable[[str], object]) -> None:
@@ -110,7 +110,7 @@ class Member:
     def find(self, kind: str, key: str) -> str | None:
         """The value of a record of any living process."""
         mine = self._mine.get((kind, key))
-        return self._asked(lambda store: store.find(kind, key)) if mine is None else mine
+        return self._ask_store(lambda store: store.find(kind, key)) if mine is None else mine
 
     def remove(self, kind: str, key: str, value: str) -> None:
         """This process has no such record any more. Another value, or another's record, stays."""
@@ -122,11 +122,11 @@ class Member:
 
     def waiting(self, gate: str) -> int:
         """How many of all processes wait there, without those behind."""
-        return self._asked(lambda store: store.waiting(gate))
+        return self._ask_store(lambda store: store.waiting(gate))
 
     def tell(self, message: str) -> None:
         """Send a text to all processes."""
-        self._asked(lambda store: store.tell(message))
+        self._ask_store(lambda store: store.tell(message))
 
     def footing(self, gate: Waiting) -> Footing:
         """What a gate is to tell of its tickets to. One that it does not know yet is told all of them."""
@@ -163,7 +163,7 @@ class Member:
             return False
         return True
 
-    def _asked(self, ask: Callable[[SharedStore], Answer]) -> Answer:
+    def _ask_store(self, ask: Callable[[SharedStore], Answer]) -> Answer:
         self._keep()
         return self._ask(ask)
 
@@ -177,7 +177,7 @@ class Member:
 
     def _keep(self) -> None:
         """Beat when it is due; come back to a store that nobody asked for long."""
-        if not self.joined:
+        if not self.is_joined:
             if self._remote is not None and self._clock() - self._tried > IDLE_RETRY_S:
                 self._joins_again()
             return
@@ -213,9 +213,9 @@ class Member:
 
     @property
     def _busy(self) -> bool:
-        return bool(self._mine) or any(gate.busy for gate in self._watched())
+        return bool(self._mine) or any(gate.busy for gate in self._watched_waits())
 
-    def _watched(self) -> list[Waiting]:
+    def _watched_waits(self) -> list[Waiting]:
         with self._lock:
             return list(self._gates)
 
@@ -234,14 +234,14 @@ class Member:
 
     def listen_once(self, wait_s: float = LISTEN_S) -> None:
         """Beat, hear what others say, and see whose turn it is; or ask again a store that was lost."""
-        if not self.joined and not self._joins_again():
+        if not self.is_joined and not self._joins_again():
             self._look_at_gates()
             time.sleep(self._retry_s)
             return
         self._keep()
         footing = self._footing
         try:
-            messages = footing.store.heard(wait_s)
+            messages = footing.store.receive(wait_s)
         except StoreLost as error:
             self.lose(footing, error)
             messages = []
@@ -259,7 +259,7 @@ class Member:
             logger.exception("acting on a message of another process failed: %s", word)
 
     def _look_at_gates(self) -> None:
-        for gate in self._watched():
+        for gate in self._watched_waits():
             gate.look()
 
     def leave(self) -> None:
@@ -267,7 +267,7 @@ class Member:
         self._over = True
         self._work.set()
         with self._lock:
-            if self._remote is None or not self.joined:
+            if self._remote is None or not self.is_joined:
                 return
             try:
                 self._remote.join()  # as one that holds nothing
@@ -282,7 +282,7 @@ class Member:
             self._tried = self._clock()
             self._remote.beat()
             with self._lock:
-                if not self.joined:
+                if not self.is_joined:
                     self._join(self._remote)
                     self._beaten = self._clock()
         except StoreLost:

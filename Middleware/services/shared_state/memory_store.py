@@ -135,7 +135,7 @@ class MemoryStore:
             inbox.append(message)
         self._lock.notify_all()
 
-    def heard(self, wait_s: float) -> list[str]:
+    def receive(self, wait_s: float) -> list[str]:
         with self._lock:
             inbox = self._tables.inboxes.get(self._owner, [])
             if not inbox and wait_s:

@@ -79,10 +79,10 @@ class RedisStore:
     def tell(self, message: str) -> None:
         self._run("TELL", message)
 
-    def heard(self, wait_s: float) -> list[str]:
+    def receive(self, wait_s: float) -> list[str]:
         stream = f"{self._prefix}messages"
         block = max(1, int(min(wait_s, MOST_WAIT_S) * 1000)) if wait_s else None
-        found = self._told(lambda: self._listener.xread({stream: self._read}, block=block))
+        found = self._ask_server(lambda: self._listener.xread({stream: self._read}, block=block))
         entries = [entry for _, batch in found for entry in batch]
         if entries:
             self._read = entries[-1][0]
@@ -98,9 +98,9 @@ class RedisStore:
 
     def _run_as(self, owner: str, name: str, *words: Any) -> Any:
         words = (self._prefix, owner, LEASE_S, *words)
-        return self._told(lambda: self._scripts[name](args=words))
+        return self._ask_server(lambda: self._scripts[name](args=words))
 
-    def _told(self, ask: Callable[[], Any]) -> Any:
+    def _ask_server(self, ask: Callable[[], Any]) -> Any:
         """What the server answers. Raises StoreLost."""
         try:
             return ask()

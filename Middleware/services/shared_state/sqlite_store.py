@@ -151,7 +151,7 @@ class SqliteStore:
     def _tell(self, sql: sqlite3.Connection, message: str) -> None:
         sql.execute("INSERT INTO Messages (Text, Told) VALUES (?, ?)", (message, self._clock()))
 
-    def heard(self, wait_s: float) -> list[str]:
+    def receive(self, wait_s: float) -> list[str]:
         end = time.monotonic() + wait_s
         while not (news := self._news()) and (left := end - time.monotonic()) > 0:
             time.sleep(min(POLL_S, left))
@@ -194,7 +194,7 @@ class SqliteStore:
             try:
                 if self._connection is None:
                     self._opened = identity_of(self._file)
-                    self._connection = self._open()
+                    self._connection = self._open_database()
                     self._opened = identity_of(self._file)
                 _begin(self._connection, mode)
                 yield self._connection
@@ -218,7 +218,7 @@ class SqliteStore:
         if aside is not None:
             logger.warning("%s was damaged (%s) and is kept as %s", self._file, error, aside.name)
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_database(self) -> sqlite3.Connection:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(
             self._file, timeout=BLOCK_S, isolation_level=None, check_same_thread=False

@@ -90,6 +90,6 @@ class SharedStore(Protocol):
         """Send a text to all processes, this one among them."""
         ...
 
-    def heard(self, wait_s: float) -> list[str]:
+    def receive(self, wait_s: float) -> list[str]:
         """The messages since the last call, or the kept ones; waits for one at most so long."""
         ...

@@ -117,7 +117,7 @@ class Taken:
                 continue
             if name == "response_format" and node.get("structuredOutputFile"):
                 continue
-            value = _checked(name, wishes[name])
+            value = _checked_wish(name, wishes[name])
             if value is not None:
                 found[name] = value
         return cls(found)
@@ -145,7 +145,7 @@ class Taken:
         return self.values.get("parallel_tool_calls")
 
 
-def _checked(name: str, wish: Wish) -> Any:
+def _checked_wish(name: str, wish: Wish) -> Any:
     try:
         return _CHECKS[name](wish.value)
     except _Wrong as wrong:
@@ -159,7 +159,7 @@ def refuse_wrong(nodes: Iterable[NodeConfig], wishes: Mapping[str, Wish]) -> Non
             Taken.by(node, wishes)
 
 
-def unused(wishes: Mapping[str, Wish], taken: Iterable[str]) -> list[str]:
+def unused_fields(wishes: Mapping[str, Wish], taken: Iterable[str]) -> list[str]:
     """The client's fields that no node took, in the order in which they were read."""
     used = frozenset(taken)
     return [wish.field for name, wish in wishes.items() if name not in used]

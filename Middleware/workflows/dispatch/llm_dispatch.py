@@ -27,7 +27,7 @@ from Middleware.services.hourly_warnings import hourly_warnings
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.client_wishes import Taken
 from Middleware.workflows.dispatch.demanded_call import Demand, call_of, demand_of
-from Middleware.workflows.dispatch.prompt_assembly import Parts, Prompt, Target, assemble
+from Middleware.workflows.dispatch.prompt_assembly import Parts, Prompt, PromptTarget, assemble
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, is_tool_call_answer, result_text
 from Middleware.workflows.streaming.response_handler import whole_chunk
@@ -96,12 +96,12 @@ class LLMDispatchService:
         prepared = LLMDispatchService.prepare(context, call)
         tokens = prepared.prompt.tokens
         if prepared.demand is not None:
-            result = _demanded(context, prepared, prepared.demand)
+            result = _ask_for_call(context, prepared, prepared.demand)
             return Dispatched(_as_stream(result, tokens) if prepared.stream else result, tokens)
         if prepared.stream:
             batches = prepared.model.llm.stream_batches(prepared.call)
             return Dispatched(NodeStream(batches, prompt_tokens=tokens, running=True), tokens)
-        return Dispatched(_whole(context, prepared), tokens)
+        return Dispatched(_whole_answer(context, prepared), tokens)
 
 
 # --- what is sent ---
@@ -119,7 +119,7 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
         messages, exchange = _split_exchange(messages, model)
     seen = messages if exchange or call.messages is not None else None
 
-    def filled(given: str | None, raw: str) -> str:
+    def fill_part(given: str | None, raw: str) -> str:
         if given is not None:
             return given
         return context.fill(raw, messages=seen) if raw else ""
@@ -127,8 +127,8 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
     tools = context.tools if node.get("allowTools") else None
     return Parts(
         node=node,
-        system=filled(call.system_prompt, _text(node.get("systemPrompt"))),
-        authored=filled(call.prompt, raw_prompt) if authored else None,
+        system=fill_part(call.system_prompt, _text(node.get("systemPrompt"))),
+        authored=fill_part(call.prompt, raw_prompt) if authored else None,
         messages=messages,
         exchange=exchange,
         takes_images=call.llm_takes_images,
@@ -148,7 +148,7 @@ def _text(value: Any) -> str:
 
 
 def wants_generation_prompt(context: ExecutionContext) -> bool:
-    """Claims that the endpoint's `addGenerationPrompt` decides; else there is none.
+    """Whether the endpoint's `addGenerationPrompt` decides; else there is none.
 
     Source: workflows.md 6.7.
     """
@@ -160,10 +160,10 @@ def wants_generation_prompt(context: ExecutionContext) -> bool:
     return bool(node.get("forceGenerationPromptIfEndpointAllows") or node.get("addUserTurnTemplate"))
 
 
-def target_of(model: LlmHandler, *, bare: bool = False) -> Target:
+def target_of(model: LlmHandler, *, bare: bool = False) -> PromptTarget:
     """The shape that a node's model takes; `bare`: without its template."""
     template = {} if bare else model.prompt_template
-    return Target(model.llm.endpoint, model.takes_message_collection, template)
+    return PromptTarget(model.llm.endpoint, model.takes_message_collection, template)
 
 
 def template_of(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig) -> Mapping[str, str]:
@@ -192,7 +192,7 @@ class _Again:
         endpoint, context = service.endpoint, self.context
         plain = self.bare or service.takes_messages
         template = {} if plain else template_of(context.snapshot, context.user, endpoint)
-        target = Target(endpoint, service.takes_messages, template)
+        target = PromptTarget(endpoint, service.takes_messages, template)
         return assemble(self.parts, target).put_into(self.asked)
 
 
@@ -269,19 +269,19 @@ def _report(context: ExecutionContext, prompt: Prompt) -> None:
 # --- the call ---
 
 
-def _whole(context: ExecutionContext, prepared: Prepared) -> LlmText | JsonObject:
+def _whole_answer(context: ExecutionContext, prepared: Prepared) -> LlmText | JsonObject:
     """One whole answer, counted. A call that was cancelled gave none."""
-    result = prepared.model.llm.whole(prepared.call)
+    result = prepared.model.llm.whole_answer(prepared.call)
     if not context.is_cancelled():
         count_call(context.request, result, prepared.prompt.tokens)
     return result
 
 
-def _demanded(context: ExecutionContext, prepared: Prepared, demand: Demand) -> LlmText | JsonObject:
+def _ask_for_call(context: ExecutionContext, prepared: Prepared, demand: Demand) -> LlmText | JsonObject:
     """At most two tries. A reply that is no such call is given as it is, with an error in the log."""
     result: LlmText | JsonObject = LlmText("")
     for _ in range(2):
-        result = _whole(context, prepared)
+        result = _whole_answer(context, prepared)
         if is_tool_call_answer(result) or context.is_cancelled():
             return result
         text = remove_thinking_from_text(result_text(result), prepared.model.llm.endpoint.raw)

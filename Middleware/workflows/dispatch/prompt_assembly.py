@@ -72,7 +72,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PromptTarget:
     """Who is sent to: the endpoint, its template (flat), whether it takes messages."""
 
     endpoint: EndpointConfig
@@ -107,7 +107,7 @@ class Prompt:
         return texts + sum(estimate_tokens(message["content"]) for message in self.conversation or ())
 
 
-def assemble(parts: Parts, target: Target) -> Prompt:
+def assemble(parts: Parts, target: PromptTarget) -> Prompt:
     """What `target` is sent for `parts`. Never raises on any conversation."""
     clamp = Clamp.of(parts, target.endpoint)
     if target.takes_messages:
@@ -222,7 +222,7 @@ def _sent_cost(message: Message) -> int:
     return clamped_cost(message) + MESSAGE_OVERHEAD
 
 
-def _clamped(messages: Messages, clamp: Clamp, prompt: Prompt, keep: int) -> Messages:
+def _clamp_messages(messages: Messages, clamp: Clamp, prompt: Prompt, keep: int) -> Messages:
     """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
     if clamp.budget is None or not messages:
         return messages
@@ -278,7 +278,7 @@ def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, p
         return [*older, *exchange]
     front = leading_system_count(older)
     turns = [*older[front:], *exchange]
-    kept = _clamped(turns, clamp, prompt, len(exchange) or answered_length(turns))
+    kept = _clamp_messages(turns, clamp, prompt, len(exchange) or answered_length(turns))
     start = len(kept) - len(exchange)
     return [*older[:front], *_without_orphaned_results(kept[:start]), *kept[start:]]
 
@@ -319,14 +319,14 @@ def shaped_turns(messages: Messages, node: NodeConfig) -> Messages:
     """Neighbouring assistant messages merged, or kept apart by a user turn, as the node says."""
     if node.get("mergeConsecutiveAssistantMessages"):
         delimiter = node.get("mergeConsecutiveAssistantMessagesDelimiter")
-        return _merged(messages, "\n" if delimiter is None else str(delimiter))
+        return _merge_turns(messages, "\n" if delimiter is None else str(delimiter))
     if node.get("insertUserTurnBetweenAssistantMessages"):
         text = node.get("insertedUserTurnText")
         return _kept_apart(messages, "Continue." if text is None else str(text))
     return messages
 
 
-def _merged(messages: Messages, delimiter: str) -> Messages:
+def _merge_turns(messages: Messages, delimiter: str) -> Messages:
     result: Messages = []
     run: Messages = []
     for message in messages:
@@ -372,16 +372,16 @@ def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
 # --- flat ---
 
 
-def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
+def _flat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
     prompt = clamp.prompt()
     strict = target.endpoint.strict_prompt_template
     injected = target.endpoint.injected_texts if strict else InjectedTexts()
     template = target.template
     if parts.authored is None:
         turns = parts.messages if _ceiling(parts) is None else _capped_window(parts, clamp)
-        turns = without_system(_clamped(turns, clamp, prompt, answered_length(turns)))
+        turns = without_system(_clamp_messages(turns, clamp, prompt, answered_length(turns)))
         turns = turns[-max(window_size(parts.node) + 1, exchange_length(reversed(turns))) :]
-        text = _rendered(turns, template, injected.prompt if strict else None)
+        text = _render_turns(turns, template, injected.prompt if strict else None)
     else:
         _warn_of_length(parts.authored, clamp, prompt)
         text = injected.prompt + parts.authored
@@ -398,7 +398,7 @@ def _flat(parts: Parts, target: Target, clamp: Clamp) -> Prompt:
     return prompt
 
 
-def _rendered(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:
+def _render_turns(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:
     """Messages in a template.
 
     `inside_first` (strict templates only): text inside the first turn; tool turns as text.

@@ -26,7 +26,7 @@ from Middleware.config.workflows import (
     load_workflow,
     workflow_exists,
 )
-from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepared
+from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare_question
 from Middleware.workflows.models.node_result import result_text
 from Middleware.workflows.processors.run import Run
 
@@ -60,16 +60,16 @@ def open_answer_run(manager: WorkflowManager, question: ClientQuestion) -> Batch
             return manager.open_run(categories[0].workflow, question)
     with _named_by_user(manager, "categorizationWorkflow"):
         categorization = load_workflow(manager.snapshot, user, user.categorization_workflow)
-    asked = prepared(question)
+    asked = prepare_question(question)
 
-    def routed() -> Generator[Batch, None, None]:
+    def routed_batches() -> Generator[Batch, None, None]:
         category = chosen_category(manager, categorization, categories, asked)
         name = category.workflow if category else DEFAULT_WORKFLOW
         with _named_by(manager, category):
             file = load_workflow(manager.snapshot, user, name)
         yield from manager.answer_of(Run(manager.state, file, asked, chain=(name,)))
 
-    return manager.guarded(routed(), question)
+    return manager.guard_answer(routed_batches(), question)
 
 
 def _named_by_user(manager: WorkflowManager, field: str) -> AbstractContextManager[None]:

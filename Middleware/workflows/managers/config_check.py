@@ -18,11 +18,11 @@ from Middleware.config.addresses import address_fault
 from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
 from Middleware.config.paths import USER_POINTER, is_archived_user, is_tool_file, user_file
-from Middleware.config.positions import placed, repeated_keys
+from Middleware.config.positions import place_findings, repeated_keys
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.config.workflow_tools import tool_faults
-from Middleware.config.workflows import is_workflow, workflow_files
+from Middleware.config.workflows import is_workflow, list_workflow_files
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.managers import endpoint_check, workflow_check
 from Middleware.workflows.managers.environment_check import environment_findings
@@ -59,8 +59,10 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     findings += environment_findings(snapshot, all_files(snapshot), NOTE)
     findings += _pointer_findings(snapshot)
     findings += snapshot.spelling.notes
-    findings += _unnamed(snapshot, {file for walk in walks for file in walk.files_read} | settings.keys())
-    return _sorted(snapshot, findings)
+    findings += _unnamed_files(
+        snapshot, {file for walk in walks for file in walk.files_read} | settings.keys()
+    )
+    return _sort_findings(snapshot, findings)
 
 
 def check_workflow_file(snapshot: ConfigSnapshot, file: str) -> list[Finding]:
@@ -75,7 +77,7 @@ def check_workflow_file(snapshot: ConfigSnapshot, file: str) -> list[Finding]:
     reached = {name for walk in walks for name in walk.files_read} | settings.keys()
     if file not in reached and is_workflow(snapshot, file):
         findings.append(Finding(file, "", NOTE, UNNAMED))
-    return _sorted(snapshot, (finding for finding in findings if finding.file == file))
+    return _sort_findings(snapshot, (finding for finding in findings if finding.file == file))
 
 
 def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]:
@@ -101,7 +103,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
     findings += environment_findings(snapshot, reached, WARNING)
     for file, settings_kind in reached.items():
         findings += file_findings(snapshot, file, settings_kind)
-    return _sorted(snapshot, [*findings, *(snapshot.spelling.notes or ())])
+    return _sort_findings(snapshot, [*findings, *(snapshot.spelling.notes or ())])
 
 
 def finding_of(error: ConfigError, file: str = "") -> Finding:
@@ -109,13 +111,13 @@ def finding_of(error: ConfigError, file: str = "") -> Finding:
     return Finding(error.file or file, error.pointer, ERROR, error.message, error.position, error.excerpt)
 
 
-def _sorted(snapshot: ConfigSnapshot, findings: Iterable[Finding]) -> list[Finding]:
+def _sort_findings(snapshot: ConfigSnapshot, findings: Iterable[Finding]) -> list[Finding]:
     """Errors first, each file from top to bottom; each once, with its position."""
     by_file = sorted(dict.fromkeys(findings), key=lambda f: f.file)
     told = [
         finding
         for file, those in groupby(by_file, key=lambda f: f.file)
-        for finding in placed(those, snapshot.text(file))
+        for finding in place_findings(those, snapshot.text(file))
     ]
     return sorted(told, key=_order)
 
@@ -178,7 +180,7 @@ def _files_below(snapshot: ConfigSnapshot, folder: str) -> Iterable[str]:
 def _users(snapshot: ConfigSnapshot) -> list[UserSettings]:
     """The users whose files can be read; the others have their findings already."""
     users = []
-    spelled = {name.lower(): name for name in _pointed(snapshot)}
+    spelled = {name.lower(): name for name in _pointed_user(snapshot)}
     for name in user_names(snapshot):
         try:
             users.append(load_user(snapshot, spelled.get(name.lower(), name)))
@@ -187,7 +189,7 @@ def _users(snapshot: ConfigSnapshot) -> list[UserSettings]:
     return users
 
 
-def _pointed(snapshot: ConfigSnapshot) -> list[str]:
+def _pointed_user(snapshot: ConfigSnapshot) -> list[str]:
     """The name in the pointer file as it is spelled there: so this user's folders are looked for."""
     try:
         return [pointer_user(snapshot)]
@@ -221,5 +223,5 @@ def _pointer_findings(snapshot: ConfigSnapshot) -> list[Finding]:
     return []
 
 
-def _unnamed(snapshot: ConfigSnapshot, reached: set[str]) -> list[Finding]:
-    return [Finding(file, "", NOTE, UNNAMED) for file in workflow_files(snapshot) if file not in reached]
+def _unnamed_files(snapshot: ConfigSnapshot, reached: set[str]) -> list[Finding]:
+    return [Finding(file, "", NOTE, UNNAMED) for file in list_workflow_files(snapshot) if file not in reached]

@@ -17,7 +17,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
 from Middleware.llmapis.llm_text import LlmText
-from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, masked, masked_config
+from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, mask_secrets, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
 from Middleware.workflows.handlers.registry import known_type, node_handler
 from Middleware.workflows.managers.stub_output import StubOutput
@@ -66,11 +66,11 @@ class DryNode:
         """For people, indented by depth."""
         named = f' "{self.title}"' if self.title else ""
         lines = [f"node {self.number}{named} ({self.type})" + (", answers the user" if self.answers else "")]
-        lines += [f"  {name}: {_shown(value)}" for name, value in self.fields.items()]
+        lines += [f"  {name}: {_shown_value(value)}" for name, value in self.fields.items()]
         for sent in self.sent:
             lines += [f"  {line}" for line in sent.text().splitlines()]
         lines += [f"  {note}" for note in self.notes]
-        lines.append(f"  output: {_shown(self.output)}")
+        lines.append(f"  output: {_shown_value(self.output)}")
         return [f"{'    ' * self.depth}{line}".rstrip() for line in lines]
 
 
@@ -107,7 +107,7 @@ class _DryProcessor(WorkflowProcessor):
     def _kit(self, index: int) -> LoopKit:
         return _DryKit(self._walk, self.run, index, self._known)
 
-    def _handled(self, context: ExecutionContext) -> NodeResult:
+    def _handle_node(self, context: ExecutionContext) -> NodeResult:
         handler = node_handler(context.config.get("type"))
         node = DryNode(
             workflow=self.run.file.file,
@@ -124,13 +124,15 @@ class _DryProcessor(WorkflowProcessor):
         kit.node = node
         node.notes = handler.dry_notes(context)
         result = handler.handle(context) if handler.RUNS_DRY else kit.stub_object()
-        node.notes += [f"{path} is a stub here: only a run can tell what it is" for path in self._taken()]
+        node.notes += [
+            f"{path} is a stub here: only a run can tell what it is" for path in self._taken_warnings()
+        ]
         node.output = (
             "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
         )
         return result
 
-    def _taken(self) -> list[str]:
+    def _taken_warnings(self) -> list[str]:
         taken = list(dict.fromkeys(self._walk.taken))
         self._walk.taken.clear()
         return taken
@@ -168,7 +170,7 @@ class _DryKit(LoopKit):
     def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult:
         prepared = LLMDispatchService.prepare(context, call)
         if self.node is not None:
-            self.node.sent.append(_sent(prepared))
+            self.node.sent.append(_sent_request(prepared))
         self.prompt_tokens = prepared.prompt.tokens
         answer = LlmText(self.stub(), finish_reason="stop")
         return NodeStream(iter([[whole_chunk(answer)]])) if prepared.stream else answer
@@ -177,7 +179,7 @@ class _DryKit(LoopKit):
         return True
 
 
-def _sent(prepared: Prepared) -> Sent:
+def _sent_request(prepared: Prepared) -> Sent:
     """The request that the node's backend would get."""
     service = prepared.model.llm
     call = prepared.call.arguments(service, is_backup=False)
@@ -188,11 +190,11 @@ def _sent(prepared: Prepared) -> Sent:
         for name, value in handler.request_headers().items()
     }
     secrets = handler.settings.secrets
-    return Sent(masked(handler._get_api_endpoint_url(), *secrets), headers, body, secrets)
+    return Sent(mask_secrets(handler._get_api_endpoint_url(), *secrets), headers, body, secrets)
 
 
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
-    """Claims that a header may hold a key: by its name, or because it is filled from the environment."""
+    """Whether a header may hold a key: by its name, or because it is filled from the environment."""
     written = {name.lower(): str(value) for name, value in endpoint.written_headers.items()}
     return bool(SECRET_NAME.search(header)) or "${" in written.get(header.lower(), "")
 
@@ -201,15 +203,15 @@ def _filled_fields(context: ExecutionContext) -> JsonObject:
     """The node's fields, variables filled; what has shown itself in the heading is left out."""
     left_out = ("type", "title", "agentName")
 
-    def filled(value: Any) -> Any:
+    def fill_value(value: Any) -> Any:
         if isinstance(value, list):
-            return [filled(item) for item in value]
+            return [fill_value(item) for item in value]
         return context.fill(value) if isinstance(value, str) else value
 
-    fields = {name: filled(value) for name, value in context.config.items() if name not in left_out}
+    fields = {name: fill_value(value) for name, value in context.config.items() if name not in left_out}
     shown: JsonObject = masked_config(fields)
     return shown
 
 
-def _shown(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -101,7 +101,7 @@ def _node(name: str) -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": name,
-        "description": _about(name),
+        "description": _handler_summary(name),
         "type": "object",
         "properties": {"type": {"enum": [name], "description": EVERY_NODE["type"]}, **fields},
         "required": [] if name == DEFAULT_TYPE else ["type"],
@@ -111,7 +111,7 @@ def _node(name: str) -> dict[str, Any]:
     }
 
 
-def _about(name: str) -> str:
+def _handler_summary(name: str) -> str:
     """The first paragraph of the handler's docstring."""
     return " ".join((NODES[name].__doc__ or "").strip().partition("\n\n")[0].split())
 
@@ -170,7 +170,7 @@ def _workflow() -> dict[str, Any]:
     nodes = {"type": "array", "items": {"$ref": "#/$defs/node"}, "minItems": 1}
     kinds = {
         "enum": list(NODES),
-        "enumDescriptions": [_about(name) for name in NODES],
+        "enumDescriptions": [_handler_summary(name) for name in NODES],
         "description": EVERY_NODE["type"],
         "suggestSortText": "0",
     }

@@ -67,7 +67,9 @@ def _type_findings(file: str, kind: str) -> Iterator[Finding]:
         near = validation.nearest(kind, known)
         hint = f" (did you mean {near!r}?)" if near else ""
         allowed = ", ".join(known)
-        yield Finding(file, "/type", ERROR, f"found {validation.found(kind)}, allowed: {allowed}{hint}")
+        yield Finding(
+            file, "/type", ERROR, f"found {validation.describe_value(kind)}, allowed: {allowed}{hint}"
+        )
 
 
 def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> list[Finding]:
@@ -86,11 +88,11 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
     findings += _address_findings(endpoint)
     template = endpoint.prompt_template
     if template:
-        findings += leads(
+        findings += missing_file_findings(
             snapshot, (file, "/promptTemplate"), lambda: load_prompt_template(snapshot, template)
         )
     if endpoint.append_preset_name:
-        findings += leads(
+        findings += missing_file_findings(
             snapshot, (file, "/appendPresetName"), lambda: load_samplers(snapshot, user, endpoint, None)
         )
     findings += _backup_findings(snapshot, user, endpoint)
@@ -105,7 +107,9 @@ def _address_findings(endpoint: EndpointConfig) -> list[Finding]:
     return [Finding(endpoint.file, "/endpoint", ERROR, why)] if why and not calls_nobody else []
 
 
-def leads(snapshot: ConfigSnapshot, place: tuple[str, str], load: Callable[[], object]) -> list[Finding]:
+def missing_file_findings(
+    snapshot: ConfigSnapshot, place: tuple[str, str], load: Callable[[], object]
+) -> list[Finding]:
     """An error when what is loaded has no file; a file with faults of its own is told of at that file."""
     file, pointer = place
     try:
@@ -137,7 +141,9 @@ def _backup_findings(
     name, pointer = endpoint.backup_endpoint_name, "/backupEndpointName"
     if not name:
         return
-    yield from leads(snapshot, (endpoint.file, pointer), lambda: load_endpoint(snapshot, user, name))
+    yield from missing_file_findings(
+        snapshot, (endpoint.file, pointer), lambda: load_endpoint(snapshot, user, name)
+    )
     chain = [endpoint.name]
     while name and name not in chain:
         chain.append(name)
@@ -171,7 +177,7 @@ def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[s
 
 
 def is_remote(url: str) -> bool:
-    """Claims that a URL's host is surely public: a public address, or a full name outside the usual local
+    """Whether a URL's host is surely public: a public address, or a full name outside the usual local
     domains.
     """
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, joined
+from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, join_pieces
 
 
-class _Values:
+class _KnownValues:
     """The variables of a workflow file, and no others."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
@@ -26,5 +26,5 @@ def known_text(value: object, variables: Mapping[str, Any]) -> str | None:
     """
     if not isinstance(value, str) or not value or "{" not in value:
         return value if isinstance(value, str) and value else None
-    text = joined(fill_pieces(value, _Values(variables), second_pass=False).pieces)
+    text = join_pieces(fill_pieces(value, _KnownValues(variables), second_pass=False).pieces)
     return text if text and "{" not in text else None

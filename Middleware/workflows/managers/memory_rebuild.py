@@ -21,14 +21,14 @@ from Middleware.common.errors import Forbidden
 from Middleware.common.types import Messages
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.chunk_list import newest_hash
-from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.hashing_utils import message_hash, sha256_hex
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.memory import file_writer, vector_writer
 from Middleware.workflows.memory.chunking import without_system
-from Middleware.workflows.memory.condensation import TRACKER, tracked
+from Middleware.workflows.memory.condensation import TRACKER, read_tracker
 from Middleware.workflows.memory.progress import Told
 from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.vector_store import VectorDatabase
@@ -56,7 +56,7 @@ class Rebuild:
     discussion_id: str
     messages: Messages
 
-    def planned(self) -> int:
+    def count_planned(self) -> int:
         """How many chunks would become memories; changes nothing."""
         context = self._context()
         return len(self._chunks(context, memory_settings(context)))
@@ -70,7 +70,7 @@ class Rebuild:
         store = self.folders.store(self.discussion_id)
         with store.lease(_LEASE, 0) as held:
             if not held:
-                raise Refused(f"{self.discussion_id}: another rebuild is at work; wait for its end")
+                raise ArchiveRefused(f"{self.discussion_id}: another rebuild is at work; wait for its end")
             return self._run(store, told)
 
     def _run(self, store: DiscussionStore, told: Told) -> int:
@@ -109,16 +109,16 @@ class Rebuild:
             chain=(file.name,),
         )
         kit = LoopKit(run, 0, self.manager.run_child, Known())
-        return kit.prepared(_NODE, self.messages, is_responder=False)
+        return kit.prepare_context(_NODE, self.messages, is_responder=False)
 
     def _chunks(self, context: ExecutionContext, settings: SettingsFile) -> Chunks:
         """The conversation as it is cut where there are no memories yet."""
         with tempfile.TemporaryDirectory() as folder:
             empty = DiscussionStore(Path(folder), self.discussion_id, folder_name="empty")
             if _is_vector(settings):
-                vectors = vector_writer.planned(context, empty, settings)
+                vectors = vector_writer.plan_chunks(context, empty, settings)
                 return [job.messages for job in vectors.jobs] if vectors else []
-            files = file_writer.planned(empty, settings, without_system(self.messages), rebuilding=True)
+            files = file_writer.plan_chunks(empty, settings, without_system(self.messages), rebuilding=True)
             return files.chunks if files else []
 
 
@@ -173,7 +173,9 @@ def _put_files(beside: DiscussionStore, store: DiscussionStore, settings: Settin
         memories.take_over(made)
         if covered:
             memories.mark_condensed()
-        store.update_json(TRACKER, lambda old: tracked(covered) if covered else old and {}, {}, an_object)
+        store.update_json(
+            TRACKER, lambda old: read_tracker(covered) if covered else old and {}, {}, an_object
+        )
 
 
 FILES = Kind(
@@ -198,8 +200,8 @@ def _vectors_left(beside: DiscussionStore, chunks: Chunks) -> int:
         failed = {failure.chunk.hash: failure.error for failure in log.failures()}
     left = 0
     for record in map(vector_writer.record_of, chunks):
-        if record.alone.hash in failed:
-            left += bool(failed[record.alone.hash])
+        if record.with_unique_name.hash in failed:
+            left += bool(failed[record.with_unique_name.hash])
         elif logged[record.hash]:
             logged[record.hash] -= 1
         else:
@@ -214,12 +216,12 @@ VECTORS = Kind(
     begin=lambda beside: VectorDatabase(beside).try_failures_again(),
     write=vector_writer.write_vector_memories,
     left=_vectors_left,
-    worth_it=lambda beside, store: bool(VectorDatabase(beside).count() or not _known(store)),
+    worth_it=lambda beside, store: bool(VectorDatabase(beside).count() or not _count_known(store)),
     put_in_place=lambda beside, store, settings: take_over(VectorDatabase(store), VectorDatabase(beside)),
 )
 
 
-def _known(store: DiscussionStore) -> int:
+def _count_known(store: DiscussionStore) -> int:
     """How many memories would be replaced."""
     database = VectorDatabase(store)
     return database.count() if is_sound(database) else 0

@@ -11,7 +11,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import load_endpoint, load_samplers
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.positions import placed
+from Middleware.config.positions import place_findings
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import WARNING, Finding
 from Middleware.llmapis.sampler_translation import deep_merge, thinking_is_off, translate
@@ -43,7 +43,7 @@ def short_of_tokens(
             )
             found.setdefault(use.file, []).append(Finding(use.file, pointer, WARNING, message))
     for file, findings in found.items():
-        yield from placed(findings, snapshot.text(file))
+        yield from place_findings(findings, snapshot.text(file))
 
 
 def _limit(use: ModelUse) -> int:

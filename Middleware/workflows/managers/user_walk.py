@@ -45,7 +45,7 @@ from Middleware.workflows.managers.known_text import known_text
 from Middleware.workflows.managers.unreachable import lost_categories
 from Middleware.workflows.managers.workflow_check import (
     NodePlace,
-    Reach,
+    WorkflowReach,
     node_places,
     unguarded_findings,
     variable_findings,
@@ -131,14 +131,14 @@ class UserWalk:
 
     def findings(self, only: str | None = None) -> list[Finding]:
         """Names that lead nowhere, variables that nobody sets, cycles. `only`: the file whose own count."""
-        reached = self._walked
+        reached = self._walk_workflows
         found = [*self._findings, *self._unfit_tools()]
         user_variables = frozenset(self._user.user_wide_workflow_variables)
         for file, entry in reached.items():
             if only not in (None, file):
                 continue
             inputs = None if entry.inputs >= ANY else entry.inputs
-            reach = Reach(user_variables, inputs, entry.categorises)
+            reach = WorkflowReach(user_variables, inputs, entry.categorises)
             found += variable_findings(file, self._snapshot.read(file), reach)
             if self._user.outbound_policy == "off":
                 named = self._user.user_wide_workflow_variables
@@ -167,11 +167,11 @@ class UserWalk:
 
     def nodes(self) -> Iterator[NodeConfig]:
         """All nodes that are reached, as they stand in their files."""
-        for file in self._walked:
+        for file in self._walk_workflows:
             yield from (place.config for place in node_places(file, self._snapshot.read(file)))
 
     @cached_property
-    def _walked(self) -> dict[str, _Reached]:
+    def _walk_workflows(self) -> dict[str, _Reached]:
         queue = deque(self._roots())
         while queue:
             queue.extend(self._follow(queue.popleft()))
@@ -237,11 +237,11 @@ class UserWalk:
         """Where requests of this user begin, and what the user file names besides."""
         self._folders()
         user, snapshot = self._user, self._snapshot
-        shared = list(self._shared())
+        shared = list(self._shared_workflows())
         yield from self._own_roots(lives_on_shared=bool(shared))
         if user.chat_prompt_template_name:
             template = user.chat_prompt_template_name
-            self._leads(
+            self._follow_name(
                 self._file, "/chatPromptTemplateName", lambda: load_prompt_template(snapshot, template)
             )
         self._embedder(self._file, "", user.raw, "embeddingsEndpoint")
@@ -264,7 +264,7 @@ class UserWalk:
             level = NOTE if lives_on_shared else ERROR
             self._note(self._file, "/customWorkflow", level, NO_CUSTOM_WORKFLOW)
 
-    def _shared(self) -> Iterator[Wanted]:
+    def _shared_workflows(self) -> Iterator[Wanted]:
         """The workflows that a client can pick by the model name."""
         pointer = "/sharedWorkflowsSubDirectoryOverride"
         with self._snapshot.spelling.named_at(self._file, pointer):
@@ -376,14 +376,14 @@ class UserWalk:
                 self._note(place.file, f"{place.pointer}/{key}", level, why)
         schema = config.get("structuredOutputFile")
         if isinstance(schema, str) and schema:
-            self._leads(
+            self._follow_name(
                 place.file,
                 f"{place.pointer}/structuredOutputFile",
                 lambda: load_structured_schema(self._snapshot, self._user, schema),
             )
         field = node_handler(config.get("type")).MCP_SERVER_FIELD
         if field and (server := known_text(config.get(field), workflow.variables)):
-            self._leads(
+            self._follow_name(
                 place.file, f"{place.pointer}/{field}", lambda: load_mcp_server(self._snapshot, server)
             )
 
@@ -418,7 +418,7 @@ class UserWalk:
             return None
         self.files_read |= {endpoint.file, paths.api_type_file(endpoint.api_type_name)}
         if preset:
-            self._leads(
+            self._follow_name(
                 file,
                 f"{pointer}/{keys[1]}",
                 lambda: load_samplers(self._snapshot, self._user, endpoint, preset),
@@ -436,7 +436,7 @@ class UserWalk:
         except ConfigError as error:
             self._note(file, pointer, ERROR, error.message)
 
-    def _leads(self, file: str, pointer: str, load: Callable[[], object]) -> None:
+    def _follow_name(self, file: str, pointer: str, load: Callable[[], object]) -> None:
         """Follow a name by loading what it names; a file with faults of its own is told of at that file."""
         try:
             with self._snapshot.spelling.named_at(file, pointer):

@@ -143,18 +143,18 @@ def _schema_findings(place: NodePlace) -> Iterator[Finding]:
     )
 
 
-def flagged(config: NodeConfig) -> bool:
-    """Claims that the node is marked as the one that answers. Source: workflows.md 6.4."""
+def is_responder(config: NodeConfig) -> bool:
+    """Whether the node is marked as the one that answers. Source: workflows.md 6.4."""
     return bool(config["is_responder"] if "is_responder" in config else config.get("returnToUser"))
 
 
 def responder(places: Sequence[NodePlace]) -> NodePlace | None:
     """The first marked node, else the last; None for a file without nodes."""
-    return next((place for place in places if flagged(place.config)), places[-1] if places else None)
+    return next((place for place in places if is_responder(place.config)), places[-1] if places else None)
 
 
 def _second_responders(places: Sequence[NodePlace]) -> Iterator[Finding]:
-    marked = [place for place in places if flagged(place.config)]
+    marked = [place for place in places if is_responder(place.config)]
     for place in marked[1:]:
         field = "is_responder" if "is_responder" in place.config else "returnToUser"
         message = f"node {marked[0].number} answers already; this flag does nothing"
@@ -216,7 +216,7 @@ def _jinja_findings(place: NodePlace) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class WorkflowReach:
     """How a workflow is reached. `inputs`: most agent inputs that a caller passes, None: unknown."""
 
     user_variables: frozenset[str]
@@ -224,7 +224,7 @@ class Reach:
     categorises: bool = False
 
 
-def variable_findings(file: str, document: Any, reach: Reach) -> Iterator[Finding]:
+def variable_findings(file: str, document: Any, reach: WorkflowReach) -> Iterator[Finding]:
     """Warnings for names that no variable will have when the node runs."""
     own = {key for key in _variables(document) if key != "nodes"}
     values = LiveValues(_variables(document))
@@ -272,7 +272,7 @@ def unguarded_findings(file: str, document: Any, user_variables: Mapping[str, An
 
 
 def _is_said(name: str, configured: Mapping[str, Any]) -> bool:
-    """Claims that the conversation gives a variable its value: neither the author nor the clock does."""
+    """Whether the conversation gives a variable its value: neither the author nor the clock does."""
     if name in configured:
         value = configured[name]
         inner = placeholder_names(value) if isinstance(value, str) and "{" in value else ()
@@ -283,7 +283,7 @@ def _is_said(name: str, configured: Mapping[str, Any]) -> bool:
     return bool(output_named(name) or _OF_INPUT.fullmatch(name))
 
 
-def _unknown_name(name: str, place: NodePlace, reach: Reach, field: str, known: Iterable[str]) -> str:
+def _unknown_name(name: str, place: NodePlace, reach: WorkflowReach, field: str, known: Iterable[str]) -> str:
     """Why a name is not known; empty when it is an output or input that exists, or hardly meant as a name."""
     if output := output_named(name):
         if field in EARLY_FIELDS:

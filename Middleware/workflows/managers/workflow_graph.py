@@ -85,7 +85,7 @@ class _Names:
     variables: Mapping[str, Any]
     lookups: Lookups
 
-    def known(self, value: object) -> str | None:
+    def find_name(self, value: object) -> str | None:
         return known_text(value, self.variables)
 
 
@@ -105,7 +105,7 @@ def _node(place: NodePlace, answering: int, names: _Names) -> JsonObject:
         "after": place.number > answering,
         "group": group if isinstance(group, str) and group else None,
         "alone": None,
-        "children": _children(config, names.lookups),
+        "children": _child_workflows(config, names.lookups),
         "uses": [],
         "variables": [],
     }
@@ -118,7 +118,7 @@ def _type(written: object) -> str:
 def _endpoint(written: object, names: _Names) -> JsonObject | None:
     if not isinstance(written, str) or not written:
         return None
-    name = names.known(written)
+    name = names.find_name(written)
     facts = names.lookups.endpoint(name) if name else EndpointFacts()
     return {"name": name, "written": written, "file": facts.file, "model": facts.model}
 
@@ -126,10 +126,10 @@ def _endpoint(written: object, names: _Names) -> JsonObject | None:
 def _preset(config: NodeConfig, names: _Names) -> str | None:
     """The preset's name, as written where only a run knows it."""
     written = config.get("preset") or config.get("presetName")
-    return (names.known(written) or written) if isinstance(written, str) else None
+    return (names.find_name(written) or written) if isinstance(written, str) else None
 
 
-def _children(config: NodeConfig, lookups: Lookups) -> list[JsonObject]:
+def _child_workflows(config: NodeConfig, lookups: Lookups) -> list[JsonObject]:
     """The workflows that the node may run, by branch, and the branch that gives a text instead."""
     handler = node_handler(config.get("type"))
     children: list[JsonObject] = [

@@ -24,13 +24,13 @@ from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
-from Middleware.workflows.dispatch.client_wishes import unused
+from Middleware.workflows.dispatch.client_wishes import unused_fields
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
-from Middleware.workflows.processors.delivery import Ending, finish_chunks, merged
+from Middleware.workflows.processors.delivery import Ending, finish_chunks, merge_chunks
 from Middleware.workflows.processors.node_lines import trace_for_the_log
 from Middleware.workflows.processors.node_telling import tell_answer
-from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shortened
+from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shorten_chain
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.source import VariableSource
@@ -71,8 +71,8 @@ class WorkflowManager:
         before the answer is complete only. Closing it ends the run.
         """
         file = load_workflow(self.snapshot, self.user, name, folder=folder)
-        run = Run(self.state, file, prepared(question), inputs=question.inputs, chain=(name,))
-        return self.guarded(self.answer_of(run), question)
+        run = Run(self.state, file, prepare_question(question), inputs=question.inputs, chain=(name,))
+        return self.guard_answer(self.answer_of(run), question)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guarded`."""
@@ -111,7 +111,7 @@ class WorkflowManager:
         if len(chain) > self._max_depth:
             raise ConfigError(
                 f"workflows are nested deeper than {self._max_depth} (maxWorkflowDepth, at most {DEEPEST}): "
-                f"{shortened(chain)}",
+                f"{shorten_chain(chain)}",
                 file=parent.file.file,
                 pointer=f"/nodes/{context.node_number - 1}",
             )
@@ -125,8 +125,8 @@ class WorkflowManager:
             seen if call.with_tools else seen.without_tools(),
             internal=call.internal or parent.internal or not context.is_responder,
             inputs=call.inputs,
-            system_prompt_override=_filled(call.system_prompt_override, source),
-            prompt_override=_filled(call.prompt_override, source),
+            system_prompt_override=_fill_override(call.system_prompt_override, source),
+            prompt_override=_fill_override(call.prompt_override, source),
             chain=chain,
             node=context.trace.node if context.trace is not None else None,
             label=call.label,
@@ -136,7 +136,7 @@ class WorkflowManager:
             return _value_of(processor)
         return NodeStream(processor.execute(), cleaned=True, value=lambda: processor.value)
 
-    def guarded(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
+    def guard_answer(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
         """`batches` with the promises of an answer: one finish chunk, and no failure after it."""
         answered = False
         try:
@@ -176,10 +176,10 @@ class WorkflowManager:
         batch = [*first, *finish_chunks(self.request, self.user, Ending(text))]
         if (trace := self.state.run_trace) is not None:
             tell_answer(trace, None, text, batch[-1])
-        return batch if stream else [merged(batch)]
+        return batch if stream else [merge_chunks(batch)]
 
     def _tell_unused(self, question: ClientQuestion) -> None:
-        if fields := unused(question.wishes, self.state.taken_wishes):
+        if fields := unused_fields(question.wishes, self.state.taken_wishes):
             logger.info(
                 "request %s: the client's %s are not used (clientParameters)",
                 self.request.request_id,
@@ -187,7 +187,7 @@ class WorkflowManager:
             )
 
 
-def prepared(question: ClientQuestion) -> ClientQuestion:
+def prepare_question(question: ClientQuestion) -> ClientQuestion:
     """The question made ready for a run: its discussion id is the one that its messages name, unless it has
     one already.
 
@@ -218,7 +218,7 @@ def _make_room_for(depth: int) -> None:
         sys.setrecursionlimit(needed)
 
 
-def _filled(override: str | None, source: VariableSource) -> str | None:
+def _fill_override(override: str | None, source: VariableSource) -> str | None:
     return variables.fill_override(override, source) if override else None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.utilities.streaming_utils import post_process_llm_output
-from Middleware.workflows.memory.prompts import inserted
+from Middleware.workflows.memory.prompts import insert_values
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import result_text
 
@@ -50,15 +50,15 @@ def ask(
     node = context.with_node(config)
 
     def ready(template: str) -> str:
-        return inserted(node.fill(template, drop_system=True) if variables else template, values)
+        return insert_values(node.fill(template, drop_system=True) if variables else template, values)
 
     reply = node.dispatch(
         system_prompt=ready(templates.system), prompt=ready(templates.prompt), stream=False, bare=True
     )
-    return cleaned(node, result_text(reply))
+    return clean_reply(node, result_text(reply))
 
 
-def cleaned(node: ExecutionContext, reply: str) -> str:
+def clean_reply(node: ExecutionContext, reply: str) -> str:
     """A reply as the user would see it: what is stored must not hold thoughts or prefixes.
 
     A thought that begins and never ends is no text here, whatever `whenEndThinkTagMissing` says.

@@ -32,7 +32,7 @@ class Processed:
         return [place for place in range(self.start or 0, length) if place not in self.places]
 
 
-def processed(history: Sequence[str], done: Sequences, others: Sequences = ()) -> Processed:
+def processed_chunks(history: Sequence[str], done: Sequences, others: Sequences = ()) -> Processed:
     """`done`: the chunks, in the order in which they were processed; each ends where it did. `others`: chunks
     of which no end counts, such as those that were tried again later.
     """

@@ -26,7 +26,7 @@ def tokens_of(messages: Messages) -> int:
     return stored_message_tokens(chunk_text(messages))
 
 
-def chunked(
+def chunk_messages(
     messages: Messages, size: int, estimate: Callable[[str], int] = stored_message_tokens
 ) -> list[Messages]:
     """The messages in chunks of about `size` tokens, filled from the newest backwards, in their own order.

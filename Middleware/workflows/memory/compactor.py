@@ -43,7 +43,7 @@ class Windows:
 
     @property
     def boundary(self) -> str:
-        return _placed(self.messages, self.old)
+        return _message_place(self.messages, self.old)
 
     @property
     def old_end(self) -> str:
@@ -52,18 +52,18 @@ class Windows:
 
     @property
     def old_end_place(self) -> str:
-        return _placed(self.messages, self.recent - 1)
+        return _message_place(self.messages, self.recent - 1)
 
 
 def windows_of(messages: Messages, settings: SettingsFile) -> Windows | None:
     """The windows of a conversation; None: fewer than two messages are left, or Old is empty."""
-    lookback = settings.whole("lookbackStartTurn", 5)
+    lookback = settings.whole_number("lookbackStartTurn", 5)
     if 0 < lookback < len(messages):
         messages = messages[: len(messages) - lookback]
     if len(messages) < 2:
         return None
-    recent = _start(messages, len(messages), settings.scaled("recentContextTokens", 20000))
-    old = _start(messages, recent, settings.scaled("oldContextTokens", 20000))
+    recent = _start(messages, len(messages), settings.scaled_size("recentContextTokens", 20000))
+    old = _start(messages, recent, settings.scaled_size("oldContextTokens", 20000))
     return Windows(messages, old, recent) if old < recent else None
 
 
@@ -79,7 +79,7 @@ def _start(messages: Messages, end: int, budget: int) -> int:
 
 
 def is_due(store: DiscussionStore, windows: Windows) -> bool:
-    """Claims that what is stored was made for other windows."""
+    """Whether what is stored was made for other windows."""
     stored = ChunkList(store, OLD_FILE).load()
     if len(stored) < 2:
         return True
@@ -87,13 +87,13 @@ def is_due(store: DiscussionStore, windows: Windows) -> bool:
     if covered != message_hash(windows.messages[windows.old]) or stored[0].hash != windows.old_end:
         return True
     ends = [state.hash for state in ChunkList(store, REACH_FILE).load() if state.text == OLD_END]
-    return _moved(windows.messages, stored[1].hash, windows.old) or (
-        bool(ends) and _moved(windows.messages, ends[-1], windows.recent - 1)
+    return _has_moved(windows.messages, stored[1].hash, windows.old) or (
+        bool(ends) and _has_moved(windows.messages, ends[-1], windows.recent - 1)
     )
 
 
-def _moved(messages: Messages, stored: str, place: int) -> bool:
-    """Claims that the message at `place` is another one than the stored one, whose text it has.
+def _has_moved(messages: Messages, stored: str, place: int) -> bool:
+    """Whether the message at `place` is another one than the stored one, whose text it has.
 
     A text that stands once is the same message, wherever it stands now.
     """
@@ -116,7 +116,7 @@ def compact(context: ExecutionContext, store: DiscussionStore, settings: Setting
             _Compactor(context, store, settings).work(windows)
 
 
-def shown(store: DiscussionStore) -> str:
+def tagged_summaries(store: DiscussionStore) -> str:
     """Both summaries in tags; `""` when there are none."""
     parts = []
     for name, tag in ((OLD_FILE, "context_compactor_old"), (OLDEST_FILE, "context_compactor_oldest")):
@@ -153,7 +153,7 @@ class _Compactor:
         """Work the messages that have left Old into the oldest summary."""
         stored = self._oldest.load()
         existing = stored[0].text if stored else ""
-        start = self._reached(windows.messages, existing)
+        start = self._oldest_uncovered(windows.messages, existing)
         if start is None:
             self._context.warn("the place up to which the oldest summary reaches is gone; it is made anew")
             start, existing = 0, ""
@@ -172,7 +172,7 @@ class _Compactor:
         self._reach.update(lambda known: [*_states(known)[-_STATES + 1 :], state])
         self._oldest.replace(Entry(whole, message_hash(windows.messages[0])))
 
-    def _reached(self, messages: Messages, existing: str) -> int | None:
+    def _oldest_uncovered(self, messages: Messages, existing: str) -> int | None:
         """Index of the first message that is not in the oldest summary; None: that cannot be told any
         more.
         """
@@ -191,7 +191,7 @@ class _Compactor:
 
     def _ask(self, name: str, default: Templates, values: Mapping[str, str]) -> str:
         settings = self._settings
-        length = settings.whole("maxResponseSizeInTokens", 750, minimum=1)
+        length = settings.whole_number("maxResponseSizeInTokens", 750, minimum=1)
         templates = Templates(
             settings.text(f"{name}SystemPrompt", default.system),
             settings.text(f"{name}Prompt", default.prompt),
@@ -205,7 +205,7 @@ def _states(known: Entries) -> list[Entry]:
     return [entry for entry in known if entry.text != OLD_END]
 
 
-def _placed(messages: Messages, index: int) -> str:
+def _message_place(messages: Messages, index: int) -> str:
     """A message by its place and its hash."""
     return f"{index}:{message_hash(messages[index])}"
 

@@ -19,14 +19,14 @@ _KEY = "lastCondensationHash"
 _BEFORE = 3
 
 
-def tracked(covered: str) -> dict[str, str]:
+def read_tracker(covered: str) -> dict[str, str]:
     """What the tracker's file holds."""
     return {_KEY: covered}
 
 
 def save_tracker(store: DiscussionStore, covered: str) -> None:
     """Remember that memories up to this one need no condensing any more."""
-    store.update_json(TRACKER, lambda _: tracked(covered), {}, an_object)
+    store.update_json(TRACKER, lambda _: read_tracker(covered), {}, an_object)
 
 
 def condense(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
@@ -41,15 +41,15 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
             "%s: condenseMemories needs memoriesBeforeCondensation; nothing is condensed", settings.name
         )
         return
-    size = settings.whole("memoriesBeforeCondensation", 0, minimum=1)
-    buffer = settings.whole("memoryCondensationBuffer", 0)
+    size = settings.whole_number("memoriesBeforeCondensation", 0, minimum=1)
+    buffer = settings.whole_number("memoryCondensationBuffer", 0)
     memories = FileMemories(store)
     entries = memories.load()
     position = _position(context, store, memories)
     if not entries or len(entries) - position < size + buffer:
         return
     batch = entries[position : position + size]
-    text = _condensed(context, settings, batch, entries[max(0, position - _BEFORE) : position])
+    text = _condense_batch(context, settings, batch, entries[max(0, position - _BEFORE) : position])
     if not text.strip():
         logger.error(
             "%s: the condensed memories came back empty; the memories stay as they are", settings.name
@@ -74,11 +74,15 @@ def _position(context: ExecutionContext, store: DiscussionStore, memories: FileM
     return found
 
 
-def _condensed(context: ExecutionContext, settings: SettingsFile, batch: Entries, before: Entries) -> str:
+def _condense_batch(
+    context: ExecutionContext, settings: SettingsFile, batch: Entries, before: Entries
+) -> str:
     text = prompts.MEMORY_SEPARATOR.join(entry.text for entry in batch)
     earlier = prompts.MEMORY_SEPARATOR.join(entry.text for entry in before) or prompts.NO_EARLIER_MEMORIES
     own = "condenseMemoriesMaxResponseSizeInTokens"
-    length = settings.whole(own if own in settings.values else "maxResponseSizeInTokens", 500, minimum=1)
+    length = settings.whole_number(
+        own if own in settings.values else "maxResponseSizeInTokens", 500, minimum=1
+    )
     config = settings.node(
         {
             "endpointName": settings.override("condenseMemoriesEndpointName", "endpointName"),

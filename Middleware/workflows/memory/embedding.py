@@ -35,7 +35,7 @@ def batches(texts: Sequence[str]) -> Iterator[range]:
         yield range(start, len(texts))
 
 
-def embedded(texts: Sequence[str], embed: Embed) -> dict[int, Vector]:
+def embed_texts(texts: Sequence[str], embed: Embed) -> dict[int, Vector]:
     """Vectors by place in `texts`; texts that the backend refuses are missing, and so is what comes after a
     cancellation. Raises what `embed` raised if not a single text got a vector.
     """
@@ -122,6 +122,6 @@ def model_name(service: EmbeddingService) -> str:
 
 def save_embedded(database: VectorDatabase, model: str, rows: Sequence[tuple[int, str]], embed: Embed) -> int:
     """Embed and store memories (id, text); how many got a vector."""
-    vectors = embedded([text for _, text in rows], embed)
+    vectors = embed_texts([text for _, text in rows], embed)
     database.save_vectors(model, {rows[place][0]: vector for place, vector in vectors.items()})
     return len(vectors)

@@ -48,14 +48,14 @@ def extract(reply: str) -> Extracted:
     What Python's parser refuses is read once more as weak models mean it. A memory that the reply says twice
     is one.
     """
-    strict = _extracted(_json_of(reply, _Strict()))
+    strict = _extract_items(_json_of(reply, _Strict()))
     if strict.nothing_to_keep or (strict.memories and not strict.rejected and _is_clean(reply)):
         return strict
-    lenient = _extracted(_json_of(reply, _Lenient()))
+    lenient = _extract_items(_json_of(reply, _Lenient()))
     return lenient if _yield_of(lenient) > _yield_of(strict) else strict
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """The text as it is compared: without case, blanks alike."""
     return " ".join(text.casefold().split())
 
@@ -64,7 +64,7 @@ def _yield_of(found: Extracted) -> tuple[int, bool, int]:
     return len(found.memories), found.nothing_to_keep, -len(found.rejected)
 
 
-def _extracted(value: Any) -> Extracted:
+def _extract_items(value: Any) -> Extracted:
     if value is None:
         return Extracted()
     memories: dict[str, dict[str, Any]] = {}
@@ -72,7 +72,7 @@ def _extracted(value: Any) -> Extracted:
     for index, item in enumerate(value if isinstance(value, list) else [value]):
         try:
             memory = _memory(item)
-            memories.setdefault(folded(memory["summary"]), memory)
+            memories.setdefault(fold_case(memory["summary"]), memory)
         except ValueError as error:
             rejected.append(f"object {index + 1}: {error}")
     return Extracted([*memories.values()], rejected, found=True)

@@ -18,9 +18,9 @@ from Middleware.services.file_memories import End, FileMemories, end_at
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory import prompts
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
-from Middleware.workflows.memory.chunking import chunk_text, chunked, tokens_of, without_system
+from Middleware.workflows.memory.chunking import chunk_messages, chunk_text, tokens_of, without_system
 from Middleware.workflows.memory.condensation import condense, save_tracker
-from Middleware.workflows.memory.matching import unprocessed
+from Middleware.workflows.memory.matching import unprocessed_range
 from Middleware.workflows.memory.progress import Told, log_progress
 from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -29,7 +29,7 @@ _RECENT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FileMemoryPlan:
     """What is to be done. `ends`: what each chunk covers. `after`: the entries that it was made from."""
 
     chunks: list[Messages]
@@ -47,7 +47,7 @@ def write_file_memories(
     """
     rebuilding = not FileMemories(store).exists
     messages = without_system(context.messages)
-    if planned(store, settings, messages, rebuilding=rebuilding) is None:
+    if plan_chunks(store, settings, messages, rebuilding=rebuilding) is None:
         return
     with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
@@ -55,14 +55,14 @@ def write_file_memories(
                 "another request makes memories of this discussion; this one leaves it to a later turn"
             )
             return
-        plan = planned(store, settings, messages, rebuilding=rebuilding)
+        plan = plan_chunks(store, settings, messages, rebuilding=rebuilding)
         if plan is not None and _write(context, store, settings, plan, told):
             condense(context, store, settings)
 
 
-def planned(
+def plan_chunks(
     store: DiscussionStore, settings: SettingsFile, messages: Messages, *, rebuilding: bool
-) -> Plan | None:
+) -> FileMemoryPlan | None:
     """The chunks to be remembered now; None: there is nothing new, or not enough. Makes an empty memory file.
 
     `rebuilding`: there was no memory file (somebody may have deleted it); then only the size counts.
@@ -70,17 +70,17 @@ def planned(
     memories = FileMemories(store)
     entries = memories.open()
     rebuilding = rebuilding and not entries
-    lookback = settings.whole("lookbackStartTurn", 3)
-    start, end = unprocessed(messages, memories.ends(entries), lookback)
+    lookback = settings.whole_number("lookbackStartTurn", 3)
+    start, end = unprocessed_range(messages, memories.ends(entries), lookback)
     new = messages[start:end]
     if not new:
         return None
-    size = settings.scaled("chunkEstimatedTokenSize", 1000)
-    most = settings.whole("maxMessagesBetweenChunks", 5, minimum=1)
+    size = settings.scaled_size("chunkEstimatedTokenSize", 1000)
+    most = settings.whole_number("maxMessagesBetweenChunks", 5, minimum=1)
     if tokens_of(new) < size and (rebuilding or len(new) < most):
         return None
-    chunks = chunked(new, size)
-    return Plan(chunks, _ends(messages, start, chunks), entries, rebuilding)
+    chunks = chunk_messages(new, size)
+    return FileMemoryPlan(chunks, _ends(messages, start, chunks), entries, rebuilding)
 
 
 def _ends(messages: Messages, start: int, chunks: Sequence[Messages]) -> list[End]:
@@ -91,7 +91,11 @@ def _ends(messages: Messages, start: int, chunks: Sequence[Messages]) -> list[En
 
 
 def _write(
-    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, plan: Plan, told: Told
+    context: ExecutionContext,
+    store: DiscussionStore,
+    settings: SettingsFile,
+    plan: FileMemoryPlan,
+    told: Told,
 ) -> bool:
     """Store one memory a chunk; false: nothing new may be condensed."""
     memories, known = FileMemories(store), plan.after
@@ -120,13 +124,13 @@ def memory_of(
     context: ExecutionContext, settings: SettingsFile, text: str, entries: Sequence[Entry], summary: str
 ) -> str:
     """The memory that a piece of text becomes, by the settings' workflow or by a direct call."""
-    recent = joined(entries[-_RECENT:])
-    full = joined(entries)
+    recent = join_entries(entries[-_RECENT:])
+    full = join_entries(entries)
     workflow = settings.text("fileMemoryWorkflowName")
     if workflow:
         return run_tool(context, workflow, (text, recent.strip(), full.strip(), summary.strip()))
     config = settings.node(
-        {"maxResponseSizeInTokens": settings.whole("maxResponseSizeInTokens", 400, minimum=1)}
+        {"maxResponseSizeInTokens": settings.whole_number("maxResponseSizeInTokens", 400, minimum=1)}
     )
     values = {
         "[Memory_file]": recent,
@@ -145,7 +149,7 @@ def templates_of(settings: SettingsFile) -> Templates:
     return Templates(system, prompt)
 
 
-def joined(entries: Sequence[Entry]) -> str:
+def join_entries(entries: Sequence[Entry]) -> str:
     """Memory texts for a prompt."""
     return prompts.MEMORY_SEPARATOR.join(entry.text for entry in entries) or prompts.NO_EARLIER_MEMORIES
 

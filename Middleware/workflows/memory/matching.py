@@ -30,16 +30,16 @@ class _Known(NamedTuple):
     previous: str = ""
 
 
-def unprocessed(messages: Messages, done: Sequence[End], lookback: int) -> tuple[int, int]:
+def unprocessed_range(messages: Messages, done: Sequence[End], lookback: int) -> tuple[int, int]:
     """Start and end of the messages that no entry covers yet; the newest `lookback` ones do not count."""
     end = max(0, len(messages) - lookback)
     if not done:
         return 0, end
-    known = list(_known(done))
-    return min(end, reached(_hashes(messages, {each.hash for each in known}), known)), end
+    known = list(_known_messages(done))
+    return min(end, furthest_known(_hashes(messages, {each.hash for each in known}), known)), end
 
 
-def _known(done: Sequence[End]) -> Iterator[_Known]:
+def _known_messages(done: Sequence[End]) -> Iterator[_Known]:
     for end in done:
         if end.messages:
             behind = zip((end.after, *end.messages), end.messages, strict=False)
@@ -61,7 +61,7 @@ def _hash(message: Message, known: set[str]) -> str:
     return shown if shown in known else plain
 
 
-def reached(hashes: Sequence[str], known: Sequence[_Known]) -> int:
+def furthest_known(hashes: Sequence[str], known: Sequence[_Known]) -> int:
     """Index behind the furthest message that is known.
 
     What both begin with is easy. Behind that, messages whose text stands only once, beside one that is known,
@@ -77,7 +77,7 @@ def reached(hashes: Sequence[str], known: Sequence[_Known]) -> int:
     index, place = _last_in_order(_certain(hashes, known, once, begin), begin - 1)
     often = Counter(item.hash for item in known)
     single = {each: at for each, at in once.items() if often[each] == 1}
-    return _extended(hashes, known, single, index, place)
+    return _extend_match(hashes, known, single, index, place)
 
 
 def _once(hashes: Sequence[str], begin: int) -> dict[str, int]:
@@ -107,7 +107,7 @@ def _certain(
 
 
 def _has_neighbour(hashes: Sequence[str], index: int, known: Sequence[_Known], place: int) -> bool:
-    """Claims that the message before or behind it is the same on both sides."""
+    """Whether the message before or behind it is the same on both sides."""
     if hashes[index - 1] == known[place].previous:
         return True
     rest = zip(hashes[index + 1 : index + 2], known[place + 1 : place + 2], strict=False)
@@ -131,7 +131,7 @@ def _last_in_order(pairs: Iterable[tuple[int, int]], nowhere: int) -> tuple[int,
     return last
 
 
-def _extended(
+def _extend_match(
     hashes: Sequence[str], known: Sequence[_Known], single: Mapping[str, int], index: int, place: int
 ) -> int:
     """Index behind the last message that follows `index` as it follows `place` among the known ones.

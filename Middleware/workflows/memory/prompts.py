@@ -69,7 +69,7 @@ NEUTRAL_PROMPT = "[MESSAGES_TO_SUMMARIZE]"
 OLDEST_PROMPT = "[EXISTING_SUMMARY]\n\n[NEW_CONTENT]"
 
 
-def inserted(template: str, values: Mapping[str, str]) -> str:
+def insert_values(template: str, values: Mapping[str, str]) -> str:
     """`template` with each `[Name]` replaced; what was inserted is never looked at again."""
     names = "|".join(re.escape(name) for name in values)
     return re.sub(names, lambda match: values[match[0]], template) if names else template

@@ -12,7 +12,7 @@ from Middleware.services.chunk_list import SUMMARY, ChunkList, Entries, Entry
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.search_utils import without_roles
-from Middleware.workflows.memory.chunking import chunk_text, chunked
+from Middleware.workflows.memory.chunking import chunk_messages, chunk_text
 from Middleware.workflows.memory.prompts import NO_SUMMARY
 from Middleware.workflows.memory.state_document import FILE as STATE_DOCUMENT
 
@@ -59,9 +59,9 @@ class MemoryReader:
         """The memories after the one that the summary ends with; all if it is not found or there is no
         summary.
         """
-        return self.memories()[self.summarised() or 0 :]
+        return self.memories()[self.count_summarised() or 0 :]
 
-    def summarised(self) -> int | None:
+    def count_summarised(self) -> int | None:
         """How many memories the summary covers; None: it ends with an unknown one."""
         summary = self.summary_entries()
         return self._memories.summarised_until(summary[-1]) if summary else 0
@@ -70,7 +70,7 @@ class MemoryReader:
         """How many memories the summary lacks; -1: there are none, or the summary ends with an unknown
         one.
         """
-        memories, covered = self.memories(), self.summarised()
+        memories, covered = self.memories(), self.count_summarised()
         return -1 if not memories or covered is None else len(memories) - covered
 
     def save_summary(self, text: str, place: int, covered: str, *, instead_of: Entries | None = None) -> bool:
@@ -108,4 +108,4 @@ def recent_pieces(messages: Messages, turns: int, lookback: int) -> list[str] | 
     selected = messages[max(0, end - turns) : end]
     if not selected:
         return None
-    return [without_roles(chunk_text(chunk)) for chunk in chunked(selected[:-1], PIECE_TOKENS)]
+    return [without_roles(chunk_text(chunk)) for chunk in chunk_messages(selected[:-1], PIECE_TOKENS)]

@@ -40,7 +40,7 @@ class SettingsFile:
     name: str
     values: Mapping[str, Any] = field(repr=False)
 
-    def whole(self, key: str, default: int, *, minimum: int = 0) -> int:
+    def whole_number(self, key: str, default: int, *, minimum: int = 0) -> int:
         """A whole number, also one in a text."""
         number = self.number(key, default, minimum=minimum)
         if number != int(number):
@@ -73,9 +73,9 @@ class SettingsFile:
         value = self.values.get(key, False)
         return value.strip().lower() == "true" if isinstance(value, str) else bool(value)
 
-    def scaled(self, key: str, default: int) -> int:
+    def scaled_size(self, key: str, default: int) -> int:
         """A size in tokens, times the factor of the estimation level."""
-        return int(self.whole(key, default, minimum=1) * self._factor())
+        return int(self.whole_number(key, default, minimum=1) * self._factor())
 
     def _factor(self) -> float:
         level = self.values.get("wilmerContextEstimationLevel")

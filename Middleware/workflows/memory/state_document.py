@@ -15,7 +15,7 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import text_hash
 from Middleware.workflows.memory.calls import run_tool
 from Middleware.workflows.memory.settings import SettingsFile
-from Middleware.workflows.memory.state_reach import MOST_REFUSALS, Reach
+from Middleware.workflows.memory.state_reach import MOST_REFUSALS, StateReach
 from Middleware.workflows.memory.vector_store import VectorDatabase
 from Middleware.workflows.models.execution_context import ExecutionContext
 
@@ -36,7 +36,7 @@ def is_kept(settings: SettingsFile) -> bool:
 def lacks_facts(store: DiscussionStore, settings: SettingsFile) -> bool:
     """Whether there are memories that a merge could bring into the document. Raises `sqlite3.Error`."""
     can_merge = is_kept(settings) and bool(settings.text("stateDocumentWorkflowName"))
-    return can_merge and bool(VectorDatabase(store).unmerged()[1])
+    return can_merge and bool(VectorDatabase(store).unmerged_memories()[1])
 
 
 def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
@@ -55,12 +55,12 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
     ratio = settings.number("stateDocumentMinRetentionRatio", 0.5)
     old = store.read_text(FILE) or ""
     database = VectorDatabase(store)
-    reach, facts = _settled(database, old)
+    reach, facts = _settle_document(database, old)
     if reach is None or not facts:
         return
     newest = facts[-1][0]
     new = run_tool(context, workflow, ("\n".join(f"- {fact}" for _, fact in facts), old))
-    document = accepted(old, new, ratio)
+    document = accept_document(old, new, ratio)
     if document is None:
         refused = reach if not new.strip() else replace(reach, refusals=reach.refusals + 1)
         _keep_old(context, database, refused, newest)
@@ -71,36 +71,38 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
         return document if (now or "") == old else None
 
     if store.update_text(FILE, change) == document:
-        database.mark_merged(Reach(newest))
+        database.mark_merged(StateReach(newest))
     else:
         context.warn(
             "the state document has changed meanwhile; what was made from its older state is dropped"
         )
 
 
-def _settled(database: VectorDatabase, document: str) -> tuple[Reach | None, list[tuple[int, str]]]:
+def _settle_document(
+    database: VectorDatabase, document: str
+) -> tuple[StateReach | None, list[tuple[int, str]]]:
     """What the document lacks; a merge that was killed when the file was written is done all the same."""
-    reach, facts = database.unmerged()
+    reach, facts = database.unmerged_memories()
     if reach is None or reach.written_id is None or reach.written_hash != text_hash(document):
         return reach, facts
-    database.mark_merged(Reach(reach.written_id))
-    return database.unmerged()
+    database.mark_merged(StateReach(reach.written_id))
+    return database.unmerged_memories()
 
 
-def _keep_old(context: ExecutionContext, database: VectorDatabase, reach: Reach, newest: int) -> None:
+def _keep_old(context: ExecutionContext, database: VectorDatabase, reach: StateReach, newest: int) -> None:
     """The reply was no document: the facts wait, unless they were refused too often."""
     if reach.refusals < MOST_REFUSALS:
         database.mark_merged(replace(reach, written_id=None, written_hash=None))
         context.warn("the new state document is blank or much shorter; the old one stays")
     else:
-        database.mark_merged(Reach(newest))
+        database.mark_merged(StateReach(newest))
         context.warn(
             f"the new state document was much shorter {MOST_REFUSALS} times; the old one stays, "
             "and the newest facts are left out of it"
         )
 
 
-def accepted(old: str, reply: str, ratio: float) -> str | None:
+def accept_document(old: str, reply: str, ratio: float) -> str | None:
     """The document that a reply stands for; None: it is blank, or so short that something must have been
     lost.
     """

@@ -16,7 +16,7 @@ MOST_REFUSALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class StateReach:
     """`memory_id`: the newest memory that the document knows. `refusals`: how often a merge of what comes
     after was refused. `written_id`: up to where a document reaches that was about to be written, and that
     has `written_hash`.
@@ -28,15 +28,15 @@ class Reach:
     written_hash: str | None = None
 
 
-def read(connection: sqlite3.Connection) -> Reach | None:
+def read_reach(connection: sqlite3.Connection) -> StateReach | None:
     """None: nothing waits for the document."""
     row = connection.execute(
         "SELECT memory_id, refusals, written_id, written_hash FROM state_document_reach"
     ).fetchone()
-    return None if row is None else Reach(*row)
+    return None if row is None else StateReach(*row)
 
 
-def write(connection: sqlite3.Connection, reach: Reach | None) -> None:
+def write(connection: sqlite3.Connection, reach: StateReach | None) -> None:
     connection.execute("DELETE FROM state_document_reach")
     if reach is not None:
         connection.execute(
@@ -49,13 +49,13 @@ def write(connection: sqlite3.Connection, reach: Reach | None) -> None:
 def begin(connection: sqlite3.Connection, *, wanted: bool) -> None:
     """Before memories are stored: the document knows all that are there when it is switched on."""
     newest = newest_memory(connection)
-    reach = read(connection) if wanted else None
+    reach = read_reach(connection) if wanted else None
     if wanted and (reach is None or reach.memory_id > newest):
-        reach = Reach(newest)
+        reach = StateReach(newest)
     write(connection, reach)
 
 
-def waiting(connection: sqlite3.Connection, reach: Reach) -> list[tuple[int, str]]:
+def waiting(connection: sqlite3.Connection, reach: StateReach) -> list[tuple[int, str]]:
     """The memories (id, text) that the document does not know, oldest first."""
     return connection.execute(
         "SELECT id, memory_text FROM memories WHERE id > ? ORDER BY id", (reach.memory_id,)

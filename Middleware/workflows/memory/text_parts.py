@@ -33,7 +33,7 @@ def ranks(connection: sqlite3.Connection, terms: Terms, weights: Sequence[float]
     wanted: Counter[_Term] = Counter(map(_Term.of_part, terms.parts))
     words = [_WORD.findall(phrase) for phrase in terms.phrases]
     if any(words) and _holds_unspaced(connection, words):
-        wanted.update(_Term.glued(each) for each in words if each)
+        wanted.update(_Term.glued_words(each) for each in words if each)
     if not wanted:
         return {}
     counts = _counts(connection, wanted, weights or _EVEN)
@@ -66,7 +66,7 @@ class _Term:
         return cls(re.escape(part), part)
 
     @classmethod
-    def glued(cls, words: Sequence[str]) -> _Term:
+    def glued_words(cls, words: Sequence[str]) -> _Term:
         """Words of other writing of which the first or the last touches writing without blanks. Those that
         do not are found by the index.
         """

@@ -45,11 +45,11 @@ def embeddings_endpoint(user: UserSettings, request: RequestContext) -> Embeddin
     return EmbeddingService(endpoint, user=user, snapshot=snapshot)
 
 
-def lacking(store: DiscussionStore, service: EmbeddingService) -> int:
+def count_lacking(store: DiscussionStore, service: EmbeddingService) -> int:
     """How many memories have no vector of the endpoint's model."""
     if not vector_count(store):
         return 0
-    return VectorDatabase(store).lacking(model_name(service))
+    return VectorDatabase(store).count_lacking(model_name(service))
 
 
 def backfill(store: DiscussionStore, service: EmbeddingService, told: Told) -> int:

@@ -33,7 +33,7 @@ _STATE = "SELECT count(*) FROM memory_embeddings"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class MatrixKey:
     """What a matrix holds. `inode`: a file that was put in the place of another one is another file."""
 
     path: str
@@ -69,7 +69,7 @@ class VectorCache:
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit = limit_bytes
-        self._matrices: OrderedDict[Key, Matrix] = OrderedDict()
+        self._matrices: OrderedDict[MatrixKey, Matrix] = OrderedDict()
         self._guard = threading.Lock()
 
     def nearest(self, path: Path, model: str, query: Sequence[float], limit: int) -> vector_math.Ranked:
@@ -79,15 +79,15 @@ class VectorCache:
         """
         if limit < 1:
             return []
-        key = Key(str(path), os.stat(path).st_ino, model, len(query))
-        with self._held(key, path) as entry:
+        key = MatrixKey(str(path), os.stat(path).st_ino, model, len(query))
+        with self._hold_matrix(key, path) as entry:
             found = beside_the_loop(lambda: self._search(entry, key, query, limit))
             _tell_of_foreign(entry, key)
         self._make_room(key)
         return found
 
     @contextmanager
-    def _held(self, key: Key, path: Path) -> Iterator[Matrix]:
+    def _hold_matrix(self, key: MatrixKey, path: Path) -> Iterator[Matrix]:
         """The matrix of a key, for this thread alone; one that was forgotten while we waited is made anew."""
         while True:
             entry = self._entry(key, path)
@@ -96,7 +96,7 @@ class VectorCache:
                     yield entry
                     return
 
-    def _entry(self, key: Key, path: Path) -> Matrix:
+    def _entry(self, key: MatrixKey, path: Path) -> Matrix:
         with self._guard:
             entry = self._matrices.get(key)
             if entry is None:
@@ -104,7 +104,7 @@ class VectorCache:
             self._matrices.move_to_end(key)
             return entry
 
-    def _make_room(self, newest: Key) -> None:
+    def _make_room(self, newest: MatrixKey) -> None:
         """Forget the least used matrices while all are more than the bound, or more files than 64 are
         open.
         """
@@ -126,7 +126,9 @@ class VectorCache:
                 entry.connection.close()
             self._matrices.clear()
 
-    def _search(self, entry: Matrix, key: Key, query: Sequence[float], limit: int) -> vector_math.Ranked:
+    def _search(
+        self, entry: Matrix, key: MatrixKey, query: Sequence[float], limit: int
+    ) -> vector_math.Ranked:
         connection = entry.connection
         connection.execute("BEGIN")
         try:
@@ -136,13 +138,13 @@ class VectorCache:
                 rows = (
                     (each, vector) for each, vector, _ in connection.execute(_ROWS, (-1, key.model, key.dim))
                 )
-                return vector_math.ranked(query, rows, limit)
-            near = self._near(entry, key, query, limit)
-            return vector_math.ranked(query, _stored(connection, key.model, near), limit)
+                return vector_math.rank_rows(query, rows, limit)
+            near = self._nearest_ids(entry, key, query, limit)
+            return vector_math.rank_rows(query, _stored_vectors(connection, key.model, near), limit)
         finally:
             connection.execute("COMMIT")
 
-    def _near(self, entry: Matrix, key: Key, query: Sequence[float], limit: int) -> list[int]:
+    def _nearest_ids(self, entry: Matrix, key: MatrixKey, query: Sequence[float], limit: int) -> list[int]:
         """Ids among which the nearest are, from the matrices or, if these would be too big, from the file."""
         self._refresh(entry, key)
         blocks = _blocks(entry.connection, key, 0) if entry.too_big else entry.blocks
@@ -154,7 +156,7 @@ class VectorCache:
             del best[2 * limit + 2000 :]
         return [each for each, _ in best]
 
-    def _refresh(self, entry: Matrix, key: Key) -> None:
+    def _refresh(self, entry: Matrix, key: MatrixKey) -> None:
         """Bring a matrix up to date: nothing if nobody wrote, the new rows if rows were only added."""
         connection = entry.connection
         version = connection.execute("PRAGMA data_version").fetchone()[0]
@@ -180,7 +182,7 @@ class VectorCache:
         entry.newest, entry.count, entry.version = newest, count, version
 
 
-def _tell_of_foreign(entry: Matrix, key: Key) -> None:
+def _tell_of_foreign(entry: Matrix, key: MatrixKey) -> None:
     """Once: another model has taken the name of the one that made the older vectors, or it was changed."""
     if entry.foreign and not entry.told:
         entry.told = True
@@ -197,21 +199,23 @@ def _add(blocks: list[tuple[Any, Any]], ids: Any, matrix: Any) -> None:
     """Put rows at the end; into the last block while that is not full."""
     if blocks and len(blocks[-1][0]) + len(ids) <= BLOCK_ROWS:
         known_ids, known = blocks.pop()
-        ids, matrix = vector_math.stacked(known_ids, ids), vector_math.stacked(known, matrix)
+        ids, matrix = vector_math.stack_rows(known_ids, ids), vector_math.stack_rows(known, matrix)
     if len(ids):
         blocks.append((ids, matrix))
 
 
-def _blocks(connection: sqlite3.Connection, key: Key, after: int) -> Iterator[tuple[Any, Any, int]]:
+def _blocks(connection: sqlite3.Connection, key: MatrixKey, after: int) -> Iterator[tuple[Any, Any, int]]:
     """The vectors behind a row, in blocks: ids, normalised matrix, the last row."""
     cursor = connection.execute(f"{_ROWS} ORDER BY rowid", (after, key.model, key.dim))
     while rows := cursor.fetchmany(BLOCK_ROWS):
         whole = [row for row in rows if len(row[1]) == key.dim * vector_math.FLOAT_BYTES]
         ids = vector_math.matrix_ids([row[0] for row in whole])
-        yield ids, vector_math.normalised([row[1] for row in whole], key.dim), rows[-1][2]
+        yield ids, vector_math.normalised_matrix([row[1] for row in whole], key.dim), rows[-1][2]
 
 
-def _stored(connection: sqlite3.Connection, model: str, ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+def _stored_vectors(
+    connection: sqlite3.Connection, model: str, ids: Sequence[int]
+) -> Iterator[tuple[int, bytes]]:
     for start in range(0, len(ids), GROUP):
         part = ids[start : start + GROUP]
         marks = ",".join("?" * len(part))

@@ -87,7 +87,7 @@ class VectorSearch:
         if not self._database.exists or not self._holds_memories():
             return []
         rows = self._by_mode(question)
-        return self._expanded(question, rows) if question.expand and rows else rows
+        return self._expand_rows(question, rows) if question.expand and rows else rows
 
     def _holds_memories(self) -> bool:
         """False for an empty database, and for one of something else (which is told of once)."""
@@ -124,7 +124,7 @@ class VectorSearch:
         if not nearest or not found:
             return found or self._rows(nearest)
         known = {row.id: row for row in found}
-        order = search_utils.fused(list(known), nearest)[: search_utils.row_limit(question.limit)]
+        order = search_utils.fuse_rankings(list(known), nearest)[: search_utils.row_limit(question.limit)]
         known |= {row.id: row for row in self._rows([each for each in order if each not in known])}
         return [known[each] for each in order if each in known]
 
@@ -167,13 +167,13 @@ class VectorSearch:
             return []
         try:
             with readers().connection(self._database.path) as connection:
-                found = {row.id: row for row in _fetched(connection, ids)}
+                found = {row.id: row for row in _fetch_rows(connection, ids)}
         except (sqlite3.Error, OSError) as error:
             logger.error("memories that were found cannot be read: %s", error)
             return []
         return [found[each] for each in ids if each in found]
 
-    def _expanded(self, question: MemoryQuery, rows: list[Row]) -> list[Row]:
+    def _expand_rows(self, question: MemoryQuery, rows: list[Row]) -> list[Row]:
         """The rows, some of the last replaced by memories about the entities of the first."""
         limit = search_utils.row_limit(question.limit)
         entities = entities_of(rows[:_EXPANDED_ROWS], search_utils.phrases(question.input))
@@ -228,7 +228,7 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
 
-def shown(rows: Sequence[Row], *, dates: bool) -> str:
+def format_memories(rows: Sequence[Row], *, dates: bool) -> str:
     """The texts of memories for a prompt; the sentence that nothing was found for none."""
     texts = [f"[{row.date[:10]}] {row.text}" if dates and row.date else row.text for row in rows]
     return "\n\n---\n\n".join(texts) or NOTHING_FOUND
@@ -245,18 +245,18 @@ def _matching(
     now: datetime | None,
 ) -> list[Row]:
     """The best rows for some terms. `now`: newer memories count more."""
-    ranked = _ranked(connection, search_utils.fts_query(terms.phrases), weights)
+    ranked = _ranked_ids(connection, search_utils.fts_query(terms.phrases), weights)
     if more := text_parts.ranks(connection, terms, weights):
         found = _together(connection, dict(ranked(None)), more, now)[:limit]
     elif now is None:
         found = [each for each, _ in ranked(limit)]
     else:
         found = _recent_first(connection, ranked(None), limit, now)
-    rows = {row.id: row for row in _fetched(connection, found)}
+    rows = {row.id: row for row in _fetch_rows(connection, found)}
     return [rows[each] for each in found if each in rows]
 
 
-def _ranked(
+def _ranked_ids(
     connection: sqlite3.Connection, query: str, weights: Sequence[float] | None
 ) -> Callable[[int | None], Iterator[tuple[int, float]]]:
     """Ids and ranks of an FTS query, best first; asked with a limit, or None for all."""
@@ -282,7 +282,7 @@ def _together(
     for each, rank in more.items():
         ranks[each] = ranks.get(each, 0.0) + rank
     if now is not None:
-        dates = {row.id: row.date for row in _fetched(connection, list(ranks))}
+        dates = {row.id: row.date for row in _fetch_rows(connection, list(ranks))}
         ranks = {each: rank * search_utils.recency(dates.get(each, ""), now) for each, rank in ranks.items()}
     return sorted(ranks, key=lambda each: (ranks[each], each))
 
@@ -303,7 +303,7 @@ def _recent_first(
     return [each for _, _, each in best]
 
 
-def _fetched(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[Row]:
+def _fetch_rows(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[Row]:
     for start in range(0, len(ids), GROUP):
         part = ids[start : start + GROUP]
         marks = ",".join("?" * len(part))

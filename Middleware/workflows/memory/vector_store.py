@@ -24,8 +24,8 @@ from urllib.parse import quote
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.hashing_utils import sha256_hex
 from Middleware.workflows.memory import state_reach
-from Middleware.workflows.memory.extraction import folded
-from Middleware.workflows.memory.state_reach import Reach
+from Middleware.workflows.memory.extraction import fold_case
+from Middleware.workflows.memory.state_reach import StateReach
 from Middleware.workflows.memory.vector_tables import DEFINITIONS, OUR_TABLES
 
 BUSY_TIMEOUT_MS = 5000
@@ -46,7 +46,7 @@ class ChunkRecord:
     messages: tuple[str, ...]
 
     @property
-    def alone(self) -> ChunkRecord:
+    def with_unique_name(self) -> ChunkRecord:
         """The same under a name that no other chunk has: several may end with the same words."""
         return ChunkRecord(self.name, self.messages)
 
@@ -156,8 +156,8 @@ class VectorDatabase:
                 return None
             state_reach.begin(connection, wanted=document)
             name = chunk.hash if retried else chunk.name
-            known = {folded(text) for text in log.texts_of(name)}
-            new = [memory for memory in memories if folded(memory["summary"]) not in known]
+            known = {fold_case(text) for text in log.texts_of(name)}
+            new = [memory for memory in memories if fold_case(memory["summary"]) not in known]
             stored = {self._insert(connection, memory, index_topics): memory["summary"] for memory in new}
             connection.executemany(
                 "INSERT OR REPLACE INTO memory_sources (memory_id, chunk_name) VALUES (?, ?)",
@@ -201,26 +201,35 @@ class VectorDatabase:
             "?, ?, ?)",
             (self._store.discussion_id, text, now_text(), json.dumps(memory)),
         )
-        phrases = indexed(memory.get("key_phrases"))
-        if index_topics and (topics := indexed(memory.get("topics"))):
+        phrases = index_text(memory.get("key_phrases"))
+        if index_topics and (topics := index_text(memory.get("topics"))):
             phrases = f"{phrases} {topics}"
         connection.execute(
             "INSERT INTO memories_fts (rowid, title, summary, entities, key_phrases, memory_text_unweighted)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (cursor.lastrowid, memory.get("title", ""), text, indexed(memory.get("entities")), phrases, text),
+            (
+                cursor.lastrowid,
+                memory.get("title", ""),
+                text,
+                index_text(memory.get("entities")),
+                phrases,
+                text,
+            ),
         )
         assert cursor.lastrowid is not None  # an INSERT has one
         return cursor.lastrowid
 
-    def unmerged(self) -> tuple[Reach | None, list[tuple[int, str]]]:
+    def unmerged_memories(self) -> tuple[StateReach | None, list[tuple[int, str]]]:
         """How far the state document knows the memories, and those (id, text) that it does not know."""
         if not self.exists:
             return None, []
         with closing(connect_read_only(self.path)) as connection:
-            reach = state_reach.read(connection) if has_table(connection, "state_document_reach") else None
+            reach = (
+                state_reach.read_reach(connection) if has_table(connection, "state_document_reach") else None
+            )
             return reach, state_reach.waiting(connection, reach) if reach is not None else []
 
-    def mark_merged(self, reach: Reach) -> None:
+    def mark_merged(self, reach: StateReach) -> None:
         """Remember how far the state document knows the memories."""
         with self.writing() as connection:
             state_reach.write(connection, reach)
@@ -238,7 +247,7 @@ class VectorDatabase:
         with closing(connect_read_only(self.path)) as connection:
             return _count(connection, "memories") if has_table(connection, "memories") else 0
 
-    def lacking(self, model: str) -> int:
+    def count_lacking(self, model: str) -> int:
         """How many memories have no vector of this model."""
         with closing(connect_read_only(self.path)) as connection:
             if not has_table(connection, "memory_embeddings"):
@@ -424,14 +433,14 @@ def connect_read_only(path: Path, *, any_thread: bool = False) -> sqlite3.Connec
 
     What a killed writer left half done is undone first: who may only read cannot do that.
     """
-    connection = _connected(path, "ro", any_thread=any_thread)
+    connection = _connect(path, "ro", any_thread=any_thread)
     try:
         try:
             connection.execute(_ANY_READ).fetchone()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
                 raise
-            with closing(_connected(path, "rw")) as mending:
+            with closing(_connect(path, "rw")) as mending:
                 mending.execute(_ANY_READ).fetchone()
     except BaseException:
         connection.close()
@@ -439,7 +448,7 @@ def connect_read_only(path: Path, *, any_thread: bool = False) -> sqlite3.Connec
     return connection
 
 
-def _connected(path: Path, mode: str, *, any_thread: bool = False) -> sqlite3.Connection:
+def _connect(path: Path, mode: str, *, any_thread: bool = False) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=not any_thread)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -454,7 +463,7 @@ def has_table(connection: sqlite3.Connection, name: str) -> bool:
     return row is not None
 
 
-def indexed(value: Any) -> str:
+def index_text(value: Any) -> str:
     """A list as the text that is indexed: its items, without double quotes, side by side."""
     if isinstance(value, list):
         return " ".join(str(item).replace('"', "") for item in value)

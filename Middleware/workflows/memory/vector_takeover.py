@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from Middleware.workflows.memory import state_reach
-from Middleware.workflows.memory.state_reach import Reach
+from Middleware.workflows.memory.state_reach import StateReach
 from Middleware.workflows.memory.vector_store import (
     NotADatabaseOfMemories,
     VectorDatabase,
@@ -77,14 +77,14 @@ def take_over(place: VectorDatabase, new: VectorDatabase) -> None:
                 source.execute(f"SELECT {first}{shift}, {rest} FROM {table} ORDER BY rowid"),
             )
         if waiting is not None:
-            state_reach.write(target, Reach(max(0, state_reach.newest_memory(target) - waiting)))
+            state_reach.write(target, StateReach(max(0, state_reach.newest_memory(target) - waiting)))
 
 
 def _waiting_for_document(connection: sqlite3.Connection) -> int | None:
     """How many memories the state document lacks; as many of the newest are then given to it. None: there is
     no document.
     """
-    reach = state_reach.read(connection)
+    reach = state_reach.read_reach(connection)
     return None if reach is None else len(state_reach.waiting(connection, reach))
 
 

@@ -16,11 +16,11 @@ from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory import prompts, state_document
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
-from Middleware.workflows.memory.chunk_places import Processed, processed
+from Middleware.workflows.memory.chunk_places import Processed, processed_chunks
 from Middleware.workflows.memory.chunking import (
     chunk_hash,
+    chunk_messages,
     chunk_text,
-    chunked,
     tokens_of,
     without_system,
 )
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ChunkJob:
     """One chunk to be done. `record`: how it is known; `retried`: it gave no memory before."""
 
     record: ChunkRecord
@@ -43,7 +43,7 @@ class Job:
     retried: bool = False
 
     @classmethod
-    def of(cls, messages: Messages) -> Job:
+    def of(cls, messages: Messages) -> ChunkJob:
         return cls(record_of(messages), messages)
 
 
@@ -53,10 +53,10 @@ def record_of(messages: Messages) -> ChunkRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VectorMemoryPlan:
     """What is to be done. `after`: hash of the newest chunk that it was made from."""
 
-    jobs: list[Job]
+    jobs: list[ChunkJob]
     after: str | None
 
 
@@ -68,7 +68,7 @@ def write_vector_memories(
 
     Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled; what was stored by then stays stored.
     """
-    if planned(context, store, settings) is None and not state_document.lacks_facts(store, settings):
+    if plan_chunks(context, store, settings) is None and not state_document.lacks_facts(store, settings):
         return
     with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
@@ -77,24 +77,26 @@ def write_vector_memories(
             )
             return
         writer = _Writer(context, store, settings)
-        plan = planned(context, store, settings)
+        plan = plan_chunks(context, store, settings)
         if plan is not None:
             writer.write(plan, told)
         if not writer.has_merged:
             writer.merge()
 
 
-def planned(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> Plan | None:
+def plan_chunks(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile
+) -> VectorMemoryPlan | None:
     """The chunks to be done now; None: there are none."""
     messages = without_system(context.messages)
-    lookback = settings.whole("lookbackStartTurn", 3)
+    lookback = settings.whole_number("lookbackStartTurn", 3)
     eligible = messages[: max(0, len(messages) - lookback)]
     if not eligible:
         return None
     hashes = list(map(message_hash, eligible))
     with VectorDatabase(store).reading() as log:
         failures = log.failures()
-        done = processed(hashes, log.chunks(), log.chunks_beside(failures))
+        done = processed_chunks(hashes, log.chunks(), log.chunks_beside(failures))
         after = log.newest()
     if done.start is None and after is not None:
         context.warn(
@@ -102,21 +104,21 @@ def planned(context: ExecutionContext, store: DiscussionStore, settings: Setting
         )
     new = [eligible[place] for place in done.new(len(eligible))]
     retries = _retries(failures, done, eligible)
-    size = settings.scaled("vectorMemoryChunkEstimatedTokenSize", 1000)
-    most = settings.whole("vectorMemoryMaxMessagesBetweenChunks", 5, minimum=1)
+    size = settings.scaled_size("vectorMemoryChunkEstimatedTokenSize", 1000)
+    most = settings.whole_number("vectorMemoryMaxMessagesBetweenChunks", 5, minimum=1)
     enough = bool(new) and (tokens_of(new) >= size or len(new) >= most)
-    jobs = [*retries, *map(Job.of, chunked(new, size) if enough else [])]
-    return Plan(jobs, after) if jobs else None
+    jobs = [*retries, *map(ChunkJob.of, chunk_messages(new, size) if enough else [])]
+    return VectorMemoryPlan(jobs, after) if jobs else None
 
 
-def _retries(failures: list[Failure], done: Processed, eligible: Messages) -> list[Job]:
+def _retries(failures: list[Failure], done: Processed, eligible: Messages) -> list[ChunkJob]:
     """Failed chunks that may be tried again and of which the history still has messages."""
     jobs = []
     for failure, places in zip(failures, done.beside, strict=False):
         if failure.may_be_tried and places:
             messages = [eligible[place] for place in places]
             record = ChunkRecord(failure.chunk.hash, tuple(map(message_hash, messages)))
-            jobs.append(Job(record, messages, retried=True))
+            jobs.append(ChunkJob(record, messages, retried=True))
     return jobs
 
 
@@ -128,18 +130,18 @@ class _Writer:
         self._database = VectorDatabase(store)
         self.has_merged = False
 
-    def write(self, plan: Plan, told: Told) -> None:
+    def write(self, plan: VectorMemoryPlan, told: Told) -> None:
         after = plan.after
         for number, job in enumerate(plan.jobs, 1):
             if self._context.is_cancelled():
                 raise RequestCancelled
-            found = self._extracted(job)
+            found = self._extract_memories(job)
             for reason in found.rejected:
                 self._context.warn(f"a memory is not stored: {reason}")
             if not found.memories and not found.nothing_to_keep:
-                self._failed(job, found)
+                self._record_failure(job, found)
                 continue
-            if not self._stored(job, found, after):
+            if not self._store_memories(job, found, after):
                 self._context.warn(
                     "the memories have changed meanwhile; what was made from their older state is dropped"
                 )
@@ -147,7 +149,7 @@ class _Writer:
             after = after if job.retried else job.record.hash
             told(number, len(plan.jobs))
 
-    def _extracted(self, job: Job) -> Extracted:
+    def _extract_memories(self, job: ChunkJob) -> Extracted:
         text = chunk_text(job.messages)
         if not text.strip():
             return Extracted(found=True)
@@ -159,7 +161,7 @@ class _Writer:
             {
                 "endpointName": settings.override("vectorMemoryEndpointName", "endpointName"),
                 "preset": settings.override("vectorMemoryPreset", "preset"),
-                "maxResponseSizeInTokens": settings.whole(
+                "maxResponseSizeInTokens": settings.whole_number(
                     "vectorMemoryMaxResponseSizeInTokens", 1024, minimum=1
                 ),
             }
@@ -167,9 +169,9 @@ class _Writer:
         templates = Templates(prompts.FACTS_SYSTEM, prompts.FACTS_PROMPT)
         return extract(ask(self._context, config, templates, {"[TextChunk]": text}, variables=False))
 
-    def _failed(self, job: Job, found: Extracted) -> None:
+    def _record_failure(self, job: ChunkJob, found: Extracted) -> None:
         reason = "; ".join(found.rejected) or "the reply holds no JSON object or array"
-        record = job.record if job.retried else job.record.alone
+        record = job.record if job.retried else job.record.with_unique_name
         attempts = self._database.record_failure(record, reason)
         if attempts > MAX_RETRIES:
             logger.error(
@@ -180,7 +182,7 @@ class _Writer:
                 f"a chunk of the conversation gave no memory and is tried again later: {reason}"
             )
 
-    def _stored(self, job: Job, found: Extracted, after: str | None) -> bool:
+    def _store_memories(self, job: ChunkJob, found: Extracted, after: str | None) -> bool:
         stored = self._database.save(
             job.record,
             found.memories,

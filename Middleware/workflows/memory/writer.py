@@ -32,10 +32,12 @@ def remember(context: ExecutionContext, disk: DiskFaults, *, files_only: bool = 
     store = context.store
     if store is None or len(context.messages) < FEWEST_MESSAGES:
         return
-    disk.tried(lambda: _written(context, store, files_only=files_only), None, "no memories are made")
+    disk.try_work(
+        lambda: _write_memories(context, store, files_only=files_only), None, "no memories are made"
+    )
 
 
-def _written(context: ExecutionContext, store: DiscussionStore, *, files_only: bool) -> None:
+def _write_memories(context: ExecutionContext, store: DiscussionStore, *, files_only: bool) -> None:
     try:
         settings = memory_settings(context)
         if settings.flag("useVectorForQualityMemory") and not files_only:

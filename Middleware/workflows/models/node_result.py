@@ -46,7 +46,7 @@ class CleanText(str):
 
 
 def is_tool_call_answer(result: NodeResult) -> TypeGuard[JsonObject]:
-    """Claims that `result` is a tool-call answer (backends.md 10): `{"content", "tool_calls",
+    """Whether `result` is a tool-call answer (backends.md 10): `{"content", "tool_calls",
     "finish_reason"}`."""
     return isinstance(result, dict) and isinstance(result.get("tool_calls"), list)
 

@@ -40,7 +40,11 @@ from Middleware.workflows.processors.node_telling import (
     tell_answer,
     until_text,
 )
-from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, lowered, whole_chunk
+from Middleware.workflows.streaming.response_handler import (
+    StreamingResponseHandler,
+    lower_tool_name,
+    whole_chunk,
+)
 
 STATIC_DELAY_LIMIT_S = 5.0
 DELAY_STEP_S = 0.5
@@ -58,7 +62,7 @@ def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
 
 
 def _asks_for_cleaning(config: NodeConfig) -> bool:
-    """Claims that the node switches a rule on (workflows.md 6.2, step 8)."""
+    """Whether the node switches a rule on (workflows.md 6.2, step 8)."""
     switches = (name for name, key in keys_of("node").items() if key.is_switch)
     return bool(config.get("useGroupChatTimestampLogic")) or any(config.get(name) for name in switches)
 
@@ -84,13 +88,13 @@ def _cleaned_call(
     result: JsonObject, endpoint: Mapping[str, Any] | None, context: ExecutionContext
 ) -> tuple[JsonObject, list[str]]:
     if context.is_responder and context.config.get("lowercaseToolCallFunctionNames"):
-        result = {**result, "tool_calls": [lowered(call) for call in result["tool_calls"]]}
+        result = {**result, "tool_calls": [lower_tool_name(call) for call in result["tool_calls"]]}
     text = result.get("content")
     if endpoint is None or not isinstance(text, str) or not text:
-        return _kept(result, text), []
+        return _without_extra_facts(result, text), []
     beside = result.get("thinking") or ""
     text, thoughts = _cleaned_text(text, endpoint, context, beside=beside)
-    return _kept(result, text), thoughts
+    return _without_extra_facts(result, text), thoughts
 
 
 def _cleaned_text(
@@ -112,7 +116,7 @@ def _cleaned_text(
     return text, thoughts
 
 
-def _kept(result: JsonObject, text: Any) -> JsonObject:
+def _without_extra_facts(result: JsonObject, text: Any) -> JsonObject:
     """A tool-call answer as an output: without the facts that came beside it."""
     reason = result.get("finish_reason") or "tool_calls"
     return {"content": text, "tool_calls": result["tool_calls"], "finish_reason": reason}
@@ -146,7 +150,7 @@ class Delivery:
         self.thoughts: list[str] = []
         self._sent = _Sent(usage)
 
-    def said(self) -> str:
+    def sent_text(self) -> str:
         """What has left so far."""
         return self._sent.text()
 
@@ -169,11 +173,11 @@ class Delivery:
                 whole = as_one_chunk(passing)
         except BaseException:
             if context.trace is not None and isinstance(self._result, NodeStream):
-                self._keep_cleaning(self._taken(cleaner), cleaner)
+                self._keep_cleaning(self._take_text(cleaner), cleaner)
             raise
         finally:
             close_batches(raw)
-        text = self._taken(cleaner)
+        text = self._take_text(cleaner)
         if context.trace is not None:
             self._keep_cleaning(text, cleaner)  # a run that was cancelled ends at the next line but one
         self.value = self._output(text)
@@ -185,9 +189,9 @@ class Delivery:
         if context.trace is not None:
             settle_thought(context.trace, cleaner)
             tell_answer(*context.trace, text, finish[-1])
-        yield [merged([whole, *finish])] if whole is not None else finish
+        yield [merge_chunks([whole, *finish])] if whole is not None else finish
 
-    def _taken(self, cleaner: StreamingResponseHandler | None) -> str:
+    def _take_text(self, cleaner: StreamingResponseHandler | None) -> str:
         """The text so far; `thoughts` as well."""
         if cleaner is None:
             return self._sent.text()
@@ -231,7 +235,7 @@ class Delivery:
         result = self._result
         if isinstance(result, str | NodeStream):
             return text
-        return _kept(result, text) if is_tool_call_answer(result) else result
+        return _without_extra_facts(result, text) if is_tool_call_answer(result) else result
 
 
 class _Sent:
@@ -251,7 +255,7 @@ class _Sent:
     def pieces(self) -> int:
         return len(self._texts)
 
-    def said(self) -> str:
+    def written_text(self) -> str:
         """All that the model wrote and that was delivered: thoughts count as output."""
         return "".join([*self._thoughts, *self._texts])
 
@@ -285,7 +289,7 @@ class _Sent:
         kept: Chunk = {"token": chunk["token"], "finish_reason": None}
         if calls := chunk.get("tool_calls"):
             self.with_calls = True
-            kept["tool_calls"] = [lowered(call) for call in calls] if lowering else calls
+            kept["tool_calls"] = [lower_tool_name(call) for call in calls] if lowering else calls
         if thinking := chunk.get("thinking"):
             kept["thinking"] = thinking
             self._thoughts.append(thinking)
@@ -319,7 +323,7 @@ def finish_chunks(request: RequestContext, user: UserSettings, ending: Ending = 
         reason = "tool_calls"
         batch.append({"token": "", "finish_reason": None, "tool_calls": [call]})
     finish: Chunk = {"token": "", "finish_reason": reason}
-    finish["usage"] = full_usage(sent.usage, sent.said, ending.prompt_tokens)
+    finish["usage"] = full_usage(sent.usage, sent.written_text, ending.prompt_tokens)
     finish.update(sent.facts)  # type: ignore[typeddict-item]
     return [*batch, finish]
 
@@ -347,10 +351,10 @@ def _liveness_call(
 
 def as_one_chunk(batches: Batches) -> Chunk:
     """All chunks of an answer as one."""
-    return merged([chunk for batch in batches for chunk in batch])
+    return merge_chunks([chunk for batch in batches for chunk in batch])
 
 
-def merged(chunks: Iterable[Chunk]) -> Chunk:
+def merge_chunks(chunks: Iterable[Chunk]) -> Chunk:
     """Several chunks as one: texts joined, tool calls in a row, the last of everything else."""
     chunks = list(chunks)
     whole: Chunk = {"token": "".join(chunk["token"] for chunk in chunks), "finish_reason": None}

@@ -50,11 +50,13 @@ class LoopKit:
 
     # --- before the node runs ---
 
-    def prepared(self, node: NodeConfig, messages: Messages, *, is_responder: bool) -> ExecutionContext:
+    def prepare_context(
+        self, node: NodeConfig, messages: Messages, *, is_responder: bool
+    ) -> ExecutionContext:
         """The node's context: numbers made numbers, the model loaded. Raises ConfigError."""
         run, state = self.run, self.run.state
         stream = run.question.stream and is_responder and not run.internal
-        node, llm_handler = self._loaded(node, messages, stream)
+        node, llm_handler = self._load_model(node, messages, stream)
         stamps = state.stamps(run.question.discussion_id)
         return ExecutionContext(
             kit=self,
@@ -79,20 +81,20 @@ class LoopKit:
             trace=self.trace,
         )
 
-    def _loaded(
+    def _load_model(
         self, authored: NodeConfig, messages: Messages, stream: bool
     ) -> tuple[NodeConfig, LlmHandler | None]:
         """The node with its numbers made numbers, and its model."""
 
-        def early(text: str, *, with_outputs: bool = False) -> str:
+        def fill_early(text: str, *, with_outputs: bool = False) -> str:
             source = self._source(authored, messages, None)
             return variables.fill_early(text, source, with_outputs=with_outputs)
 
         def number(text: str) -> str:
-            return early(text, with_outputs=True)
+            return fill_early(text, with_outputs=True)
 
         node = with_numbers(authored, number, self._place)
-        return node, self._model(node, early, stream) if node.get("endpointName") else None
+        return node, self._model(node, fill_early, stream) if node.get("endpointName") else None
 
     def _place(self) -> str:
         return self.run.place(self.index)
@@ -188,7 +190,7 @@ class LoopKit:
         return result
 
     def with_node(self, context: ExecutionContext, config: NodeConfig) -> ExecutionContext:
-        node, llm_handler = self._loaded(config, context.messages, stream=False)
+        node, llm_handler = self._load_model(config, context.messages, stream=False)
         return replace(
             context, config=node, llm_handler=llm_handler, stream=False, is_responder=False, is_internal=True
         )

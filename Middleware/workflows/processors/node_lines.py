@@ -54,17 +54,17 @@ class NodeLines:
         self._of: dict[RunTrace, _Walks] = {}
         self._guard = threading.Lock()
 
-    def changed(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+    def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         if what == "ended":
-            self._over(run)
+            self._log_run_end(run)
         elif node is None or not logger.isEnabledFor(logging.INFO):
             return
         elif what == "node":
-            self._begun(run, node)
+            self._log_start(run, node)
         elif what == "node_ended":
-            self._ended(run, node)
+            self._log_end(run, node)
 
-    def _begun(self, run: RunTrace, node: NodeTrace) -> None:
+    def _log_start(self, run: RunTrace, node: NodeTrace) -> None:
         with self._guard:
             walks = self._of.setdefault(run, _Walks())
             before = walks.open.get(node.parent)
@@ -76,7 +76,7 @@ class NodeLines:
         if before:
             _write(walks, before)
 
-    def _ended(self, run: RunTrace, node: NodeTrace) -> None:
+    def _log_end(self, run: RunTrace, node: NodeTrace) -> None:
         walks = self._of.get(run)
         if walks is None:
             return
@@ -88,7 +88,7 @@ class NodeLines:
         for one in filter(None, complete):
             _write(walks, one)
 
-    def _over(self, run: RunTrace) -> None:
+    def _log_run_end(self, run: RunTrace) -> None:
         walks = self._of.pop(run, None)
         if walks is None:
             return
@@ -100,12 +100,12 @@ class NodeLines:
 
 
 def _is_another(walk: Walk, node: NodeTrace) -> bool:
-    """Claims that the node belongs to a later run than these: another file's, or the same one's again."""
+    """Whether the node belongs to a later run than these: another file's, or the same one's again."""
     return node.number in walk or next(iter(walk.values())).workflow != node.workflow
 
 
 def _is_over(walk: Walk, node: NodeTrace) -> bool:
-    """Claims that the node, which has ended, was the last of its run. Members of a group say nothing: others
+    """Whether the node, which has ended, was the last of its run. Members of a group say nothing: others
     may still begin."""
     is_last = len(walk) == node.of or (node.group is None and node.state in _ENDS_ITS_FILE)
     return is_last and all(one.ended for one in walk.values())

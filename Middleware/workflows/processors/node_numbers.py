@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from Middleware.common.types import NodeConfig
-from Middleware.utilities.sensitive_logging_utils import measured
+from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callabl
         if isinstance(value, (int, float)):
             changed[field] = kind(value)
         elif isinstance(value, str):
-            text, told = (resolve(value), measured) if "{" in value else (value, str)
+            text, told = (resolve(value), loggable_whole_text) if "{" in value else (value, str)
             try:
                 changed[field] = kind(text)
             except ValueError:

@@ -56,7 +56,7 @@ def tell_answer(run: RunTrace, node: NodeTrace | None, text: str, finish: Chunk)
     stands in for that of a run that a lock ended."""
     run.finish_reason, run.usage = finish["finish_reason"], finish.get("usage")
     if text:
-        run.says(None, node)
+        run.note_first_text(None, node)
 
 
 def until_text(
@@ -71,9 +71,9 @@ def until_text(
     for batch in batches:
         if not thinks and cleaner is not None and cleaner.has_thought:
             thinks = True
-            trace.thinks()
+            trace.note_thought()
         if any(chunk["token"] for chunk in batch):
-            trace.says(counter)
+            trace.note_first_text(counter)
             yield batch
             return
         yield batch
@@ -86,7 +86,7 @@ def settle_thought(trace: TracedNode, cleaner: StreamingResponseHandler | None) 
     if not cleaner.has_thought:
         trace.thought_nothing()
     elif not trace.run.first_text:
-        trace.thinks()
+        trace.note_thought()
 
 
 class Cleaned(NamedTuple):
@@ -106,4 +106,4 @@ def keep_cleaning(
     if trace is None or not trace.run.keeps_text:
         return
     by = None if endpoint is None else (endpoint, context.config, context.user.raw, opening)
-    trace.node.cleaned(made.raw, made.text, made.thoughts, by)
+    trace.node.note_cleaning(made.raw, made.text, made.thoughts, by)

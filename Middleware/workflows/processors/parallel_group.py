@@ -85,7 +85,7 @@ def run_together(count: int, work: Callable[[int], T], threads: Semaphore) -> li
     finally:
         for _ in range(helpers):
             threads.release()
-    return group.taken()
+    return group.take_results()
 
 
 class _Group:
@@ -110,7 +110,7 @@ class _Group:
             except Exception as error:  # handed to the caller, who raises the first
                 self._results[position] = error
 
-    def taken(self) -> list[Any]:
+    def take_results(self) -> list[Any]:
         results, self._results = self._results, []
         failures = [result for result in results if isinstance(result, BaseException)]
         for failure in failures[1:]:

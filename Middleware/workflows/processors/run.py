@@ -211,7 +211,7 @@ class Run:
             return error
         if isinstance(error, BackendError):
             self._name_file(error)
-        called = f" (called by {shortened(self.chain[:-1])})" if len(self.chain) > 1 else ""
+        called = f" (called by {shorten_chain(self.chain[:-1])})" if len(self.chain) > 1 else ""
         message, said = self._words(index, error)
         failure = WorkflowError(
             f"{message}{called}",
@@ -256,7 +256,7 @@ def _sentences(error: BaseException) -> tuple[str, str]:
     return str(error), error.cause_first() if isinstance(error, MiddlewareError) else str(error)
 
 
-def shortened(chain: tuple[str, ...]) -> str:
+def shorten_chain(chain: tuple[str, ...]) -> str:
     """A chain of workflow names for messages, a long one by its ends."""
     return " > ".join(chain if len(chain) <= 12 else (*chain[:4], "...", *chain[-4:]))
 

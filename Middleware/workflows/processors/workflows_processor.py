@@ -23,12 +23,12 @@ from Middleware.common.errors import (
 from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig
 from Middleware.llmapis.call_count import count_call
-from Middleware.llmapis.joined import joined
+from Middleware.llmapis.joined import join_batches
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace
 from Middleware.services.timestamp_service import RequestStamps
-from Middleware.utilities.sensitive_logging_utils import told
+from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.dispatch.client_wishes import refuse_wrong
 from Middleware.workflows.handlers.registry import (
@@ -50,7 +50,7 @@ from Middleware.workflows.processors.delivery import (
     Ending,
     cleaned_result,
     finish_chunks,
-    merged,
+    merge_chunks,
     static_batches,
 )
 from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
@@ -110,7 +110,7 @@ class WorkflowProcessor:
                 elif index == self._responder and not self.run.internal:
                     yield from self._answer(index)
                 else:
-                    self._keep(index, self._worked(index, self.run.question.messages))
+                    self._keep(index, self._run_inner_node(index, self.run.question.messages))
                 index = end
             if not self._nodes and not self.run.internal:
                 yield finish_chunks(self.run.state.request, self.run.state.user)
@@ -121,17 +121,17 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _worked(self, index: int, messages: Messages) -> tuple[NodeValue, LoopKit]:
+    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, LoopKit]:
         """A node that does not answer the user: its cleaned result."""
         kit = self._kit(index)
         node = self._node(index)
         record = self._record(index, kit)
         try:
-            context = kit.prepared(node, messages, is_responder=index == self._responder)
+            context = kit.prepare_context(node, messages, is_responder=index == self._responder)
             context = self._with_stamps(context)
             note_model(record, context)
-            given = self._handled(context)
-            value = self._joined(record, given) if isinstance(given, NodeStream) else given
+            given = self._handle_node(context)
+            value = self._join_stream(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
             kit.thinking.extend(thoughts)
             tell_output(kit.trace, result, kit.thinking)
@@ -139,16 +139,16 @@ class WorkflowProcessor:
             record.state = _how_stopped(stop)
             raise
         except Exception as error:
-            result = self._failed(record, kit, node, error)
+            result = self._failure_output(record, kit, node, error)
             tell_output(kit.trace, result, kit.thinking)
         finally:
-            self._ended(record)
+            self._end_node(record)
         self._stop_if_cancelled()
         return result, kit
 
-    def _joined(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
+    def _join_stream(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
         """The whole of a node's stream that nobody watches."""
-        whole = joined(record.endpoint, stream.batches)
+        whole = join_batches(record.endpoint, stream.batches)
         if stream.running:
             count_call(self.run.state.request, whole, stream.prompt_tokens)
         return whole
@@ -160,16 +160,16 @@ class WorkflowProcessor:
         record = self._record(index, kit)
         begun_to_answer = answered = False
         try:
-            context = kit.prepared(node, self.run.question.messages, is_responder=True)
+            context = kit.prepare_context(node, self.run.question.messages, is_responder=True)
             context = self._with_stamps(context)
             note_model(record, context)
-            result = self._handled(context)
+            result = self._handle_node(context)
             self._stop_if_cancelled()
             child = result if isinstance(result, NodeStream) and result.cleaned else None
             if child is not None:
                 batches = self._passed_on(index, context, child)
             else:
-                batches = self._delivered(index, context, result, kit)
+                batches = self._deliver_text(index, context, result, kit)
             with closing(batches):
                 for batch in batches:
                     begun_to_answer = begun_to_answer or (bool(batch) and "progress" not in batch[0])
@@ -185,15 +185,15 @@ class WorkflowProcessor:
             if begun_to_answer and not answered:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
-                record.error = told(failure)
+                record.error = loggable_error(failure)
                 raise failure from failure.__cause__
-            text = self._failed(record, kit, node, error)
+            text = self._failure_output(record, kit, node, error)
             if not answered:
                 yield from self._answer_with(index, text, kit)
         finally:
             if not answered and self._delivery is not None:
-                record.tokens = estimate_tokens(self._delivery.said())
-            self._ended(record)
+                record.tokens = estimate_tokens(self._delivery.sent_text())
+            self._end_node(record)
             self._delivery = None  # it knows this processor: the two would hold the conversation
 
     def _say_whether_last(self, index: int, finish: Chunk, *, of_child: bool) -> None:
@@ -203,12 +203,12 @@ class WorkflowProcessor:
         elif not of_child:
             finish["last"] = True
 
-    def _delivered(
+    def _deliver_text(
         self, index: int, context: ExecutionContext, result: NodeResult, kit: LoopKit
     ) -> BatchGenerator:
         """The node's own text, cleaned; recorded before its finish chunk leaves."""
 
-        def answered(delivery: Delivery, text: str) -> None:
+        def record_answer(delivery: Delivery, text: str) -> None:
             self._stop_if_cancelled()
             self._stamp_answer(context, text)
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
@@ -221,7 +221,7 @@ class WorkflowProcessor:
             result,
             usage=kit.usage,
             prompt_tokens=kit.prompt_tokens or getattr(result, "prompt_tokens", None),
-            answered=answered,
+            answered=record_answer,
         )
         self._delivery = delivery
         return delivery.batches()
@@ -255,12 +255,12 @@ class WorkflowProcessor:
         if self.run.question.stream:
             yield from batches
         else:
-            yield [merged(chunk for batch in batches for chunk in batch)]
+            yield [merge_chunks(chunk for batch in batches for chunk in batch)]
 
     def _kit(self, index: int) -> LoopKit:
         return LoopKit(self.run, index, self._run_child, self._known)
 
-    def _handled(self, context: ExecutionContext) -> NodeResult:
+    def _handle_node(self, context: ExecutionContext) -> NodeResult:
         node_type = context.config.get("type")
         if node_type is not None and node_type not in NODES and node_type not in OLD_NAMES:
             context.warn(f"unknown node type {node_type!r}, run as {DEFAULT_TYPE}")
@@ -282,12 +282,12 @@ class WorkflowProcessor:
         given = {"systemPrompt": self.run.system_prompt_override, "prompt": self.run.prompt_override}
         return {**node, **{field: text for field, text in given.items() if text}}
 
-    def _failed(self, record: NodeTrace, kit: LoopKit, node: NodeConfig, error: Exception) -> str:
+    def _failure_output(self, record: NodeTrace, kit: LoopKit, node: NodeConfig, error: Exception) -> str:
         """The output of a node that failed, if the run goes on (`onNodeError`). Else raises WorkflowError."""
         record.state, index = "failed", record.number - 1
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
-        record.error = told(failure)
+        record.error = loggable_error(failure)
         if node.get("onNodeError") != "continue":
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
@@ -329,7 +329,7 @@ class WorkflowProcessor:
     def _run_group(self, start: int, end: int) -> None:
         def work(position: int) -> tuple[NodeValue, LoopKit]:
             self._stop_if_cancelled()
-            return self._worked(start + position, list(self.run.question.messages))
+            return self._run_inner_node(start + position, list(self.run.question.messages))
 
         results = run_together(end - start, work, self.run.state.extra_threads)
         for result in results:
@@ -385,7 +385,7 @@ class WorkflowProcessor:
             kit.trace = trace.node(record)
         return record
 
-    def _ended(self, record: NodeTrace) -> None:
+    def _end_node(self, record: NodeTrace) -> None:
         record.end()
         if (trace := self.run.state.run_trace) is not None:
             trace.tell("node_ended", record)

@@ -17,7 +17,7 @@ from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject
 from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply, Framer
 from Middleware.services.answers import AnswerFacts, client_finish_reason
-from Middleware.utilities.sensitive_logging_utils import shortened
+from Middleware.utilities.sensitive_logging_utils import shorten_text
 from Middleware.utilities.streaming_utils import endpoint_name, log_findings, routed_node, user_of_request
 from Middleware.workflows.streaming.thought_route import ThoughtRoute
 
@@ -75,7 +75,7 @@ class StreamingResponseHandler:
 
     @property
     def has_thought(self) -> bool:
-        """Claims that a thought has begun, beside the text or in it. At the end: that there was one."""
+        """Whether a thought has begun, beside the text or in it. At the end: that there was one."""
         return bool(self.thoughts or self._beside) or self._cleaner.has_thought
 
     @property
@@ -109,9 +109,9 @@ class StreamingResponseHandler:
         wire_format = WIRE_FORMATS.get(api_type)
         if wire_format is None:
             raise ValueError(f"API type {api_type!r} has no stream. Known: {', '.join(WIRE_FORMATS)}")
-        return self._framed(_singly(chunks), wire_format.framer(AnswerFacts.current(self._request_id)))
+        return self._frame_batches(_singly(chunks), wire_format.framer(AnswerFacts.current(self._request_id)))
 
-    def _framed(self, batches: Batches, framer: Framer) -> Iterator[str]:
+    def _frame_batches(self, batches: Batches, framer: Framer) -> Iterator[str]:
         """What stands behind an error chunk, or behind the finish chunk, is not sent."""
         for batch in self.clean(batches):
             if framer.finished:
@@ -135,7 +135,7 @@ class StreamingResponseHandler:
             elif self._ended:
                 self._facts["usage"] = chunk.get("usage") or self.usage
             else:
-                self._mixed(chunk, run, out)
+                self._handle_mixed_chunk(chunk, run, out)
         if self._ended:
             return out
         self._flush(run, out)
@@ -143,7 +143,7 @@ class StreamingResponseHandler:
             self._finish(out)
         return out
 
-    def _mixed(self, chunk: Chunk, run: list[str], out: Batch) -> None:
+    def _handle_mixed_chunk(self, chunk: Chunk, run: list[str], out: Batch) -> None:
         """A chunk with more than text: thoughts first, then text, then tool calls, then its end."""
         if thinking := chunk.get("thinking"):
             self._flush(run, out)
@@ -157,7 +157,7 @@ class StreamingResponseHandler:
         if calls := chunk.get("tool_calls"):
             self._flush(run, out)
             self._called = True
-            delta = [lowered(call) for call in calls] if self._lowers_calls else calls
+            delta = [lower_tool_name(call) for call in calls] if self._lowers_calls else calls
             out.append({"token": "", "finish_reason": None, "tool_calls": delta})
         if chunk.get("error"):
             self._flush(run, out)
@@ -222,7 +222,7 @@ class StreamingResponseHandler:
             thoughts_beside=bool(self.thoughts),
         )
         if self.thoughts and self._may_log_thoughts:
-            thoughts = [shortened(thought) for thought in self.thoughts]
+            thoughts = [shorten_text(thought) for thought in self.thoughts]
             logger.debug("endpoint '%s': thoughts of the answer: %s", self._endpoint, thoughts)
 
     def _fail(self, chunk: Chunk, out: Batch) -> None:
@@ -271,7 +271,7 @@ def _singly(chunks: Iterable[Chunk]) -> Batches:
         close_batches(chunks)
 
 
-def lowered(call: JsonObject) -> JsonObject:
+def lower_tool_name(call: JsonObject) -> JsonObject:
     """The tool call (or a fragment of one) with its function's name in lower case."""
     function = call.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):

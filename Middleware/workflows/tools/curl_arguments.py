@@ -382,7 +382,7 @@ def option_before(arg: str) -> str:
 
 
 def url_may_follow(arg: str) -> bool:
-    """Claims that what stands behind `arg` is read as a URL; of an unknown option nobody can say."""
+    """Whether what stands behind `arg` is read as a URL; of an unknown option nobody can say."""
     if not arg.startswith("-") or "=" in arg:
         return True
     option, attached = option_and_value(arg)
@@ -395,7 +395,7 @@ def url_may_follow(arg: str) -> bool:
 
 
 def is_harmless(part: Part) -> bool:
-    """Claims that the part leads to no address but those of the URLs."""
+    """Whether the part leads to no address but those of the URLs."""
     if part.value is not None:
         return part.name in HARMLESS_VALUES
     return part.name in HARMLESS_FLAGS or part.name.removeprefix("no-") in HARMLESS_FLAGS - {"globoff"}

@@ -13,7 +13,7 @@ from Middleware.utilities.network_security_utils import (
     AddressPolicy,
     AddressRefused,
     Checked,
-    Target,
+    RequestTarget,
     parse_target,
 )
 from Middleware.workflows.tools.curl_arguments import (
@@ -73,7 +73,7 @@ LEAVES = "what was filled in leaves the folder that the argument names"
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class FilledCommand:
     """An argument. `template`: as it was written; `value`: as curl gets it; `authored`: what of the value
     comes before the first run-time value, None: it holds none.
     """
@@ -83,7 +83,7 @@ class Filled:
     authored: str | None
 
 
-def insertion_fault(filled: Filled, before: str = "") -> str:
+def insertion_fault(filled: FilledCommand, before: str = "") -> str:
     """Why what was filled in is refused, empty if it is not: it became an option, or decides which file is
     read, written or sent.
 
@@ -168,7 +168,7 @@ def names_a_file_by_variable(template: str, before: str) -> bool:
     return option not in _PLAIN_TEXTS and bool(_FILE_OF_VARIABLE.search(said))
 
 
-def names_a_file_by_pattern(args: Sequence[Filled]) -> bool:
+def names_a_file_by_pattern(args: Sequence[FilledCommand]) -> bool:
     """Whether a pattern that was filled into a URL gets into the name of a file (`-o dir/#1`)."""
     try:
         parts = read_arguments([filled.value for filled in args])
@@ -185,7 +185,7 @@ def names_a_file_by_pattern(args: Sequence[Filled]) -> bool:
 
 
 def inserted_scheme(template: str, value: str, before: str) -> bool:
-    """Claims that what was filled in is a URL of another scheme than http. `before`: the argument before."""
+    """Whether what was filled in is a URL of another scheme than http. `before`: the argument before."""
     template, text = template.strip().removeprefix("--url="), value.strip().removeprefix("--url=")
     if _opens_with_a_pattern(text) and url_may_follow(before):
         return template.replace("{{", "{").replace("}}", "}") != text
@@ -196,7 +196,7 @@ def inserted_scheme(template: str, value: str, before: str) -> bool:
 
 
 def _opens_with_a_pattern(text: str) -> bool:
-    """Claims that curl would make the scheme or the host out of `{a,b}` or `[a-b]`."""
+    """Whether curl would make the scheme or the host out of `{a,b}` or `[a-b]`."""
     return any(mark in _IPV6.sub("", text).partition("/")[0] for mark in "{[")
 
 
@@ -215,7 +215,7 @@ def check_url(part: Part, policy: AddressPolicy) -> Checked:
         raise AddressRefused(f"argument {part.index + 1}: {error}") from None
 
 
-def target_of(part: Part) -> Target:
+def target_of(part: Part) -> RequestTarget:
     """Where a URL leads, without a look-up. Raises AddressRefused."""
     return parse_target(_with_scheme(part))
 
@@ -226,7 +226,7 @@ def _with_scheme(part: Part) -> str:
     return url if "://" in url else f"http://{url}"
 
 
-def pinned(parts: Sequence[Part], policy: AddressPolicy) -> list[Part]:
+def pin_addresses(parts: Sequence[Part], policy: AddressPolicy) -> list[Part]:
     """The parts with each URL in the form that was judged, and its addresses told to curl."""
     made: list[Part] = []
     for part in parts:

@@ -88,7 +88,7 @@ def run_curl(
     timer.start()
     cancellation_service.register_abort_callback(request_id, cancel)
     try:
-        return _collected(process, killer, config, cap)
+        return _collect_output(process, killer, config, cap)
     finally:
         timer.cancel()
         cancellation_service.unregister_abort_callback(request_id, cancel)
@@ -99,7 +99,9 @@ def run_curl(
                 stream.close()
 
 
-def _collected(process: subprocess.Popen[bytes], killer: _Killer, config: str, cap: int | None) -> CurlRun:
+def _collect_output(
+    process: subprocess.Popen[bytes], killer: _Killer, config: str, cap: int | None
+) -> CurlRun:
     assert process.stdin and process.stdout and process.stderr
     output, errors = cast(Readable, process.stdout), bytearray()
     drain = threading.Thread(target=_drain, args=(process.stderr, errors, cap), daemon=True)

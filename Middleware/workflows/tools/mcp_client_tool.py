@@ -20,7 +20,7 @@ from Middleware.config.loader import default_snapshot
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.tools.mcp_doors import door_soon
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError, read_server
-from Middleware.workflows.tools.outside_log import measured
+from Middleware.workflows.tools.outside_log import log_outside_call
 
 __all__ = ["MCPClient", "MCPToolCallError"]
 
@@ -47,15 +47,17 @@ class MCPClient:
         """The result as text. Raises MCPToolCallError, RequestCancelled."""
         if not isinstance(tool_name, str) or not tool_name.strip():
             raise MCPToolCallError(f"MCP server {server_name!r}: the name of the tool is empty")
-        text: str = self._asked(server_name, tool_name, arguments or {}, timeout)
+        text: str = self._ask_server(server_name, tool_name, arguments or {}, timeout)
         return text
 
     def list_tools(self, server_name: str, timeout: float = 30.0) -> dict[str, Any]:
         """Tool name -> `{"llm_schema": {"type", "name", "description", "parameters"}}`."""
-        tools: dict[str, Any] = self._asked(server_name, None, {}, timeout)
+        tools: dict[str, Any] = self._ask_server(server_name, None, {}, timeout)
         return tools
 
-    def _asked(self, server_name: str, tool: str | None, arguments: Mapping[str, Any], timeout: float) -> Any:
+    def _ask_server(
+        self, server_name: str, tool: str | None, arguments: Mapping[str, Any], timeout: float
+    ) -> Any:
         if not isinstance(server_name, str) or not server_name.strip():
             raise MCPToolCallError("the name of the MCP server is empty")
         request = current_request()
@@ -64,9 +66,9 @@ class MCPClient:
         asked = _sendable(server_name, {"tool": tool, "arguments": dict(arguments)})
         private = request is None or request.privacy
         question = McpRequest(server, user, asked["tool"], asked["arguments"], timeout, private)
-        with measured("MCP", server_name, self._caller) as outcome:
+        with log_outside_call("MCP", server_name, self._caller) as outcome:
             outcome.status = "failed"
-            result = _waited(question, request.request_id if request else "")
+            result = _wait_for_answer(question, request.request_id if request else "")
             outcome.status, outcome.length = "ok", len(result if isinstance(result, str) else "")
             return result
 
@@ -83,7 +85,7 @@ def _sendable(server_name: str, asked: dict[str, Any]) -> dict[str, Any]:
     return sendable
 
 
-def _waited(request: McpRequest, request_id: str) -> Any:
+def _wait_for_answer(request: McpRequest, request_id: str) -> Any:
     """The time limit counts from here, the first call's import of the package included."""
     begun = time.monotonic()
     opened = _result(request, request_id, door_soon(), request.timeout_s)

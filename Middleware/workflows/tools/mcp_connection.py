@@ -29,7 +29,7 @@ from Middleware.utilities.network_security_utils import (
     Resolver,
     system_resolver,
 )
-from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.sensitive_logging_utils import mask_secrets
 from Middleware.workflows.tools import mcp_stdio
 from Middleware.workflows.tools.mcp_bounds import Bounded
 from Middleware.workflows.tools.mcp_pipe import error_pipe
@@ -66,13 +66,13 @@ _ATTEMPT: ContextVar[_Attempt] = ContextVar("MCP request")
 """The SDK writes each request in its sender's context."""
 
 
-class Connection:
+class McpConnection:
     """Made on the loop; begins to connect at once. `over`: no request may begin here any more."""
 
     def __init__(
         self,
         server: McpServer,
-        on_end: Callable[[Connection, bool], None],
+        on_end: Callable[[McpConnection, bool], None],
         say: Callable[[str], None],
         resolver: Resolver = system_resolver,
     ) -> None:
@@ -96,7 +96,7 @@ class Connection:
         self.task.add_done_callback(lambda task: on_end(self, self._stopped))
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         return self._stopped or self._ended.is_set() or self.task.done()
 
     def stop(self) -> None:
@@ -126,7 +126,7 @@ class Connection:
                 self.stop()
 
     async def answers(self, limit_s: float) -> bool:
-        """Claims that the server answers a ping."""
+        """Whether the server answers a ping."""
         try:
             async with asyncio.timeout(min(PING_S, limit_s)):
                 await self._ready.result().send_request(types.PingRequest(), types.EmptyResult)
@@ -137,7 +137,7 @@ class Connection:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
         """Raises NotSent, MCPError."""
-        if self.over:
+        if self.has_ended:
             raise NotSent
         params = types.CallToolRequestParams(name=tool, arguments=arguments)
         result: types.CallToolResult = await self._send(
@@ -183,7 +183,7 @@ class Connection:
             _ATTEMPT.reset(token)
 
     def _is_unsent(self, attempt: _Attempt, error: MCPError) -> bool:
-        """Claims that the server did not begin: it was not reached, or does not know the session any more."""
+        """Whether the server did not begin: it was not reached, or does not know the session any more."""
         if self.server.transport == "stdio":
             return False
         if attempt.status == 404 or (attempt.status == 400 and error.code == _NO_SESSION):
@@ -197,7 +197,7 @@ class Connection:
                 session = ClientSession(
                     _Watched(read, self._ended.set),
                     write,
-                    message_handler=self._heard,
+                    message_handler=self._handle_message,
                     client_info=types.Implementation(name="headrace", version=VERSION),
                 )
                 await stack.enter_async_context(session)
@@ -208,7 +208,7 @@ class Connection:
             if not self._stopped:
                 raise
         except Exception as error:
-            reason = described(error, self.server)
+            reason = describe_error(error, self.server)
             if self._ready.done():
                 if isinstance(innermost(error), httpx2.SSEError):
                     self.errors.note(reason)
@@ -258,22 +258,22 @@ class Connection:
     def _client(self) -> httpx2.AsyncClient:
         return _Client(self, self.server, _Pinned(self._policy) if self._policy.guards else None)
 
-    def left(self, error: NotRead) -> None:
+    def drop_message(self, error: NotRead) -> None:
         """A message was not read to its end."""
         self.errors.note(str(error))
         logger.warning("MCP server %r: %s", self.server.name, error)
         self._ended.set()
 
-    def broken(self) -> None:
+    def note_lost_message(self) -> None:
         """A message could not be delivered and nobody would tell the call that waits for its answer."""
         if self.server.transport == "sse":
             self._ended.set()
 
-    async def _heard(self, message: Any) -> None:
+    async def _handle_message(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
         elif isinstance(message, NotRead):
-            self.left(message)
+            self.drop_message(message)
         elif isinstance(message, Exception) and not self._noise_is_told:
             self._noise_is_told = True
             logger.warning(
@@ -284,7 +284,7 @@ class Connection:
 class _Client(httpx2.AsyncClient):
     """Tells its connection of requests that never reached the server."""
 
-    def __init__(self, connection: Connection, server: McpServer, transport: _Pinned | None) -> None:
+    def __init__(self, connection: McpConnection, server: McpServer, transport: _Pinned | None) -> None:
         self._connection = connection
         super().__init__(
             headers={"Accept-Encoding": "identity", **server.headers},
@@ -295,23 +295,23 @@ class _Client(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method != "POST":
-            return self._bounded(await super().send(request, **options))
+            return self._bound_response(await super().send(request, **options))
         attempt = _ATTEMPT.get(_Attempt())
         attempt.posted = True
         try:
             response = await super().send(request, **options)
         except httpx2.TransportError as error:
             attempt.posted = not isinstance(error, httpx2.ConnectError)
-            self._connection.broken()
+            self._connection.note_lost_message()
             raise
         if response.status_code >= 400:
             attempt.status = response.status_code
-            self._connection.broken()
-        return self._bounded(response)
+            self._connection.note_lost_message()
+        return self._bound_response(response)
 
-    def _bounded(self, response: httpx2.Response) -> httpx2.Response:
+    def _bound_response(self, response: httpx2.Response) -> httpx2.Response:
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = Bounded(response, response.stream, self._connection.left)
+            response.stream = Bounded(response, response.stream, self._connection.drop_message)
         return response
 
 
@@ -376,17 +376,17 @@ def innermost(error: BaseException) -> BaseException:
     )
 
 
-def described(error: BaseException, server: McpServer) -> str:
+def describe_error(error: BaseException, server: McpServer) -> str:
     """What failed, in words, without secrets."""
     cause = innermost(error)
     if isinstance(cause, httpx2.HTTPStatusError):
         return f"the server answered {cause.response.status_code}"
     if isinstance(cause, FileNotFoundError):
         return f"there is no program or folder {cause.filename!r}"
-    return masked(str(cause) or type(cause).__name__, *server.secrets)
+    return mask_secrets(str(cause) or type(cause).__name__, *server.secrets)
 
 
-def flattened(result: types.CallToolResult) -> str:
+def flatten_result(result: types.CallToolResult) -> str:
     """The text of a result: structured content as JSON, else all blocks put together."""
     if result.structured_content is not None:
         return json.dumps(result.structured_content, ensure_ascii=False)

@@ -50,7 +50,7 @@ class ThreadDoor:
     is_open = True
 
     def __init__(self) -> None:
-        self._sessions = new_sessions(server_logs().said)
+        self._sessions = new_sessions(server_logs().write_line)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="MCP sessions", daemon=True)
         self._thread.start()
@@ -94,7 +94,7 @@ class HelperDoor:
         self._calls: dict[int, Future[Any]] = {}
         self._ended = False
         self._ready = threading.Event()
-        self._reader = threading.Thread(target=self._read, name="MCP helper", daemon=True)
+        self._reader = threading.Thread(target=self._read_answers, name="MCP helper", daemon=True)
         self._reader.start()
 
     @property
@@ -111,7 +111,7 @@ class HelperDoor:
             self._count += 1
             number = self._count
             self._calls[number] = future
-        future.add_done_callback(lambda done: self._left(number, done))
+        future.add_done_callback(lambda done: self._drop_call(number, done))
         self._send(json.dumps({"id": number, "request": json.loads(request.to_json())}))
         return future
 
@@ -126,7 +126,7 @@ class HelperDoor:
             self._process.kill()
         self._reader.join(END_S)
 
-    def _left(self, number: int, future: Future[Any]) -> None:
+    def _drop_call(self, number: int, future: Future[Any]) -> None:
         self._calls.pop(number, None)
         if future.cancelled():
             self._send(json.dumps({"cancel": number}))
@@ -142,7 +142,7 @@ class HelperDoor:
             logger.debug("the MCP helper takes no message: %s", error)
             self._fail_all()
 
-    def _read(self) -> None:
+    def _read_answers(self) -> None:
         assert self._process.stdout
         with self._process.stdout as lines:
             for line in lines:
@@ -157,7 +157,7 @@ class HelperDoor:
         elif "ready" in message:
             self._ready.set()
         elif "said" in message:
-            server_logs().said(*message["said"])
+            server_logs().write_line(*message["said"])
         elif (future := self._calls.get(message["id"])) is not None:
             _settle(future, message)
 
@@ -191,7 +191,7 @@ def new_sessions(say: Callable[[str, str, str], None]) -> Sessions:
 
 
 def _is_patched() -> bool:
-    """Claims that gevent runs this process's threads and processes."""
+    """Whether gevent runs this process's threads and processes."""
     monkey = sys.modules.get("gevent.monkey")
     return monkey is not None and bool(monkey.is_module_patched("subprocess"))
 

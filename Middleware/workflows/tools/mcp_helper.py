@@ -53,12 +53,12 @@ async def serve(lines: IO[bytes], wire: _Wire) -> None:
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
 
-    def read() -> None:
+    def read_requests() -> None:
         for line in iter(lines.readline, b""):
             loop.call_soon_threadsafe(arrived.put_nowait, line)
         loop.call_soon_threadsafe(arrived.put_nowait, b"")
 
-    threading.Thread(target=read, name="requests", daemon=True).start()
+    threading.Thread(target=read_requests, name="requests", daemon=True).start()
     calls: dict[int, asyncio.Task[None]] = {}
     while line := await arrived.get():
         message = json.loads(line)

@@ -22,7 +22,7 @@ def error_pipe(
     """
     reading, writing = os.pipe()
 
-    def read() -> None:
+    def read_lines() -> None:
         is_new = True
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             while line := lines.readline(LONGEST_LINE):
@@ -32,6 +32,6 @@ def error_pipe(
         if silent is not None:
             silent.set()
 
-    threading.Thread(target=read, name=name, daemon=True).start()
+    threading.Thread(target=read_lines, name=name, daemon=True).start()
     with os.fdopen(writing, "w") as end:
         yield end

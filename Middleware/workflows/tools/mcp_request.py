@@ -88,12 +88,12 @@ def request_from(document: Mapping[str, Any]) -> McpRequest:
 def read_server(snapshot: ConfigSnapshot, name: str) -> McpServer:
     """The server of `MCPServers/<name>.json`. Raises MCPToolCallError for whatever is wrong with it."""
     try:
-        return _filled(name, without_nulls(load_mcp_server(snapshot, name)))
+        return _filled_server(name, without_nulls(load_mcp_server(snapshot, name)))
     except ConfigError as error:
         raise MCPToolCallError(f"MCP server {name!r}: {error}") from error
 
 
-def _filled(name: str, file: Mapping[str, Any]) -> McpServer:
+def _filled_server(name: str, file: Mapping[str, Any]) -> McpServer:
     """Raises ConfigError for a secret that the environment does not hold."""
     place = f"MCPServers/{name}.json"
     url, headers, env = file.get("url", ""), file.get("headers", {}), file.get("env", {})

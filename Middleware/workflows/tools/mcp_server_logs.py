@@ -15,7 +15,7 @@ from pathlib import Path
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.environment import secrets_in_use
 from Middleware.utilities.log_files import LogFile
-from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.sensitive_logging_utils import mask_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -32,14 +32,14 @@ class ServerLogs:
         self._files: dict[Path, LogFile] = {}
         self._guard = threading.Lock()
 
-    def said(self, server: str, user: str, line: str) -> None:
+    def write_line(self, server: str, user: str, line: str) -> None:
         """One line of a server's standard error; the secrets of the server's file are masked in it."""
         facts = launch_facts()
         if facts.log_folder is None:
             logger.debug("MCP server %r says: %s", server, line)
             return
         folder = facts.log_folder / user if len(facts.users) > 1 else facts.log_folder
-        record = logging.makeLogRecord({"msg": masked(line, *secrets_in_use()), "user": user})
+        record = logging.makeLogRecord({"msg": mask_secrets(line, *secrets_in_use()), "user": user})
         self._file(folder / FOLDER / f"{server}.log").handle(record)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
-from Middleware.workflows.tools.mcp_connection import Connection, NotSent, described, flattened
+from Middleware.workflows.tools.mcp_connection import McpConnection, NotSent, describe_error, flatten_result
 from Middleware.workflows.tools.mcp_faults import faults_of
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
 
@@ -41,7 +41,7 @@ class Sessions:
     ) -> None:
         self._say = say
         self._idle_s, self._ping_after_s = idle_s, ping_after_s
-        self._kept: dict[str, Connection] = {}
+        self._kept: dict[str, McpConnection] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._failures: dict[str, tuple[int, float]] = {}
         self._closed = False
@@ -50,12 +50,12 @@ class Sessions:
         """The result's text, or the tools as `list_tools` gives them. Raises MCPToolCallError."""
         try:
             async with asyncio.timeout(request.timeout_s - request.waited_s) as limit:
-                return await self._performed(request)
+                return await self._perform_request(request)
         except MCPToolCallError:
             raise
         except Exception as error:
             what = f"tool {request.tool!r}" if request.tool else "the list of tools"
-            reason = described(error, request.server)
+            reason = describe_error(error, request.server)
             if isinstance(error, TimeoutError) and limit.expired():
                 reason = f"timed out after {request.timeout_s:g} seconds"
             raise MCPToolCallError(f"MCP server {request.server.name!r}, {what}: {reason}") from error
@@ -69,7 +69,7 @@ class Sessions:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _performed(self, request: McpRequest) -> Any:
+    async def _perform_request(self, request: McpRequest) -> Any:
         if request.tool is not None and not request.server.allows(request.tool):
             raise MCPToolCallError(
                 f"MCP server {request.server.name!r}: tool {request.tool!r} is not in 'allowedTools'"
@@ -80,10 +80,10 @@ class Sessions:
             return await self._once(request)
 
     async def _once(self, request: McpRequest) -> Any:
-        connection = await self._connected(request)
+        connection = await self._ready_connection(request)
         connection.calls += 1
         try:
-            outcome = await self._asked(connection, request)
+            outcome = await self._ask_connection(connection, request)
             self._failures.pop(request.key, None)
             return outcome
         except NotSent:
@@ -93,23 +93,25 @@ class Sessions:
             connection.calls -= 1
             self._rest(connection)
 
-    async def _asked(self, connection: Connection, request: McpRequest) -> Any:
+    async def _ask_connection(self, connection: McpConnection, request: McpRequest) -> Any:
         if request.private:
             connection.serve_a_private_request()
         if request.tool is None:
-            return _listed([tool for tool in await connection.tools() if request.server.allows(tool.name)])
+            return _tools_by_name(
+                [tool for tool in await connection.tools() if request.server.allows(tool.name)]
+            )
         try:
             result = await connection.call(request.tool, dict(request.arguments))
         except MCPError as error:
-            reason = described(error, request.server)
+            reason = describe_error(error, request.server)
             raise await self._failure(connection, request, reason) from error
-        text = flattened(result)
+        text = flatten_result(result)
         if result.is_error:
             raise await self._failure(connection, request, text or "the tool gave no reason")
-        return _cut(text, request.server.max_result_bytes)
+        return _cut_text(text, request.server.max_result_bytes)
 
-    async def _failure(self, connection: Connection, request: McpRequest, reason: str) -> MCPToolCallError:
-        if connection.over:
+    async def _failure(self, connection: McpConnection, request: McpRequest, reason: str) -> MCPToolCallError:
+        if connection.has_ended:
             faults = await connection.last_words()
         else:
             faults = await _faults(connection, request)
@@ -117,35 +119,35 @@ class Sessions:
             f"MCP server {request.server.name!r}, tool {request.tool!r}: {reason}{faults}"
         )
 
-    async def _connected(self, request: McpRequest) -> Connection:
+    async def _ready_connection(self, request: McpRequest) -> McpConnection:
         """A session that is ready. Raises MCPToolCallError."""
         key, loop = request.key, asyncio.get_running_loop()
         while True:
             connection = self._kept.get(key)
-            if connection is None or connection.over:
+            if connection is None or connection.has_ended:
                 not_before = self._failures.get(key, (0, 0.0))[1]
                 if (pause := not_before - loop.time()) > 0:
                     await asyncio.sleep(pause)
                     continue
-                connection = self._opened(request)
+                connection = self._open_connection(request)
             elif await self._is_dead(connection, request.timeout_s / 2):
                 connection.stop()
                 continue
             await connection.ready()
             return connection
 
-    async def _is_dead(self, connection: Connection, limit_s: float) -> bool:
-        """Claims that a session that was idle for a while, or left a call without answer, answers nothing."""
+    async def _is_dead(self, connection: McpConnection, limit_s: float) -> bool:
+        """Whether a session that was idle for a while, or left a call without answer, answers nothing."""
         idle_s = asyncio.get_running_loop().time() - connection.last_used
         is_doubtful = connection.is_doubtful or idle_s > self._ping_after_s
         return not connection.calls and is_doubtful and not await connection.answers(limit_s)
 
-    def _opened(self, request: McpRequest) -> Connection:
+    def _open_connection(self, request: McpRequest) -> McpConnection:
         if self._closed:
             raise MCPToolCallError("the server is stopping")
         key = request.key
 
-        def ended(connection: Connection, on_purpose: bool) -> None:
+        def note_end(connection: McpConnection, on_purpose: bool) -> None:
             self._ending.discard(connection.task)
             if self._kept.get(key) is connection:
                 del self._kept[key]
@@ -154,13 +156,15 @@ class Sessions:
                 pause = PAUSES_S[min(count, len(PAUSES_S)) - 1]
                 self._failures[key] = (count, asyncio.get_running_loop().time() + pause)
 
-        connection = Connection(request.server, ended, partial(self._say, request.server.name, request.user))
+        connection = McpConnection(
+            request.server, note_end, partial(self._say, request.server.name, request.user)
+        )
         if (old := self._kept.get(key)) is not None:
             self._ending.add(old.task)
         self._kept[key] = connection
         return connection
 
-    def _rest(self, connection: Connection) -> None:
+    def _rest(self, connection: McpConnection) -> None:
         """It may be closed when nothing has used it for a while."""
         loop = asyncio.get_running_loop()
         connection.last_used = loop.time()
@@ -169,19 +173,19 @@ class Sessions:
         connection.timer = loop.call_later(self._idle_s, _stop_if_idle, connection)
 
 
-def _stop_if_idle(connection: Connection) -> None:
+def _stop_if_idle(connection: McpConnection) -> None:
     if not connection.calls:
         connection.stop()
 
 
-def _cut(text: str, limit: int | None) -> str:
+def _cut_text(text: str, limit: int | None) -> str:
     data = text.encode("utf-8", "surrogatepass")
     if limit is None or len(data) <= limit:
         return text
     return data[:limit].decode("utf-8", "ignore") + CUT
 
 
-def _listed(tools: list[Any]) -> dict[str, Any]:
+def _tools_by_name(tools: list[Any]) -> dict[str, Any]:
     return {
         tool.name: {
             "llm_schema": {
@@ -196,7 +200,7 @@ def _listed(tools: list[Any]) -> dict[str, Any]:
     }
 
 
-async def _faults(connection: Connection, request: McpRequest) -> str:
+async def _faults(connection: McpConnection, request: McpRequest) -> str:
     """What of the arguments does not fit the tool's own schema, for the message of a call that failed.
 
     A server that does not give its tools must not hide why the call failed.

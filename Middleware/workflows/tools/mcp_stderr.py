@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from Middleware.utilities.sensitive_logging_utils import REDACTED, masked
+from Middleware.utilities.sensitive_logging_utils import REDACTED, mask_secrets
 
 LAST_WORDS = 10
 """Lines that the message of a failure repeats."""
@@ -46,7 +46,7 @@ class StandardError:
         with self._guard:
             if self._hidden:
                 return
-            line = masked(_COLOURS.sub("", line), *self._secrets)
+            line = mask_secrets(_COLOURS.sub("", line), *self._secrets)
             line = _CONTROL.sub("\ufffd", line[:SHOWN])
             self._last.append(line)
             self._say(line)

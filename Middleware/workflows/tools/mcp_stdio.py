@@ -74,7 +74,7 @@ async def stdio_streams(server: McpServer, errors: TextIO) -> AsyncIterator[tupl
         async with _talking(process) as streams:
             yield streams
     finally:
-        await asyncio.shield(asyncio.create_task(_ended(process), name=f"end of process {process.pid}"))
+        await asyncio.shield(asyncio.create_task(_end_process(process), name=f"end of process {process.pid}"))
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ async def _talking(process: Process) -> AsyncIterator[tuple[Any, Any]]:
     outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks:
         written = asyncio.Event()
-        tasks.start_soon(_read, process, heard)
+        tasks.start_soon(_read_messages, process, heard)
         tasks.start_soon(_write, process, to_send, heard, written)
         tasks.start_soon(_watch, process, heard)
         try:
@@ -97,34 +97,34 @@ async def _talking(process: Process) -> AsyncIterator[tuple[Any, Any]]:
             tasks.cancel_scope.cancel()
 
 
-async def _read(process: Process, heard: Any) -> None:
+async def _read_messages(process: Process, heard: Any) -> None:
     """Until the server's output ends, a message is too long, or nobody listens."""
     assert process.stdout
     async with heard:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             try:
                 while True:
-                    await heard.send(_parsed(await process.stdout.readuntil(b"\n")))
+                    await heard.send(_parse_line(await process.stdout.readuntil(b"\n")))
             except (asyncio.IncompleteReadError, ConnectionError):
                 return  # half a line at the end is no message
             except asyncio.LimitOverrunError:
                 await heard.send(too_long())
 
 
-def _parsed(line: bytes) -> SessionMessage | Exception:
+def _parse_line(line: bytes) -> SessionMessage | Exception:
     """What is no message is an exception; a broken answer fails the call that waits for it."""
     text = line.decode("utf-8", "replace")
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except (ValueError, RecursionError) as error:
-        number = _answered(text)
+        number = _answered_request(text)
         if number is None:
             return error
     data = types.ErrorData(code=types.INVALID_REQUEST, message="the answer is not one of the protocol")
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=data))
 
 
-def _answered(text: str) -> int | None:
+def _answered_request(text: str) -> int | None:
     """The number of the request that a broken message is meant for."""
     try:
         message = json.loads(text)
@@ -157,7 +157,7 @@ async def _write(process: Process, to_send: Any, heard: Any, written: asyncio.Ev
         written.set()
 
 
-async def _ended(process: Process) -> None:
+async def _end_process(process: Process) -> None:
     """The server and all processes of its group are gone; the pipes are closed."""
     assert process.stdin
     process.stdin.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from Middleware.config.users import UserSettings
 from Middleware.services.run_trace import TracedNode
-from Middleware.utilities.sensitive_logging_utils import measured
+from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.tools.web import WebError, WebRequest, exchange
 
 logger = logging.getLogger(__name__)
@@ -37,14 +37,14 @@ def research(
     Raises RequestCancelled only.
     """
     query = str(question["query"])
-    reply = _reply(user, _posted(user, question, timeout_s, caller), request_id, trace)
+    reply = _reply(user, _research_request(user, question, timeout_s, caller), request_id, trace)
     if reply is None:
         return f"I'm sorry, the offline researcher could not be reached for '{query}'."
     if isinstance(reply, str):
-        return _failed(query, reply, reply)
+        return _failure_text(query, reply, reply)
     if reply.get("status") == "error":
         reason = str(reply.get("reason"))
-        return _failed(query, reason, measured(reason))
+        return _failure_text(query, reason, loggable_whole_text(reason))
     answer = reply.get("answer")
     if reply.get("no_information_found") or not answer:
         return "No pertinent information was found in the search"
@@ -52,13 +52,15 @@ def research(
     return "\n".join([f"{answer}\n", "Sources:", *sources]) if sources else str(answer)
 
 
-def _failed(query: str, reason: str, logged: str) -> str:
+def _failure_text(query: str, reason: str, logged: str) -> str:
     """`logged`: the reason as the log may show it: the service's own words may quote the query."""
-    logger.warning("the offline researcher failed for %s: %s", measured(query), logged)
+    logger.warning("the offline researcher failed for %s: %s", loggable_whole_text(query), logged)
     return f"I'm sorry, the offline researcher returned an error ({reason}) for '{query}'."
 
 
-def _posted(user: UserSettings, question: Mapping[str, Any], timeout_s: float, caller: str) -> WebRequest:
+def _research_request(
+    user: UserSettings, question: Mapping[str, Any], timeout_s: float, caller: str
+) -> WebRequest:
     return WebRequest(
         f"http://{user.offline_researcher_api_host}:{user.offline_researcher_api_port}/search",
         "POST",

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from Middleware.config.users import UserSettings
 from Middleware.services.run_trace import TracedNode
-from Middleware.utilities.sensitive_logging_utils import measured
+from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.tools.web import WebError, WebRequest, exchange
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def ask(
             raise WebError(f"the service answered {answer.status}")
         return kind.found(json.loads(answer.body), query)
     except (WebError, ValueError, RecursionError) as error:
-        logger.warning("the offline wiki failed for %s: %s", measured(query), _reason(error))
+        logger.warning("the offline wiki failed for %s: %s", loggable_whole_text(query), _reason(error))
         return f"I'm sorry, I couldn't find any Wikipedia information about '{query}'."
 
 
@@ -114,17 +114,17 @@ def _articles(answer: Any, query: str) -> str:
     items = _items(answer)
     if not items:
         return f"No articles found for '{query}' in the offline database."
-    shown_items = [_titled(item, "Untitled Article") for item in items]
+    shown_items = [_titled_text(item, "Untitled Article") for item in items]
     return "\n\n--- END ARTICLE ---\n\n".join(shown_items)
 
 
 def _summaries(answer: Any, query: str) -> str:
     if not isinstance(answer, list) or not answer:
         return f"No summary found for '{query}'."
-    return "\n\n--- END SUMMARY ---\n\n".join(_titled(item, "Untitled Summary") for item in answer)
+    return "\n\n--- END SUMMARY ---\n\n".join(_titled_text(item, "Untitled Summary") for item in answer)
 
 
-def _titled(item: Any, untitled: str) -> str:
+def _titled_text(item: Any, untitled: str) -> str:
     if not isinstance(item, Mapping):
         return str(item)
     title, text = item.get("title"), item.get("text")

@@ -23,7 +23,7 @@ class Outcome:
 
 
 @contextmanager
-def measured(what: str, host: str, caller: str = "") -> Iterator[Outcome]:
+def log_outside_call(what: str, host: str, caller: str = "") -> Iterator[Outcome]:
     """`what`: `GET`, `curl`, `MCP`. `host`: or the server's name. `caller`: the node; empty: a script."""
     outcome, began = Outcome(), time.monotonic()
     try:

@@ -47,7 +47,7 @@ def script_faults(path: Path, roots: Iterable[Path] = ()) -> list[ScriptFault]:
         facts = path.stat()
         if not path.is_file() or facts.st_size > MOST_BYTES:
             return []
-        script = _read(str(path), facts.st_mtime_ns, facts.st_size)
+        script = _read_script(str(path), facts.st_mtime_ns, facts.st_size)
     except OSError:
         return []
     places = None if script.changes_path else tuple(map(str, roots))
@@ -71,7 +71,7 @@ class _Script(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _read(name: str, mtime_ns: int, size: int) -> _Script:
+def _read_script(name: str, mtime_ns: int, size: int) -> _Script:
     """Raises OSError."""
     try:
         tree = ast.parse(Path(name).read_bytes(), name)

@@ -35,7 +35,7 @@ from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.outside_call import outside_call
 from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
-from Middleware.workflows.tools.outside_log import measured
+from Middleware.workflows.tools.outside_log import log_outside_call
 
 # `"verify": false` is the author's wish and warned of by the node; urllib3 would warn at every request.
 urllib3.disable_warnings(InsecureRequestWarning)
@@ -68,7 +68,7 @@ class WebTimeout(WebError):
     is_timeout = True
 
 
-class TooLarge(WebError):
+class PageTooLarge(WebError):
     """The answer passed the cap, or is a compression bomb."""
 
 
@@ -114,11 +114,11 @@ def exchange(request: WebRequest, request_id: str = "", trace: TracedNode | None
     with (
         outside_call(trace, "http", host, place=request.url, body=request.body or b"") as told,
         _ending(request_id, request.total_s) as call,
-        measured(request.method, host, request.caller) as outcome,
+        log_outside_call(request.method, host, request.caller) as outcome,
     ):
-        answer = _followed(request, call)
+        answer = _follow_redirects(request, call)
         outcome.status, outcome.length = answer.status, len(answer.body)
-        told.came(answer.body, answer.status)
+        told.note_answer(answer.body, answer.status)
         return answer
 
 
@@ -137,7 +137,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise WebError(f"the header {name!r} holds characters that HTTP does not allow")
 
 
-class _Call:
+class _PageCall:
     """The handle of one call, and whether its time was up."""
 
     def __init__(self) -> None:
@@ -156,9 +156,9 @@ class _Call:
 
 
 @contextmanager
-def _ending(request_id: str, total_s: float | None) -> Iterator[_Call]:
+def _ending(request_id: str, total_s: float | None) -> Iterator[_PageCall]:
     """A call that ends when the request is cancelled or the time is up."""
-    call = _Call()
+    call = _PageCall()
     timer = threading.Timer(total_s, call.expire) if total_s is not None else None
     cancellation_service.register_abort_callback(request_id, call.handle.abort)
     try:
@@ -173,15 +173,15 @@ def _ending(request_id: str, total_s: float | None) -> Iterator[_Call]:
             timer.cancel()
 
 
-def _followed(request: WebRequest, call: _Call) -> WebAnswer:
+def _follow_redirects(request: WebRequest, call: _PageCall) -> WebAnswer:
     session = _session(request)
     limit = REDIRECTS if request.policy.guards else REDIRECTS_UNGUARDED
     for _ in range(limit + 1):
         call.check()
-        response, url = _sent(session, request, call)
+        response, url = _send_request(session, request, call)
         location = response.headers.get("Location")
         if not request.follow or response.status_code not in _REDIRECTING or location is None:
-            return _read(response, request, call)
+            return _read_answer(response, request, call)
         response.close()
         request = _next(request, url, location, response.status_code)
     raise WebError(f"more than {limit} redirects")
@@ -197,7 +197,9 @@ def _session(request: WebRequest) -> requests.Session:
     return session
 
 
-def _sent(session: requests.Session, request: WebRequest, call: _Call) -> tuple[requests.Response, str]:
+def _send_request(
+    session: requests.Session, request: WebRequest, call: _PageCall
+) -> tuple[requests.Response, str]:
     """The open response of one hop, and the URL that was asked."""
     call.handle.pinned = ()
     if request.policy.guards:
@@ -208,7 +210,7 @@ def _sent(session: requests.Session, request: WebRequest, call: _Call) -> tuple[
         raise WebError("the scheme of the URL must be http or https")
     # Under a guard a proxy of the environment would resolve the name itself; for loopback it makes no sense.
     session.trust_env = not request.policy.guards and not is_loopback(host_of(request.url))
-    adapter = cast(_Adapter, session.get_adapter("http://"))
+    adapter = cast(_PinnedAdapter, session.get_adapter("http://"))
     adapter.sweep()
     try:
         prepared = session.prepare_request(
@@ -277,17 +279,19 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
         return "", None, None
 
 
-def _read(response: requests.Response, request: WebRequest, call: _Call) -> WebAnswer:
+def _read_answer(response: requests.Response, request: WebRequest, call: _PageCall) -> WebAnswer:
     """The whole body within the caps. A failure's body is cut at them instead."""
     body = bytearray()
     try:
-        for piece in _decoded(response):
+        for piece in _decoded_pieces(response):
             body += piece
             if request.max_bytes is not None and len(body) > request.max_bytes:
-                raise TooLarge(f"the answer is larger than {request.max_bytes} bytes ('maxResponseBytes')")
+                raise PageTooLarge(
+                    f"the answer is larger than {request.max_bytes} bytes ('maxResponseBytes')"
+                )
             call.check()
         call.check()
-    except TooLarge:
+    except PageTooLarge:
         if response.status_code < 400:
             raise
         if request.max_bytes is not None:
@@ -306,7 +310,7 @@ def _read(response: requests.Response, request: WebRequest, call: _Call) -> WebA
     return WebAnswer(response.status_code, dict(response.headers), bytes(body))
 
 
-def _decoded(response: requests.Response) -> Iterator[bytes]:
+def _decoded_pieces(response: requests.Response) -> Iterator[bytes]:
     """Decompressed pieces, none larger than its share. Raises TooLarge for a bomb, WebError, zlib.error."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding in ("", "identity"):
@@ -326,7 +330,7 @@ def _decoded(response: requests.Response) -> Iterator[bytes]:
             piece = unpacker.decompress(data, PIECE * 8)
             given += len(piece)
             if given > MAX_RATIO * came:
-                raise TooLarge("the answer is a compression bomb")
+                raise PageTooLarge("the answer is a compression bomb")
             if piece:
                 yield piece
             data = unpacker.unconsumed_tail
@@ -354,7 +358,7 @@ def _raw(response: requests.Response) -> Iterator[bytes]:
         yield data
 
 
-class _Adapter(HTTPAdapter):
+class _PinnedAdapter(HTTPAdapter):
     """Connections that an AbortHandle knows, and that connect to its pinned addresses only."""
 
     def __init__(self) -> None:
@@ -377,6 +381,6 @@ class _Adapter(HTTPAdapter):
 
 
 @functools.cache
-def _adapter(guarded: bool) -> _Adapter:
+def _adapter(guarded: bool) -> _PinnedAdapter:
     """Two pools for the whole process: a guarded call never uses a connection of an unguarded one."""
-    return _Adapter()
+    return _PinnedAdapter()

@@ -65,7 +65,7 @@ class Conversation:
 
     def min_messages_max_tokens(self, *, templated: bool) -> str:
         """At least so many messages, more while within the limit; with the clamp the minimum gives way."""
-        minimum = 1 if self._clamped else max(1, self._number("minMessagesInVariable", 5))
+        minimum = 1 if self._is_clamped else max(1, self._number("minMessagesInVariable", 5))
         return self._slice(templated, budget=self._limit("maxEstimatedTokensInVariable"), minimum=minimum)
 
     def system_prompt(self, *, templated: bool) -> str:
@@ -90,7 +90,7 @@ class Conversation:
             minimum = max(minimum, exchange_length(again))
         if self._calls is not None:
             newest = (with_tool_text(message, self._calls) for message in newest)
-        cost = clamped_cost if self._clamped else message_cost
+        cost = clamped_cost if self._is_clamped else message_cost
         messages = newest_within(newest, count=count, budget=budget, minimum=minimum, cost=cost)
         return self._templated_text(messages) if templated else self._chat_text(messages)
 
@@ -145,13 +145,13 @@ class Conversation:
     def _limit(self, key: str) -> float:
         """The token limit of a field, with the clamp scaled by the level and not above the window."""
         limit = self._number(key, 2048)
-        if not self._clamped:
+        if not self._is_clamped:
             return limit
         scaled = int(limit * self._factor)
         return scaled if self._window is None else min(scaled, self._window)
 
     @cached_property
-    def _clamped(self) -> bool:
+    def _is_clamped(self) -> bool:
         own = self._source.node.get("clampPromptToContextWindow")
         if own is not None:
             return means_true(own)
@@ -170,7 +170,7 @@ class Conversation:
     def _window(self) -> int | None:
         """Tokens of the window that the conversation may take; None: no clamp, or no known window."""
         window = self._endpoint.max_context_token_size if self._endpoint else None
-        if not self._clamped or window is None:
+        if not self._is_clamped or window is None:
             return None
         response = max(0, self._number("maxResponseSizeInTokens", 400, bad=0))
         return int((window - response) * self._factor) - WINDOW_RESERVE
@@ -179,7 +179,7 @@ class Conversation:
 def tool_call_labels(messages: Messages) -> dict[str, str]:
     """Tool call id -> `<name> <summary>`."""
     return {
-        call["id"]: _joined(call_name(call), call_summary(call))
+        call["id"]: _join_texts(call_name(call), call_summary(call))
         for message in messages
         for call in message.get("tool_calls") or ()
         if call.get("id")
@@ -201,24 +201,24 @@ def _call_lines(content: str, calls: Iterable[JsonObject]) -> Iterator[str]:
     if content:
         yield content
     for call in calls:
-        yield _joined(f"[Tool Call: {call_name(call)}]", call_summary(call))
+        yield _join_texts(f"[Tool Call: {call_name(call)}]", call_summary(call))
 
 
 def call_summary(call: JsonObject) -> str:
     """The first text among the arguments, else they all as text; cut at 200 characters."""
     arguments = call_function(call).get("arguments")
     if isinstance(arguments, str):
-        arguments = _parsed(arguments)
+        arguments = _parse_json(arguments)
     texts = arguments.values() if isinstance(arguments, Mapping) else ()
     return next((text for text in texts if isinstance(text, str)), arguments_text(call))[:SUMMARY_LENGTH]
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _joined(first: str, second: str) -> str:
+def _join_texts(first: str, second: str) -> str:
     return f"{first} {second}" if second else first

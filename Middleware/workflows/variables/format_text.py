@@ -76,7 +76,7 @@ class Placeholder(NamedTuple):
     path: tuple[str | int, ...]
 
 
-class Names(Protocol):
+class VariableNames(Protocol):
     """What placeholders are looked up in."""
 
     def find(self, name: str) -> Found | None: ...
@@ -94,7 +94,7 @@ class FilledText(str):
 
     @classmethod
     def of(cls, pieces: Sequence[Piece]) -> FilledText:
-        text = cls(joined(pieces))
+        text = cls(join_pieces(pieces))
         text.skeleton, text.inserts = _skeleton(pieces, literal=(Origin.RUN,))
         return text
 
@@ -108,7 +108,7 @@ class _Field:
     raw: str
 
 
-def joined(pieces: Iterable[Piece]) -> str:
+def join_pieces(pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
@@ -124,7 +124,7 @@ def placeholders(text: str) -> Iterator[Placeholder]:
     return (Placeholder(field.name, field.path) for field in fields)
 
 
-def fill_pieces(text: str, names: Names, *, second_pass: bool = True) -> Filled:
+def fill_pieces(text: str, names: VariableNames, *, second_pass: bool = True) -> Filled:
     """`text` filled. A `FilledText`: what a parent inserted is not looked at. Never raises."""
     skeleton, inserts = (text.skeleton, text.inserts) if isinstance(text, FilledText) else (text, ())
     if "{" not in skeleton and "}" not in skeleton:
@@ -134,14 +134,14 @@ def fill_pieces(text: str, names: Names, *, second_pass: bool = True) -> Filled:
     if pieces is None:
         pieces = filling.tolerant(skeleton, inserts, frozenset())
     elif second_pass:
-        pieces = filling.again(pieces)
+        pieces = filling.second_pass(pieces)
     return Filled(pieces, frozenset(filling.unknown), filling.complete)
 
 
 class _Filling:
     """One substitution. `within` are the live variables whose values are just being resolved."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: VariableNames) -> None:
         self._names = names
         self.unknown: set[str] = set()
         self.complete = True
@@ -178,7 +178,7 @@ class _Filling:
             done = position = end
         return [*pieces, *with_inserts(text[done:], inserts)]
 
-    def again(self, pieces: list[Piece]) -> list[Piece]:
+    def second_pass(self, pieces: list[Piece]) -> list[Piece]:
         """The second pass, over braces that the authored text doubled; `pieces` itself if that does not work
         out.
         """
@@ -216,15 +216,15 @@ class _Filling:
             for key in field.path:
                 value = value[key]
             if not (found.live and isinstance(value, str) and "{" in value and len(within) < MAX_DEPTH):
-                return [Piece(self._formatted(value, field, found.live, within), found.origin)]
+                return [Piece(self._format_value(value, field, found.live, within), found.origin)]
             if self._resolved_values >= MAX_RESOLVED:
                 return None
             self._resolved_values += 1
             self._left_braces = True
-            pieces = self._resolved(value, within | {field.name})
+            pieces = self._resolve_value(value, within | {field.name})
             if field.conversion is None and not field.spec:
                 return pieces
-            return _static_and_run(self._formatted(joined(pieces), field, True, within), pieces)
+            return _static_and_run(self._format_value(join_pieces(pieces), field, True, within), pieces)
         except _DOES_NOT_FIT:
             return None
 
@@ -232,13 +232,13 @@ class _Filling:
         self, field: _Field, inserts: Sequence[Piece], within: frozenset[str]
     ) -> list[Piece] | None:
         """A placeholder whose authored braces hold inserted text, as the second pass can make it."""
-        raw = joined(with_inserts(field.raw, inserts))
+        raw = join_pieces(with_inserts(field.raw, inserts))
         match = _FIELD.fullmatch(raw)
         if match is None or raw.count("{") != field.raw.count("{"):
             return None
         return self._value(_field(match), (), within)
 
-    def _resolved(self, value: str, within: frozenset[str]) -> list[Piece]:
+    def _resolve_value(self, value: str, within: frozenset[str]) -> list[Piece]:
         """The value of a workflow or user-wide variable, itself filled; its own text is static."""
         pieces = self.strict(value, (), within)
         if pieces is None:
@@ -247,14 +247,14 @@ class _Filling:
             Piece(piece.text, Origin.STATIC) if piece.origin is Origin.AUTHORED else piece for piece in pieces
         ]
 
-    def _formatted(self, value: Any, field: _Field, live: bool, within: frozenset[str]) -> str:
+    def _format_value(self, value: Any, field: _Field, live: bool, within: frozenset[str]) -> str:
         """`value` as the placeholder's conversion and spec say. A null of the run prints as nothing."""
         spec = field.spec
         if "{" in spec:
             pieces = self.strict(spec, (), within)
             if pieces is None:
                 raise ValueError("a name in the format spec is not known")
-            spec = joined(pieces)
+            spec = join_pieces(pieces)
         if _TOO_WIDE.search(spec):
             raise ValueError("no placeholder is that wide")
         if field.conversion is not None:
@@ -269,7 +269,7 @@ def _static_and_run(formatted: str, pieces: Sequence[Piece]) -> list[Piece]:
     run = next((index for index, piece in enumerate(pieces) if piece.origin is Origin.RUN), None)
     if run is None:
         return [Piece(formatted, Origin.STATIC)]
-    static = joined(pieces[:run])
+    static = join_pieces(pieces[:run])
     if not static or not formatted.startswith(static):
         return [Piece(formatted, Origin.RUN)]
     return [Piece(static, Origin.STATIC), Piece(formatted[len(static) :], Origin.RUN)]

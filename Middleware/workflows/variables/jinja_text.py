@@ -12,7 +12,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from Middleware.common.errors import ConfigError
-from Middleware.workflows.variables.format_text import FilledText, Found, Names, Origin, Piece, with_inserts
+from Middleware.workflows.variables.format_text import (
+    FilledText,
+    Found,
+    Origin,
+    Piece,
+    VariableNames,
+    with_inserts,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -29,7 +36,7 @@ _WRONG_IN_A_TEMPLATE = (ArithmeticError, AttributeError, LookupError, RuntimeErr
 _NOT_COMPILED = (SyntaxError, RecursionError, ValueError, OverflowError, MemoryError)
 
 
-class _Compiled(NamedTuple):
+class _CompiledText(NamedTuple):
     template: Template
     names: frozenset[str]
 
@@ -38,10 +45,10 @@ class _Live(str):
     """The text of a workflow or user-wide variable: its braces are the author's."""
 
 
-class _Mark(str):
+class _VariableMark(str):
     """Stands for a run-time value, whatever the template takes out of it."""
 
-    def __getitem__(self, key: object) -> _Mark:
+    def __getitem__(self, key: object) -> _VariableMark:
         return self
 
     def __iter__(self) -> Iterator[str]:
@@ -52,10 +59,10 @@ def jinja_names(text: str) -> frozenset[str]:
     """All names that a template looks up, known or not. Raises ConfigError for a template that does not
     parse.
     """
-    return _compiled(text, False).names
+    return _compile_text(text, False).names
 
 
-def render(text: str, names: Names) -> str:
+def render(text: str, names: VariableNames) -> str:
     """The rendered template. Raises ConfigError."""
     rendered = _render(text, names, shielded=False)
     if isinstance(text, FilledText):
@@ -63,7 +70,7 @@ def render(text: str, names: Names) -> str:
     return rendered
 
 
-def render_pieces(text: str, names: Names) -> list[Piece]:
+def render_pieces(text: str, names: VariableNames) -> list[Piece]:
     """The rendered template as pieces: braces that came out of an expression are inserted ones. Raises
     ConfigError.
     """
@@ -79,20 +86,20 @@ def render_pieces(text: str, names: Names) -> list[Piece]:
     return pieces
 
 
-def static_prefix(text: str, rendered: str, names: Names) -> str | None:
+def static_prefix(text: str, rendered: str, names: VariableNames) -> str | None:
     """The part of `rendered` before anything that a run-time value decides; None if none decides anything."""
     try:
-        marked = _render(text, names, shielded=False, value=_marked)
+        marked = _render(text, names, shielded=False, value=_mark_value)
     except ConfigError:
         return _prefix_of_beginning(text, rendered, names)
     return None if marked == rendered else _common_start(marked, rendered)
 
 
-def _prefix_of_beginning(text: str, rendered: str, names: Names) -> str:
+def _prefix_of_beginning(text: str, rendered: str, names: VariableNames) -> str:
     """As `static_prefix`, for a template that does not take marks: from its longest part that does."""
     for tag in reversed(list(_TAG.finditer(text))):
         try:
-            marked = _render(text[: tag.start()], names, shielded=False, value=_marked)
+            marked = _render(text[: tag.start()], names, shielded=False, value=_mark_value)
         except ConfigError:
             continue
         return _common_start(marked, rendered)
@@ -104,8 +111,8 @@ def _common_start(one: str, other: str) -> str:
     return one[: next(differs, min(len(one), len(other)))]
 
 
-def _marked(found: Found) -> Any:
-    return _Mark(_MARK) if found.origin is Origin.RUN else found.value
+def _mark_value(found: Found) -> Any:
+    return _VariableMark(_MARK) if found.origin is Origin.RUN else found.value
 
 
 def _value(found: Found) -> Any:
@@ -116,11 +123,13 @@ def _authored_or_not(found: Found) -> Any:
     return _Live(found.value) if found.live and isinstance(found.value, str) else found.value
 
 
-def _render(text: str, names: Names, *, shielded: bool, value: Callable[[Found], Any] = _value) -> str:
+def _render(
+    text: str, names: VariableNames, *, shielded: bool, value: Callable[[Found], Any] = _value
+) -> str:
     from jinja2 import TemplateError
 
     template = text.skeleton if isinstance(text, FilledText) else text
-    compiled = _compiled(template, shielded)
+    compiled = _compile_text(template, shielded)
     known = {name: value(found) for name in compiled.names if (found := names.find(name)) is not None}
     try:
         return compiled.template.render(known)
@@ -129,7 +138,7 @@ def _render(text: str, names: Names, *, shielded: bool, value: Callable[[Found],
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str, shielded: bool) -> _Compiled:
+def _compile_text(text: str, shielded: bool) -> _CompiledText:
     from jinja2 import TemplateSyntaxError, meta
 
     environment = _environment(shielded)
@@ -137,7 +146,7 @@ def _compiled(text: str, shielded: bool) -> _Compiled:
         reader = meta.TrackingCodeGenerator(environment)
         reader.optimizer = None  # it would compute
         reader.visit(environment.parse(text))
-        return _Compiled(environment.from_string(text), frozenset(reader.undeclared_identifiers))
+        return _CompiledText(environment.from_string(text), frozenset(reader.undeclared_identifiers))
     except TemplateSyntaxError as error:
         raise ConfigError(f"the Jinja template is wrong in line {error.lineno}: {error.message}") from error
     except _NOT_COMPILED as error:  # what the language allows but Python cannot take: too deep, too long
@@ -149,7 +158,7 @@ def _environment(shielded: bool) -> ImmutableSandboxedEnvironment:
     from jinja2 import pass_eval_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    printed = _shielded if shielded else _printed
+    printed = _shield_text if shielded else _printable
 
     @pass_eval_context
     def finalize(_: object, value: object) -> object:
@@ -160,12 +169,12 @@ def _environment(shielded: bool) -> ImmutableSandboxedEnvironment:
     return ImmutableSandboxedEnvironment(finalize=finalize, optimized=False)
 
 
-def _printed(value: object) -> object:
+def _printable(value: object) -> object:
     """A null prints as nothing. Source: memory.md 16."""
     return "" if value is None else value
 
 
-def _shielded(value: object) -> str:
+def _shield_text(value: object) -> str:
     if isinstance(value, _Live):
         return value
     return "" if value is None else str(value).translate(_SHIELD)

@@ -30,22 +30,22 @@ class AllNames:
     def _look_up(self, name: str) -> Found | None:
         source = self._source
         rank = self._rank(name)
-        if rank < Layer.NODES and (made := _made(name, _of_nodes(source))):
+        if rank < Layer.NODES and (made := _find_made(name, _of_nodes(source))):
             return made
         if rank > Layer.WORKFLOW:
-            return self._provided(name, Origin.RUN)
+            return self._find_provided(name, Origin.RUN)
         if name in source.workflow_variables:
-            return _configured(name, source.workflow_variables)
+            return _find_configured(name, source.workflow_variables)
         if rank == Layer.DATE:
-            return self._provided(name, Origin.STATIC)
-        return _configured(name, source.user.user_wide_workflow_variables)
+            return self._find_provided(name, Origin.STATIC)
+        return _find_configured(name, source.user.user_wide_workflow_variables)
 
     def _rank(self, name: str) -> int:
         """The layer of a name of `providers.py` that exists for this node, else 0."""
         provider = VARIABLES.get(name)
         return provider.layer if provider is not None and self._view.has(provider.layer) else 0
 
-    def _provided(self, name: str, origin: Origin) -> Found:
+    def _find_provided(self, name: str, origin: Origin) -> Found:
         return Found(VARIABLES[name].value(self._view), live=False, origin=origin)
 
 
@@ -57,19 +57,19 @@ class EarlyNames:
         self._of_nodes = _of_nodes(source) if with_outputs else (source.agent_inputs,)
 
     def find(self, name: str) -> Found | None:
-        return _made(name, self._of_nodes) or _configured(name, self._source.workflow_variables)
+        return _find_made(name, self._of_nodes) or _find_configured(name, self._source.workflow_variables)
 
 
 def _of_nodes(source: VariableSource) -> tuple[Mapping[str, Any], ...]:
     return (source.agent_outputs, source.agent_inputs, source.thoughts)
 
 
-def _made(name: str, of_nodes: tuple[Mapping[str, Any], ...]) -> Found | None:
+def _find_made(name: str, of_nodes: tuple[Mapping[str, Any], ...]) -> Found | None:
     for values in of_nodes:
         if name in values:
             return Found(values[name], live=False, origin=Origin.RUN)
     return None
 
 
-def _configured(name: str, values: Mapping[str, Any]) -> Found | None:
+def _find_configured(name: str, values: Mapping[str, Any]) -> Found | None:
     return Found(values[name], live=True, origin=Origin.STATIC) if name in values else None

@@ -241,7 +241,7 @@ def categories_separated_by_or(view: View) -> str:
     example="RECIPES: Cooking; BUG_HUNT: Finding faults",
 )
 def category_colon_descriptions(view: View) -> str:
-    return "; ".join(_described(view))
+    return "; ".join(_image_descriptions(view))
 
 
 @variable(
@@ -251,7 +251,7 @@ def category_colon_descriptions(view: View) -> str:
     example="- RECIPES: Cooking",
 )
 def category_colon_descriptions_newline_bulletpoint(view: View) -> str:
-    return _bullet_points(_described(view))
+    return _bullet_points(_image_descriptions(view))
 
 
 @variable(
@@ -261,7 +261,7 @@ def category_name_bulletpoints(view: View) -> str:
     return _bullet_points(view.source.categories)
 
 
-def _described(view: View) -> list[str]:
+def _image_descriptions(view: View) -> list[str]:
     return [f"{name}: {description}" for name, description in view.source.categories.items()]
 
 

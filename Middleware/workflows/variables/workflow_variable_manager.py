@@ -18,11 +18,11 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.workflows.variables import jinja_text
 from Middleware.workflows.variables.format_text import (
     FilledText,
-    Names,
     Origin,
     Piece,
+    VariableNames,
     fill_pieces,
-    joined,
+    join_pieces,
 )
 from Middleware.workflows.variables.names import AllNames, EarlyNames
 from Middleware.workflows.variables.source import VariableSource
@@ -45,7 +45,7 @@ def fill(text: str, source: VariableSource) -> str:
     if source.node.get("jinja2"):
         with _errors_name_the_field(text, source):
             return jinja_text.render(text, names)
-    return joined(_format_pieces(text, source, names))
+    return join_pieces(_format_pieces(text, source, names))
 
 
 def fill_early(text: str, source: VariableSource, *, with_outputs: bool = False) -> str:
@@ -56,7 +56,7 @@ def fill_early(text: str, source: VariableSource, *, with_outputs: bool = False)
     if "{" not in text:
         return text
     names = EarlyNames(source, with_outputs=with_outputs)
-    return joined(_format_pieces(text, source, names, second_pass=False))
+    return join_pieces(_format_pieces(text, source, names, second_pass=False))
 
 
 def fill_parts(text: str, source: VariableSource) -> tuple[str, str | None]:
@@ -82,7 +82,7 @@ def fill_prefix(text: str, source: VariableSource) -> tuple[str, str | None]:
             return filled, jinja_text.static_prefix(text, filled, names)
     pieces = _format_pieces(text, source, names)
     first = next((index for index, piece in enumerate(pieces) if piece.origin is Origin.RUN), None)
-    return joined(pieces), None if first is None else joined(pieces[:first])
+    return join_pieces(pieces), None if first is None else join_pieces(pieces[:first])
 
 
 def fill_override(text: str, source: VariableSource) -> str:
@@ -101,7 +101,7 @@ def fill_override(text: str, source: VariableSource) -> str:
 
 
 def _format_pieces(
-    text: str, source: VariableSource, names: Names, *, second_pass: bool = True
+    text: str, source: VariableSource, names: VariableNames, *, second_pass: bool = True
 ) -> list[Piece]:
     filled = fill_pieces(text, names, second_pass=second_pass)
     if filled.unknown and (missing := sorted(filter(_LIKE_A_NAME.fullmatch, filled.unknown))):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.console.config_masks import restored, secrets_in, shown_text, shown_value
+from Middleware.api.console.config_masks import restore_secrets, secrets_in, shown_text, shown_value
 
 ENDPOINT = (
     '{"apiKey": "sk-1234567890abcdef", "endpoint": "http://u:pw123456@h:1",'
@@ -72,7 +72,7 @@ class TestShown:
     def test_a_broken_text_shows_no_key_either(self, text):
         """What is no JSON is masked line by line as well; put back, it is what it was."""
         assert "1234567890abcdef" not in shown_text(text) and "/more" not in shown_text(text)
-        assert restored(shown_text(text), text) == (text, [])
+        assert restore_secrets(shown_text(text), text) == (text, [])
 
     def test_nesting_costs_no_time(self):
         """A text of open brackets alone is no file, and holds nothing."""
@@ -82,18 +82,18 @@ class TestShown:
 class TestRestored:
     def test_an_untouched_text_is_the_old_one(self):
         """Character for character."""
-        assert restored(shown_text(ENDPOINT), ENDPOINT) == (ENDPOINT, [])
+        assert restore_secrets(shown_text(ENDPOINT), ENDPOINT) == (ENDPOINT, [])
 
     def test_a_new_key_is_taken(self):
         """Spec 16.9; the other secrets come back."""
         text = shown_text(ENDPOINT).replace('"apiKey": "***"', '"apiKey": "new"')
-        assert restored(text, ENDPOINT) == (ENDPOINT.replace("sk-1234567890abcdef", "new"), [])
+        assert restore_secrets(text, ENDPOINT) == (ENDPOINT.replace("sk-1234567890abcdef", "new"), [])
 
     def test_the_way_it_was_written_comes_back(self):
         """An escape stays an escape, an object an object."""
         old = '{"auth": {"user" : "\\u0075"}, "token":"\\u0061", "a": 1}'
         text = shown_text(old).replace('"a": 1', '"a": 2')
-        assert restored(text, old) == (old.replace('"a": 1', '"a": 2'), [])
+        assert restore_secrets(text, old) == (old.replace('"a": 1', '"a": 2'), [])
 
     @pytest.mark.parametrize(
         ("text", "old", "lost"),
@@ -114,13 +114,13 @@ class TestRestored:
     )
     def test_a_mask_without_a_value_is_told(self, text, old, lost):
         """Where a secret would stand; stars elsewhere are a text like any other."""
-        assert restored(text, old) == (text, lost)
+        assert restore_secrets(text, old) == (text, lost)
 
     def test_comments_come_back_wherever_they_stand_now(self):
         """The first that looks the same first."""
         old = '{"a": 1, // token: one\n"b": 2 // token: two\n}'
         text = shown_text(old).replace('"a": 1', '"a": 1,\n"c": 3')
-        assert restored(text, old) == (old.replace('"a": 1', '"a": 1,\n"c": 3'), [])
+        assert restore_secrets(text, old) == (old.replace('"a": 1', '"a": 1,\n"c": 3'), [])
 
 
 def node(title: str, **fields: Any) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class TestLists:
     )
     def test_it_goes_with_its_node(self, new, titles):
         """Never with the one that stands in its place now."""
-        text, lost = restored(json.dumps({"nodes": new}), self.OLD)
+        text, lost = restore_secrets(json.dumps({"nodes": new}), self.OLD)
         told = {
             one["title"]: one["token"]
             for one in json.loads(text)["nodes"]
@@ -178,24 +178,27 @@ class TestLists:
     )
     def test_what_is_not_plain_is_lost(self, old, new, lost):
         """It must be written again; a copied item has the secret of its original."""
-        assert restored(json.dumps(new), json.dumps(old))[1] == lost
+        assert restore_secrets(json.dumps(new), json.dumps(old))[1] == lost
 
     def test_a_renamed_node_keeps_its_secret(self):
         """It was changed in its place."""
         new = [shown_node("a"), {**shown_node("b"), "title": "renamed"}, shown_node("c")]
-        text, lost = restored(json.dumps({"nodes": new}), self.OLD)
+        text, lost = restore_secrets(json.dumps({"nodes": new}), self.OLD)
         assert (json.loads(text)["nodes"][1], lost) == ({"title": "renamed", "token": "of b"}, [])
 
     def test_words_of_a_command_move_too(self):
         """One added before them."""
         old = '{"args": ["-H", "X-Key: abc", "--token", "def"]}'
         new = '{"args": ["-s", "-H", "X-Key: ***", "--token", "***"]}'
-        assert restored(new, old) == ('{"args": ["-s", "-H", "X-Key: abc", "--token", "def"]}', [])
+        assert restore_secrets(new, old) == ('{"args": ["-s", "-H", "X-Key: abc", "--token", "def"]}', [])
 
     def test_deep_lists_cost_no_stack(self):
         """A text that is nested more than any file may be."""
         deep = "[" * 3000 + "]" * 3000
-        assert restored(f'[{{"token": "***"}}, {deep}]', '[{"token": "x"}, 1]')[1] in ([], ["/0/token"])
+        assert restore_secrets(f'[{{"token": "***"}}, {deep}]', '[{"token": "x"}, 1]')[1] in (
+            [],
+            ["/0/token"],
+        )
 
     @settings(max_examples=200)
     @given(data=st.data())
@@ -209,7 +212,7 @@ class TestLists:
             one.update(data.draw(st.sampled_from([{}, {}, {"x": 1}, {"y": 2}])))
         for _ in range(data.draw(st.integers(0, 2))):
             kept.insert(data.draw(st.integers(0, len(kept))), {"title": "new"})
-        text, _ = restored(json.dumps(kept), json.dumps([node(title) for title in titles]))
+        text, _ = restore_secrets(json.dumps(kept), json.dumps([node(title) for title in titles]))
         for one in json.loads(text):
             assert one.get("token", "***") in ("***", f"of {one['title']}")
 
@@ -259,7 +262,7 @@ class TestLaws:
     def test_shown_and_saved_again_is_the_same(self, value: Any, indent: int | None, escaped: bool):
         """For every text."""
         text = json.dumps(value, indent=indent, ensure_ascii=escaped)
-        assert restored(shown_text(text), text) == (text, [])
+        assert restore_secrets(shown_text(text), text) == (text, [])
 
 
 def test_a_command_of_very_many_secrets_is_hidden_word_by_word():
@@ -270,7 +273,7 @@ def test_a_command_of_very_many_secrets_is_hidden_word_by_word():
     shown = shown_text(text)
 
     assert json.loads(shown) == {"args": ["***"] * 6000}
-    assert restored(shown, text) == (text, [])
+    assert restore_secrets(shown, text) == (text, [])
 
 
 @pytest.mark.parametrize(
@@ -291,7 +294,7 @@ def test_what_the_query_of_an_address_names_a_secret(address, shown):
 
     assert json.loads(told) == {"endpoint": shown or address}
     assert shown_value({"endpoint": address}) == {"endpoint": shown or address}
-    assert restored(told, text) == (text, [])
+    assert restore_secrets(told, text) == (text, [])
 
 
 @pytest.mark.parametrize(
@@ -301,7 +304,7 @@ def test_a_secret_of_a_command_is_not_put_where_it_could_be_read(words):
     """A word is a secret for what stands before it: moved behind another it would be shown from then on."""
     old = json.dumps({"args": ["--token", "hunter2hunter2", "x"]})
 
-    text, lost = restored(json.dumps({"args": words}), old)
+    text, lost = restore_secrets(json.dumps({"args": words}), old)
 
     assert lost or "hunter2" not in text
 
@@ -309,4 +312,4 @@ def test_a_secret_of_a_command_is_not_put_where_it_could_be_read(words):
 def test_a_value_from_the_environment_is_put_back_where_its_name_is_no_secret():
     old = json.dumps({"extraHeaders": {"X-Team": "${ENV:TEAM}"}})
 
-    assert restored(shown_text(old), old) == (old, [])
+    assert restore_secrets(shown_text(old), old) == (old, [])

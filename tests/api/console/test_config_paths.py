@@ -7,7 +7,7 @@ import os
 import pytest
 
 from Middleware.api.console.config_paths import OTHER_FOLDERS, config_file
-from Middleware.api.console.view_contract import Refused
+from Middleware.api.console.view_contract import ViewRefused
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ REFUSED = [
 @pytest.mark.parametrize("path", REFUSED)
 def test_every_other_path_is_no_file(root, path):
     """One sentence for all."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ViewRefused) as refused:
         config_file(root, path)
     assert (refused.value.status, refused.value.value) == (404, {"error": "no such file"})
 
@@ -74,5 +74,5 @@ def test_every_other_path_is_no_file(root, path):
 def test_each_route_has_its_folders(root):
     """What is no workflow is found by the other route alone."""
     assert config_file(root, "Endpoints/a.json", OTHER_FOLDERS).real_folder == "Endpoints"
-    with pytest.raises(Refused):
+    with pytest.raises(ViewRefused):
         config_file(root, "Workflows/mira/Größe.json", OTHER_FOLDERS)

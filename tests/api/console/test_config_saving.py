@@ -13,7 +13,7 @@ import pytest
 from Middleware.api.console import config_files, config_saving
 from Middleware.api.console.config_files import version_of
 from Middleware.api.console.config_saving import CHANGED, make, save
-from Middleware.api.console.view_contract import Refused
+from Middleware.api.console.view_contract import ViewRefused
 from tests.api.console.config_house import house as house
 
 MAIN, BIG = "Workflows/mira/Main.json", "Endpoints/Big.json"
@@ -50,7 +50,7 @@ def refused(house, write):
 
     def refused(file, text, version=None):
         before = tree()
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ViewRefused) as refusal:
             write(file, text, version)
         assert (tree(), house.backups()) == (before, [])
         return refusal.value
@@ -258,7 +258,7 @@ class TestAtOnce:
         def status(text):
             try:
                 write(MAIN, text, version)
-            except Refused as why:
+            except ViewRefused as why:
                 return why.status
             return 200
 
@@ -276,7 +276,7 @@ class TestAtOnce:
                 try:
                     write(MAIN, text, version)
                     return text
-                except Refused as why:
+                except ViewRefused as why:
                     assert why.status == 409
                     version = why.fields["version"]
 
@@ -298,7 +298,7 @@ class TestAtOnce:
         monkeypatch.setattr(config_saving, "atomic_write", written_over)
         saved = write(MAIN, nodes())
         assert saved.version == version_of(nodes().encode())
-        with pytest.raises(Refused, match=CHANGED):
+        with pytest.raises(ViewRefused, match=CHANGED):
             write(MAIN, nodes(), saved.version)
 
 
@@ -322,7 +322,7 @@ class TestMake:
             place.mkdir()
         else:
             place.symlink_to("nowhere")
-        with pytest.raises(Refused, match=r"^Workflows/mira/New.json exists already$") as why:
+        with pytest.raises(ViewRefused, match=r"^Workflows/mira/New.json exists already$") as why:
             make(house.hub.snapshot(), "Workflows/mira/New.json", nodes().encode())
         assert why.value.status == 409 and (
             place.is_symlink() or place.is_dir() or place.read_text() == "mine"
@@ -330,7 +330,7 @@ class TestMake:
 
     def test_a_faulty_text(self, house):
         """Refused with its problems; neither file nor folder is made."""
-        with pytest.raises(Refused) as why:
+        with pytest.raises(ViewRefused) as why:
             make(house.hub.snapshot(), self.NEW, b'[{"type": "Standard", "endpointName": 5}]')
         assert why.value.status == 422 and why.value.fields["problems"][0]["pointer"] == "/0/endpointName"
         assert not (house.root / self.NEW).parent.exists()
@@ -339,7 +339,7 @@ class TestMake:
         """They belong to the installer."""
         monkeypatch.setattr(config_files, "is_installed", lambda: True)
         monkeypatch.setattr(config_files, "SHIPPED_DIRECTORY", house.root)
-        with pytest.raises(Refused) as why:
+        with pytest.raises(ViewRefused) as why:
             make(house.hub.snapshot(), self.NEW, nodes().encode())
         assert why.value.status == 403 and why.value.sentence.startswith(
             f"{self.NEW} cannot be made: the examples"
@@ -352,7 +352,7 @@ class TestMake:
         def status(number):
             try:
                 make(snapshot, self.NEW, nodes(f"new {number}").encode())
-            except Refused as why:
+            except ViewRefused as why:
                 return why.status
             return 201
 
@@ -364,6 +364,6 @@ class TestMake:
     def test_what_the_system_refuses(self, house):
         """A file stands where the folder should: told with its reason."""
         (house.root / "Workflows/_shared").write_text("")
-        with pytest.raises(Refused) as why:
+        with pytest.raises(ViewRefused) as why:
             make(house.hub.snapshot(), self.NEW, nodes().encode())
         assert why.value.status == 500 and why.value.sentence.startswith(f"{self.NEW} cannot be written: ")

@@ -14,7 +14,7 @@ from Middleware.api.console.events import (
     RUN_EVERY_S,
     SILENCE_S,
     STATE_EVERY_S,
-    Connection,
+    EventStream,
     News,
     Stream,
 )
@@ -53,7 +53,7 @@ class House:
         run = self.arrive(name)
         run.begin()
         self.counted = [3]
-        run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", answers=True)).says(
+        run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", answers=True)).note_first_text(
             lambda: self.counted[0]
         )
         return run
@@ -64,7 +64,7 @@ class House:
     def stream(self, after=0, gone=lambda: False):
         self.recorder.enter()
         self.last_answers = []
-        connection = Connection(gone, lambda: self.last_answers.append(True))
+        connection = EventStream(gone, lambda: self.last_answers.append(True))
         return Stream(self.hub, RIGHTS, after, connection, self.clock)
 
 

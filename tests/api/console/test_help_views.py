@@ -7,14 +7,16 @@ import json
 import pytest
 
 from Middleware.api.console.help_index import docs_folder, help_index
-from Middleware.api.console.help_views import ROUTES
+from Middleware.api.console.help_views import HELP_ROUTES
 from Middleware.api.console.views import Views
 from tests.api.console.conftest import a_hub, asking
 
 
 @pytest.fixture
 def get():
-    return lambda path, **request: Views(a_hub(), ROUTES).answer(asking("GET", path, **request), ("look",))
+    return lambda path, **request: Views(a_hub(), HELP_ROUTES).answer(
+        asking("GET", path, **request), ("look",)
+    )
 
 
 def test_the_index(get):

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.kept_texts import RUN_LIMIT, TEXT_LIMIT, Cut, cut, forget_texts, keep_within
+from Middleware.api.console.kept_texts import (
+    RUN_LIMIT,
+    TEXT_LIMIT,
+    Cut,
+    cut_middle,
+    forget_texts,
+    keep_within,
+)
 from tests.api.console.traced import call_of, node_of, run_of
 
 
 class TestOneText:
     def test_one_that_is_too_long(self):
         """16.2: three quarters of the limit from its begin, a quarter from its end."""
-        kept = cut("a" * 100_000 + "b" * 100_000)
+        kept = cut_middle("a" * 100_000 + "b" * 100_000)
         assert kept == Cut("a" * 49_152, "b" * 16_384, 134_464)
-        assert (len(kept), kept.kept) == (200_000, TEXT_LIMIT)
+        assert (len(kept), kept.kept_bytes) == (200_000, TEXT_LIMIT)
 
     def test_one_that_just_fits(self):
-        assert cut("a" * TEXT_LIMIT) == "a" * TEXT_LIMIT
+        assert cut_middle("a" * TEXT_LIMIT) == "a" * TEXT_LIMIT
 
 
 class TestOneRun:

@@ -104,7 +104,7 @@ class TestWhatIsKept:
         observers.observe(recorder)
         run.begin()
         run.end("done")
-        assert recorder.runs() == [] and recorder.kept()["runs"] == 0
+        assert recorder.runs() == [] and recorder.kept_sizes()["runs"] == 0
 
 
 class TestMemory:
@@ -116,7 +116,7 @@ class TestMemory:
         """Their facts stay, and the length of each text."""
         runs = Runs(memory_mb=1)
         made = [runs.whole(output=f"{i:04d}" * 16_000) for i in range(20)]
-        kept = runs.recorder.kept()
+        kept = runs.recorder.kept_sizes()
         assert len(runs.ids) == 20 and kept["bytes"] <= kept["limit"]
         assert made[0].nodes[0].output == Cut("", "", 64_000) and not made[0].keeps_text
         assert made[-1].nodes[0].output == "0019" * 16_000 and made[-1].keeps_text
@@ -129,7 +129,7 @@ class TestMemory:
         for i in range(30):
             run.node(NodeTrace("w", i + 1, "Standard")).node.output = f"{i:04d}" * 16_000
         run.end("done")
-        assert runs.recorder.kept() == {"runs": 1, "bytes": 0, "limit": 1 << 20}
+        assert runs.recorder.kept_sizes() == {"runs": 1, "bytes": 0, "limit": 1 << 20}
 
     def test_what_leaves_counts_no_more(self, runs):
         for _ in range(MOST_ENDED + 10):
@@ -140,7 +140,7 @@ class TestMemory:
         """With a memory of 0 no text is even asked for."""
         runs = Runs(memory_mb=0)
         run = runs.whole()
-        assert (run.keeps_text, run.asked, runs.recorder.kept()["bytes"]) == (False, b"", 0)
+        assert (run.keeps_text, run.asked, runs.recorder.kept_sizes()["bytes"]) == (False, b"", 0)
         assert run.nodes[0].output == Cut("", "", 3) and run.user == "mira"
 
 
@@ -257,8 +257,8 @@ def test_many_at_once(switch_s):
     assert checks and all(checks)
     kept = runs.recorder.runs()
     assert len(kept) <= MOST_ENDED and sum(run.state == "refused" for run in kept) <= MOST_REFUSED
-    assert sum(run.bytes_kept for run in kept) == runs.recorder.kept()["bytes"] <= 2 << 20
-    assert runs.recorder.seq == len(set(runs.recorder.gone(0))) + told_by(PARALLEL)
+    assert sum(run.bytes_kept for run in kept) == runs.recorder.kept_sizes()["bytes"] <= 2 << 20
+    assert runs.recorder.seq == len(set(runs.recorder.removed_since(0))) + told_by(PARALLEL)
 
 
 def told_by(count):

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from Middleware.api.console.rights import (
     NEEDS_GIVEN_KEY,
     NEEDS_ONE_PROCESS,
-    Refusal,
+    RightsRefusal,
     Rules,
     check,
     is_local,
-    settled,
+    settle_rules,
 )
 from Middleware.api.launch_arguments import parse
 from Middleware.api.requests.access import AccessRules
@@ -87,7 +87,7 @@ class TestTable:
     def test_by_the_rules_alone(self, row, configs, tmp_path):
         """Header values in, rights or a refusal out."""
         made = launched(row.words, tmp_path)
-        rules = settled(made.console, made.access, 1)
+        rules = settle_rules(made.console, made.access, 1)
         if isinstance(rules, str):
             assert row.status == 404
             return
@@ -95,7 +95,7 @@ class TestTable:
             "HTTP_" + name.upper().replace("-", "_"): value for name, value in headers_of(row).items()
         }
         checked = check(rules, environ, "page" if row.path == "/console/" else "api")
-        if isinstance(checked, Refusal):
+        if isinstance(checked, RightsRefusal):
             assert checked.status == row.status
         elif row.need is not None:
             assert row.need not in checked
@@ -141,7 +141,7 @@ class TestSettled:
     )
     def test_why_it_is_off(self, wish, keys, processes, said):
         """A sentence, unless it was asked to be off."""
-        assert settled(wish, AccessRules(api_keys=keys), processes) == said
+        assert settle_rules(wish, AccessRules(api_keys=keys), processes) == said
 
     @pytest.mark.parametrize(
         ("wish", "keys", "processes", "mode", "is_open"),
@@ -156,19 +156,19 @@ class TestSettled:
     )
     def test_how_it_is_on(self, wish, keys, processes, mode, is_open):
         """Everybody may look only where that was said, and there is no key."""
-        rules = settled(wish, AccessRules(api_keys=keys), processes)
+        rules = settle_rules(wish, AccessRules(api_keys=keys), processes)
         assert (rules.mode, rules.is_open, rules.key, rules.made) == (mode, is_open, wish.key, False)
 
     @pytest.mark.parametrize("keys", [(), ("a",)])
     def test_a_key_is_made_for_edit(self, keys):
         """22 characters, another one each time."""
-        made = {settled(ConsoleWish("edit"), AccessRules(api_keys=keys), 1).key for _ in range(3)}
+        made = {settle_rules(ConsoleWish("edit"), AccessRules(api_keys=keys), 1).key for _ in range(3)}
         assert len(made) == 3 and {len(key) for key in made} == {22}
 
     def test_several_processes_make_no_keys(self):
         """Each would have its own."""
         with pytest.raises(RuntimeError, match=NEEDS_GIVEN_KEY):
-            settled(ConsoleWish("edit"), AccessRules(), 2)
+            settle_rules(ConsoleWish("edit"), AccessRules(), 2)
 
     def test_the_key_is_in_no_repr(self):
         """Nor in a traceback."""
@@ -254,7 +254,7 @@ class TestKey:
         """One that is not given is not counted."""
         environ = {"HTTP_X_HEADRACE_CONSOLE": "1"} | ({} if given is None else {"HTTP_AUTHORIZATION": given})
         refusal = check(Rules("view", AccessRules(), "k2345678"), environ, "api")
-        assert refusal == Refusal(401, "this console needs its key", is_wrong)
+        assert refusal == RightsRefusal(401, "this console needs its key", is_wrong)
 
     def test_letters_of_any_language(self):
         """As a browser sends them: UTF-8, which WSGI hands on as Latin-1."""
@@ -279,7 +279,7 @@ class TestLaws:
         """Whatever stands in it; and without its key a console gives nobody a right."""
         for key in ("", "k2345678"):
             checked = check(Rules("edit" if key else "view", AccessRules(), key), environ, place)
-            if isinstance(checked, Refusal):
+            if isinstance(checked, RightsRefusal):
                 assert checked.status in (401, 403) and checked.sentence
             elif key and place == "api":
                 assert environ["HTTP_AUTHORIZATION"].endswith(key)

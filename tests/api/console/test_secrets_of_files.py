@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from Middleware.api.console.config_masks import restored, shown_text
+from Middleware.api.console.config_masks import restore_secrets, shown_text
 from Middleware.utilities.sensitive_logging_utils import SECRET_KEYS
 from tests.api.console.config_house import House
 from tests.api.console.config_house import house as house
@@ -160,8 +160,8 @@ def test_no_text_shows_a_secret_or_loses_one():
         text = list(Tree(seed).files().values())[seed % 3]
         shown = shown_text(text)
         assert MARK not in shown, (seed, text)
-        assert restored(shown, text) == (text, [])
-        assert restored(f"// new\n{shown}", text) == (f"// new\n{text}", [])
+        assert restore_secrets(shown, text) == (text, [])
+        assert restore_secrets(f"// new\n{shown}", text) == (f"// new\n{text}", [])
 
 
 def test_no_answer_holds_a_secret(house):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.api.console.shapes import ordinal, shape, summary, where, whole
+from Middleware.api.console.shapes import ordinal, run_json, shape, summary, where
 from Middleware.api.console.view_contract import json_bytes
 from tests.api.console.traced import call_of, node_of, run_of
 
@@ -277,7 +277,7 @@ class TestSummary:
 class TestWhole:
     def test_its_keys(self):
         """In their order, at every level."""
-        told = whole(the_run(), 0.0)
+        told = run_json(the_run(), 0.0)
         assert list(told) == [*[name for name in SUMMARY if name != "stood_out"], *RUN]
         assert list(told["nodes"][0]) == NODE
         assert list(told["nodes"][0]["calls"][0]) == CALL
@@ -287,7 +287,7 @@ class TestWhole:
             body=b'{"a":1}', raw="<t>x</t>hi", cleaned="hi", thoughts=["x"], cleaning=({}, {}, {}, None)
         )
         run = run_of(node_of(1, "", call, output="hi", thoughts=["x"], fields={"prompt": "p"}), asked=b"{}")
-        told = whole(run, 0.0)
+        told = run_json(run, 0.0)
         node = told["nodes"][0]
         assert told["asked"] == {"ref": "asked", "chars": 2, "left_out": 0, "start": "{}"}
         assert [node[name]["ref"] for name in ("fields", "output")] == ["n0.fields", "n0.output"]
@@ -301,14 +301,14 @@ class TestWhole:
         assert shown["thoughts"][0]["ref"] == "n0.c0.thoughts.0" and shown["has_cleaning"]
 
     def test_what_is_not_there_is_null(self):
-        node = whole(run_of(node_of(1, "", call_of())), 0.0)["nodes"][0]
+        node = run_json(run_of(node_of(1, "", call_of())), 0.0)["nodes"][0]
         assert [node[name] for name in ("fields", "output", "error", "endpoint", "preset")] == [None] * 5
         assert [node["calls"][0][name] for name in ("body", "raw", "cleaned", "url", "status")] == [None] * 5
 
     def test_parents_and_times(self):
         parent = node_of(1, "Which way?", begun=0.5)
         child = node_of(1, "Code", begun=0.75, ended=2.0, parent=parent, depth=1, label="code")
-        told = whole(run_of(parent, child), 0.0)["nodes"]
+        told = run_json(run_of(parent, child), 0.0)["nodes"]
         assert [(n["i"], n["parent"], n["depth"], n["label"]) for n in told] == [
             (0, None, 0, ""),
             (1, 0, 1, "code"),
@@ -324,7 +324,7 @@ class TestWhole:
         )
         parent = node_of(1, "Draft", of=3, file_nodes=file, state="failed")
         child = node_of(2, "Inner", of=2, workflow="Workflows/mira/Inner.json", parent=parent, depth=1)
-        told = whole(run_of(parent, child, state="failed", ended=1.0), 0.0)["nodes"][2:]
+        told = run_json(run_of(parent, child, state="failed", ended=1.0), 0.0)["nodes"][2:]
         assert [(n["i"], n["number"], n["title"], n["type"], n["parent"]) for n in told] == [
             (2, 2, "Answer", "Standard", None),
             (3, 3, "Notes", "Standard", None),
@@ -334,16 +334,16 @@ class TestWhole:
         assert told[0]["fields"]["ref"] == "n2.fields" and told[2]["fields"] is None
 
     def test_while_it_runs_nothing_was_not_run(self):
-        assert len(whole(run_of(node_of(1, of=9), state="running"), 101.0)["nodes"]) == 1
+        assert len(run_json(run_of(node_of(1, of=9), state="running"), 101.0)["nodes"]) == 1
 
     def test_usage_of_all_nodes(self):
         """Summed up while it runs; then as the client was told."""
         calls = [call_of(usage={"prompt_tokens": 5, "completion_tokens": 2}), call_of(kind="http"), call_of()]
         run = run_of(node_of(1, "", *calls))
-        before = whole(run, 0.0)["all_nodes"]
+        before = run_json(run, 0.0)["all_nodes"]
         run.all_usage = {"prompt_tokens": 9, "completion_tokens": 8, "calls": 2}
         assert before == {"prompt_tokens": 5, "completion_tokens": 2, "calls": 2}
-        assert whole(run, 0.0)["all_nodes"] == {"prompt_tokens": 9, "completion_tokens": 8, "calls": 2}
+        assert run_json(run, 0.0)["all_nodes"] == {"prompt_tokens": 9, "completion_tokens": 8, "calls": 2}
 
     def test_no_secret_anywhere(self):
         """Of the endpoint, of its URL, of the client, of the server, of the node's file."""
@@ -360,7 +360,7 @@ class TestWhole:
         node.error = "abcdef123"
         run = run_of(node, asked=b"qwertz99", secrets=("qwertz99",))
         said = {"rule": "failed", "level": "bad", "text": "qwertz99", "i": None}
-        told = json.dumps(whole(run, 0.0, stood_out=[said], hidden=["server9key"]))
+        told = json.dumps(run_json(run, 0.0, stood_out=[said], hidden=["server9key"]))
         hidden = ("abcdef123", "pw123456", "qwertz99", "server9key", "file-secret-1")
         assert [secret for secret in hidden if secret in told] == []
 
@@ -368,11 +368,11 @@ class TestWhole:
         """Their addresses may hold what people wrote."""
         asked = "http://secret.wish/?q=secret+wish"
         calls = [call_of(kind="http", backend="secret.wish", url=asked), call_of(url="http://h/v1")]
-        told = whole(run_of(node_of(1, "", *calls), private=True), 0.0)["nodes"][0]["calls"]
+        told = run_json(run_of(node_of(1, "", *calls), private=True), 0.0)["nodes"][0]["calls"]
         assert [call["url"] for call in told] == [None, "http://h/v1"]
         assert [call["backend"] for call in told] == [None, "openAIChatCompletion"]
 
     def test_half_surrogates(self):
         """JSON that UTF-8 can hold."""
         run = run_of(node_of(1, "\ud800", call_of(raw="a\ud83d")), error="\udfff")
-        assert "\ufffd" in json_bytes(whole(run, 0.0)).decode("utf-8")
+        assert "\ufffd" in json_bytes(run_json(run, 0.0)).decode("utf-8")

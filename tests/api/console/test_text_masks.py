@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.console.text_masks import hidden, unquoted
+from Middleware.api.console.text_masks import mask_text, without_quoted_secrets
 
 # id, text, what is shown
 HIDDEN = [
@@ -42,24 +42,24 @@ SHOWN = [
 
 @pytest.mark.parametrize(("text", "shown"), [case[1:] for case in HIDDEN], ids=[case[0] for case in HIDDEN])
 def test_what_is_hidden(text, shown):
-    assert hidden(text) == shown
+    assert mask_text(text) == shown
 
 
 @pytest.mark.parametrize("text", [case[2] for case in HIDDEN], ids=[case[0] for case in HIDDEN])
 def test_what_was_hidden_is_known_again(text):
     """Or a mask could be saved in the place of a secret."""
-    assert hidden(text) == text
+    assert mask_text(text) == text
 
 
 @pytest.mark.parametrize("text", SHOWN)
 def test_what_is_prose_or_a_variable_is_shown(text):
-    assert hidden(text) is None
+    assert mask_text(text) is None
 
 
 @pytest.mark.parametrize("text", ["My-Secret: abc", "monkey=abc", "-e db_password=abc"])
 def test_where_nobody_writes_prose_any_name_counts(text):
-    assert hidden(text) is None
-    assert hidden(text, is_prose=False) == text.replace("abc", "***")
+    assert mask_text(text) is None
+    assert mask_text(text, is_prose=False) == text.replace("abc", "***")
 
 
 PIECES = st.sampled_from(
@@ -72,8 +72,8 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=10).map("".join), st.booleans())
 def test_to_hide_twice_is_to_hide_once(text, is_prose):
     """For any text."""
-    shown = hidden(text, is_prose=is_prose)
-    assert shown is None or hidden(shown, is_prose=is_prose) == shown
+    shown = mask_text(text, is_prose=is_prose)
+    assert shown is None or mask_text(shown, is_prose=is_prose) == shown
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_to_hide_twice_is_to_hide_once(text, is_prose):
 def test_a_long_text_is_looked_at_once(piece):
     """A hundred thousand characters that nearly hold a secret, over and over: no form goes back over them."""
     text = piece * (131_072 // len(piece))
-    shown = hidden(text, is_prose=False) or text
-    assert (hidden(shown, is_prose=False) or shown) == shown
+    shown = mask_text(text, is_prose=False) or text
+    assert (mask_text(shown, is_prose=False) or shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_a_long_text_is_looked_at_once(piece):
 )
 def test_a_sentence_that_quotes_a_secret_quotes_nothing(sentence, shown):
     """However the quote is cut or written."""
-    assert unquoted(sentence) == (shown or sentence)
+    assert without_quoted_secrets(sentence) == (shown or sentence)

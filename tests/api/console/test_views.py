@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.view_contract import ApiRoute, Refused, Reply
+from Middleware.api.console.view_contract import ApiRoute, Reply, ViewRefused
 from Middleware.api.console.views import Views
 from Middleware.common.errors import NotFound
 from tests.api.console.conftest import a_hub, asking
@@ -19,7 +19,7 @@ def fail(ask):
 
 
 def refuse(ask):
-    raise Refused(409, "it was changed", {"X-A": "1"}, version="v")
+    raise ViewRefused(409, "it was changed", {"X-A": "1"}, version="v")
 
 
 def miss(ask):

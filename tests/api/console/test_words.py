@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.words import about, counted, number, seconds
+from Middleware.api.console.words import count_words, number, rounded_count, seconds
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_number(count, said):
 
 
 def test_one_and_many():
-    assert [counted(1, "request"), counted(2, "request"), counted(0, "reply", "replies")] == [
+    assert [count_words(1, "request"), count_words(2, "request"), count_words(0, "reply", "replies")] == [
         "1 request",
         "2 requests",
         "0 replies",
@@ -44,4 +44,4 @@ def test_one_and_many():
 
 @pytest.mark.parametrize(("count", "said"), [(18_432, "18,400"), (99, "99"), (1_005_900, "1,010,000")])
 def test_an_estimated_count(count, said):
-    assert about(count) == said
+    assert rounded_count(count) == said

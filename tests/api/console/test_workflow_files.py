@@ -12,7 +12,7 @@ import pytest
 
 from Middleware.api.console import workflow_files as module
 from Middleware.api.console.check_limits import MOST_CHARS
-from Middleware.api.console.view_contract import Refused
+from Middleware.api.console.view_contract import ViewRefused
 from Middleware.api.console.workflow_files import FileEntry, Homes, WorkflowFiles, workflow_files
 from tests.api.console.config_house import house
 from tests.patience import PATIENCE_S
@@ -264,7 +264,10 @@ class TestOneAtATime:
     def test_another_waits_for_a_while(self, files, monkeypatch):
         """Then it is told to come again: else as many as there are threads would hold the server together."""
         monkeypatch.setattr(module, "_PATIENCE_S", 0.01)
-        with files._reading, pytest.raises(Refused, match="other texts are being checked: try again") as why:
+        with (
+            files._reading,
+            pytest.raises(ViewRefused, match="other texts are being checked: try again") as why,
+        ):
             reading(files, SAY)
         assert (why.value.status, why.value.headers) == (503, {"Retry-After": "5"})
         assert reading(files, SAY).kind == "workflow"

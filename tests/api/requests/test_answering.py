@@ -10,10 +10,10 @@ import uuid
 import pytest
 
 from Middleware.api.requests import answering
-from Middleware.api.requests.answering import AnswerStream, Job, whole_answer
+from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_answer
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.common.errors import BackendError, ConfigError, EarlyTermination, RequestCancelled
-from Middleware.common.request_context import RequestContext, current_request, entered
+from Middleware.common.request_context import RequestContext, current_request, enter_request
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.conftest import chunk, sse
@@ -62,8 +62,8 @@ class Case:
         self.life.at_end(self.over.set)
         request = RequestContext(self.request_id, "mira", api_type, setup_done=self.left.set)
         facts = AnswerFacts(self.request_id, "mira", created=1760000000, progress=progress)
-        with entered(request):
-            self.job = Job(request, facts, WIRE_FORMATS[api_type], self.life, self.open)
+        with enter_request(request):
+            self.job = AnswerJob(request, facts, WIRE_FORMATS[api_type], self.life, self.open)
 
     def open(self):
         if isinstance(self.run, BaseException):
@@ -108,7 +108,7 @@ class TestWhole:
     def test_the_body(self, case):
         """The run is pulled in the request's context, up to its finish."""
         one = case(Run(*HELLO))
-        with entered(one.job.request):
+        with enter_request(one.job.request):
             body = whole_answer(one.job)
         assert body["choices"][0]["message"]["content"] == "Hello."
         assert one.left.is_set() and one.life.answered
@@ -117,7 +117,7 @@ class TestWhole:
     def test_a_run_without_a_finish_is_an_empty_stop(self, case):
         """An answer is always well-formed."""
         one = case(Run([]))
-        with entered(one.job.request):
+        with enter_request(one.job.request):
             assert whole_answer(one.job)["choices"][0]["finish_reason"] == "stop"
 
     @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ class TestWhole:
     def test_failures_are_raised(self, case, run, expected):
         """They become HTTP statuses."""
         one = case(run)
-        with entered(one.job.request), pytest.raises(expected):
+        with enter_request(one.job.request), pytest.raises(expected):
             whole_answer(one.job)
         assert one.left.is_set()
 
@@ -140,20 +140,20 @@ class TestWhole:
         """Silence is no answer then."""
         one = case(Run([chunk("a")]))
         cancellation_service.request_cancellation(one.request_id)
-        with entered(one.job.request), pytest.raises(RequestCancelled):
+        with enter_request(one.job.request), pytest.raises(RequestCancelled):
             whole_answer(one.job)
 
     def test_a_held_lock_is_an_answer(self, case):
         """With the text of the lock node, if it has one."""
         one = case(Run(EarlyTermination(locked_message="Busy.")))
-        with entered(one.job.request):
+        with enter_request(one.job.request):
             assert whole_answer(one.job)["choices"][0]["message"]["content"] == "Busy."
 
     def test_nodes_after_the_answer_run_on(self, case):
         """In the background, with the request's user; the request's life lasts as long."""
         gate = threading.Event()
         one = case(Run(*HELLO, rest=(gate,)))
-        with entered(one.job.request):
+        with enter_request(one.job.request):
             whole_answer(one.job)
         one.life.release()
         assert not one.over.is_set()

@@ -8,7 +8,7 @@ import pytest
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wsgi import get_input_stream
 
-from Middleware.api.requests.request_body import LimitedBody, check_length, limit_body, peeked, read_body
+from Middleware.api.requests.request_body import LimitedBody, check_length, limit_body, peek_body, read_body
 from Middleware.common.errors import ClientRequestError, RequestCancelled, TooLarge, Unsupported
 
 
@@ -27,20 +27,20 @@ class Leaving:
 def test_it_is_read_again(more):
     """Told by its length or by its end."""
     environ = {"wsgi.input": BytesIO(b"hello"), **more}
-    assert peeked(environ) == b"hello"
+    assert peek_body(environ) == b"hello"
     assert get_input_stream(environ).read() == b"hello"
-    assert peeked(environ) == b""  # the reader has it now
+    assert peek_body(environ) == b""  # the reader has it now
 
 
 def test_no_body():
     """Nothing is there to be read."""
-    assert peeked({"wsgi.input": BytesIO(b"of the next request")}) == b""
+    assert peek_body({"wsgi.input": BytesIO(b"of the next request")}) == b""
 
 
 def test_a_body_that_breaks_off():
     """Its reader meets the error, whoever looked before."""
     environ = {"wsgi.input": Leaving(), "wsgi.input_terminated": True}
-    assert peeked(environ) == b""
+    assert peek_body(environ) == b""
     with pytest.raises(ConnectionResetError):
         get_input_stream(environ).read()
 
@@ -124,7 +124,7 @@ class TestLimit:
         """Its reader meets the refusal."""
         environ = {"wsgi.input": BytesIO(b"hello!"), **CHUNKED}
         limit_body(environ, 5)
-        assert peeked(environ) == b""
+        assert peek_body(environ) == b""
         with pytest.raises(TooLarge):
             read_body(environ)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.tool_calls import arguments_fault, described, offered_tools, question_of
+from Middleware.api.requests.tool_calls import arguments_fault, describe_tool, offered_tools, question_of
 from Middleware.config.loader import default_snapshot
 
 TIDE = {
@@ -45,7 +45,7 @@ class TestOffered:
     def test_an_entry_of_the_list(self, offer):
         """11.9."""
         offer("tide", {**TIDE, "inputs": {name: TIDE["inputs"][name] for name in ("port", "hours")}})
-        assert described(offered_tools(default_snapshot())["tide"]) == {
+        assert describe_tool(offered_tools(default_snapshot())["tide"]) == {
             "name": "tide",
             "description": "Height of the tide.",
             "inputSchema": {
@@ -63,7 +63,7 @@ class TestOffered:
         """One text, which is the message; a title stands behind the name."""
         offer("ask it", {"description": "Asks.", "title": "Ask"})
         [tool] = offered_tools(default_snapshot()).values()
-        entry = described(tool)
+        entry = describe_tool(tool)
         assert list(entry) == ["name", "title", "description", "inputSchema"]
         assert (entry["name"], entry["title"]) == ("ask_it", "Ask")
         assert entry["inputSchema"]["properties"] == {

@@ -90,7 +90,7 @@ def test_a_post_generates_unless_it_says_that_it_is_free(environ, generates):
 )
 def test_what_needs_no_slot_is_watched_all_the_same(environ, lasts):
     """Only what is free is not."""
-    assert DOORS.lasts(environ) is lasts
+    assert DOORS.is_long_request(environ) is lasts
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from Middleware.api.serving.logging_setup import configure_logging
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def say(text, user=None):
     if user is None:
         logger.info(text)
     else:
-        with entered(RequestContext("r", user, "x")):
+        with enter_request(RequestContext("r", user, "x")):
             logger.info(text)
 
 

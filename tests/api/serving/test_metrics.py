@@ -85,7 +85,7 @@ class TestRuns:
         """From its arrival, not from its turn."""
         run = a_run(metrics)
         run.arrived -= 7
-        run.node(NodeTrace("w", 1, "Standard")).says(None)
+        run.node(NodeTrace("w", 1, "Standard")).note_first_text(None)
         assert value(metrics, "headrace_first_token_seconds_count", **MIRA) == 1
         assert value(metrics, "headrace_first_token_seconds_bucket", **MIRA, le="5.0") == 0
         assert value(metrics, "headrace_first_token_seconds_bucket", **MIRA, le="10.0") == 1

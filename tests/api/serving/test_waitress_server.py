@@ -43,7 +43,7 @@ def prepared(configs, tmp_path):
 
 
 def is_closed(port):
-    """Claims that nobody can connect any more; the server's own thread closes the port, at its next turn."""
+    """Whether nobody can connect any more; the server's own thread closes the port, at its next turn."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         with socket.socket() as probe:

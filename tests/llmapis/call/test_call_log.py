@@ -82,5 +82,5 @@ class TestWhatComesFirst:
     def test_nobody_observes(self):
         """Then it is noted for the log's line alone."""
         log = CallLog(None, "m", stream=True)
-        log.saw([thought("hm")])
+        log.note_batch([thought("hm")])
         assert log.first is not None and log.pieces == 1

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call import stream_reader
 from Middleware.llmapis.handlers import impl
@@ -374,7 +374,7 @@ class TestFaults:
 
     def test_a_private_request_shows_nothing(self, rig, caplog):
         """Only that something was skipped."""
-        with entered(RequestContext("r", "u", "openai", privacy=True)):
+        with enter_request(RequestContext("r", "u", "openai", privacy=True)):
             dicts(new_reader(), "data: secret\n\n", rig.DONE)
         assert "is skipped: [Redacted]" in caplog.text
         assert "secret" not in caplog.text
@@ -483,7 +483,7 @@ class TestBroken:
     def test_before_output(self):
         """The failure goes on."""
         with pytest.raises(BackendError):
-            new_reader().broken(self.LOST)
+            new_reader().connection_failed(self.LOST)
 
     @pytest.mark.parametrize(
         ("more", "last"),
@@ -497,8 +497,8 @@ class TestBroken:
         """An error dict, unless the answer was whole already."""
         reader = new_reader()
         reader.feed(rig.token("a", **more).encode())
-        assert reader.broken(self.LOST) == [last]
-        assert reader.broken(self.LOST) == []
+        assert reader.connection_failed(self.LOST) == [last]
+        assert reader.connection_failed(self.LOST) == []
 
 
 def test_kobold_ends_by_closing(caplog):

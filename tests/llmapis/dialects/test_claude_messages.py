@@ -16,7 +16,7 @@ from Middleware.llmapis.dialects.claude_messages import (
     split_system,
     without_prefill,
 )
-from Middleware.llmapis.dialects.tool_turns import repaired
+from Middleware.llmapis.dialects.tool_turns import repair_turns
 
 
 def user(content, **more):
@@ -48,7 +48,7 @@ def text(words):
 
 
 def turned(*messages, thoughts_of=lambda _: []):
-    return claude_messages(repaired(list(messages), CLAUDE_TURNS), thoughts_of)
+    return claude_messages(repair_turns(list(messages), CLAUDE_TURNS), thoughts_of)
 
 
 class TestSystem:

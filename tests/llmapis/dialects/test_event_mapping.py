@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.dialects.event_mapping import (
     ToolCallDeltas,
     arguments_object,
@@ -125,7 +125,7 @@ class TestArguments:
 
     def test_private_ones_are_not_told(self, caplog):
         """They are the conversation's."""
-        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+        with enter_request(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
             assert arguments_object("SECRET") == {"value": "SECRET"}
         assert f'{{"value": ...}}: {REDACTED}' in caplog.text
         assert "SECRET" not in caplog.text

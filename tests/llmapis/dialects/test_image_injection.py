@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.dialects.image_injection import (
     UNREADABLE_NOTE,
     bare_base64,
@@ -106,7 +106,7 @@ class TestClaude:
 
     def test_a_private_source_is_not_told(self, caplog):
         """Only that an image was skipped."""
-        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+        with enter_request(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
             assert claude_image("file:///SECRET.png") is None
         assert REDACTED in caplog.text
         assert "SECRET" not in caplog.text

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from Middleware.llmapis.dialects.claude_messages import CLAUDE_TURNS, claude_messages
-from Middleware.llmapis.dialects.tool_turns import NO_RESULT, TurnRules, repaired
+from Middleware.llmapis.dialects.tool_turns import NO_RESULT, TurnRules, repair_turns
 
 
 def caller(*calls, content=""):
@@ -85,7 +85,7 @@ def test_each_call_has_one_result_right_behind_its_turn(calls, answers, linked):
     """And what is sent says so; the caller's messages stay as they are."""
     messages = [user("q"), caller(*calls), *answers]
     before = copy.deepcopy(messages)
-    whole = repaired(messages)
+    whole = repair_turns(messages)
     assert results_of(whole[2:]) == linked
     assert [message["role"] for message in whole[2 : 2 + len(linked)]] == ["tool"] * len(linked)
     assert {one["id"] for one in whole[1]["tool_calls"]} == {call_id for call_id, _ in linked}
@@ -103,14 +103,14 @@ ORPHANS = {
 @pytest.mark.parametrize(("orphan", "text"), ORPHANS.values(), ids=ORPHANS)
 def test_a_result_without_its_call_is_a_text_of_the_user(orphan, text):
     """Nothing of it is lost, and no API refuses it."""
-    whole = repaired([user("q"), orphan, caller(call("a", "1"))])
+    whole = repair_turns([user("q"), orphan, caller(call("a", "1"))])
     assert whole[1] == user(text)
     assert results_of(whole) == [("1", NO_RESULT)]
 
 
 def test_a_result_too_many_that_names_no_call_is_a_text():
     """All calls have theirs."""
-    assert repaired([caller(call("a")), result("A"), result("B")])[2:] == [user("Tool result: B")]
+    assert repair_turns([caller(call("a")), result("A"), result("B")])[2:] == [user("Tool result: B")]
 
 
 REPEATED = [caller(call("a", "call_0")), result("A", "call_0")]
@@ -118,30 +118,30 @@ REPEATED = [caller(call("a", "call_0")), result("A", "call_0")]
 
 def test_ids_are_unique_over_the_whole_history():
     """Servers that count calls from 0 in each turn give the same ids again and again."""
-    whole = repaired(REPEATED * 3)
+    whole = repair_turns(REPEATED * 3)
     assert results_of(whole) == [("call_0", "A"), ("call_0-2", "A"), ("call_0-3", "A")]
 
 
 def test_an_id_that_looks_made_is_not_given_twice():
     """A client's own `call_0-2` has come before."""
-    whole = repaired([caller(call("a", "call_0-2"), call("b", "call_0"), call("c", "call_0"))])
+    whole = repair_turns([caller(call("a", "call_0-2"), call("b", "call_0"), call("c", "call_0"))])
     assert [call_id for call_id, _ in results_of(whole)] == ["call_0-2", "call_0", "call_0-3"]
 
 
 def test_what_comes_later_changes_no_id():
     """The beginning of the prompt stays in the backend's cache."""
-    assert repaired(REPEATED * 3)[:4] == repaired(REPEATED * 2)
+    assert repair_turns(REPEATED * 3)[:4] == repair_turns(REPEATED * 2)
 
 
 def test_a_result_belongs_to_the_newest_call_of_its_id():
     """The older one was stopped, and its id is used again."""
-    whole = repaired([caller(call("a", "1")), user("again"), caller(call("a", "1")), result("A", "1")])
+    whole = repair_turns([caller(call("a", "1")), user("again"), caller(call("a", "1")), result("A", "1")])
     assert results_of(whole) == [("1", NO_RESULT), ("1-2", "A")]
 
 
 def test_a_dialect_may_mark_the_missing_result_and_clean_ids():
     """Claude knows `is_error`, and refuses ids with other characters."""
-    whole = repaired([caller(call("a", "fn.a:0"))], CLAUDE_TURNS)
+    whole = repair_turns([caller(call("a", "fn.a:0"))], CLAUDE_TURNS)
     assert whole[0]["tool_calls"][0]["id"] == "fn_a_0"
     assert whole[1] == {"role": "tool", "content": NO_RESULT, "is_error": True, "tool_call_id": "fn_a_0"}
 
@@ -167,19 +167,19 @@ FORMS = [
 )
 def test_calls_are_in_openai_form(given_call, sent):
     """`type`, a name, and arguments as text that is never blank."""
-    assert repaired([caller(given_call, "odd")])[0]["tool_calls"] == [sent]
+    assert repair_turns([caller(given_call, "odd")])[0]["tool_calls"] == [sent]
 
 
 @pytest.mark.parametrize("calls", [[], None, ["odd"], "odd"])
 def test_a_turn_without_calls_has_no_key_for_them(calls):
     """OpenAI refuses an empty list."""
     turn = {"role": "assistant", "content": "A", "tool_calls": calls}
-    assert repaired([turn]) == [{"role": "assistant", "content": "A"}]
+    assert repair_turns([turn]) == [{"role": "assistant", "content": "A"}]
 
 
 def test_only_an_assistant_calls():
     """Calls in another role's message are none."""
-    assert repaired([{**user("q"), "tool_calls": [call("a", "1")]}]) == [user("q")]
+    assert repair_turns([{**user("q"), "tool_calls": [call("a", "1")]}]) == [user("q")]
 
 
 # --- any history ---
@@ -247,25 +247,25 @@ class TestAnyHistory:
     @given(HISTORIES)
     def test_openai_takes_it(self, messages):
         """Judged by the rules of its reference."""
-        assert openai_faults(repaired(messages)) == []
+        assert openai_faults(repair_turns(messages)) == []
 
     @ANY
     @given(HISTORIES)
     def test_claude_takes_it(self, messages):
         """Judged by the rules of its reference."""
-        assert claude_faults(claude_messages(repaired(messages, CLAUDE_TURNS), lambda _: [])) == []
+        assert claude_faults(claude_messages(repair_turns(messages, CLAUDE_TURNS), lambda _: [])) == []
 
     @ANY
     @given(HISTORIES)
     def test_a_second_pass_changes_nothing(self, messages):
         """What is whole stays as it is."""
-        whole = repaired(messages)
-        assert repaired(whole) == whole
+        whole = repair_turns(messages)
+        assert repair_turns(whole) == whole
 
     @ANY
     @given(HISTORIES)
     def test_nothing_that_was_said_is_lost(self, messages):
         """But for a second result of a call."""
-        whole = json.dumps(repaired(messages, TurnRules({"content": "-"})))
+        whole = json.dumps(repair_turns(messages, TurnRules({"content": "-"})))
         said = [one["content"] for one in messages if one["role"] != "tool"]
         assert all(json.dumps(text) in whole for text in said)

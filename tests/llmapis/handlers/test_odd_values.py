@@ -8,8 +8,8 @@ import json
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.dialects.backend_json import decoded
-from Middleware.llmapis.joined import joined as as_whole
+from Middleware.llmapis.dialects.backend_json import decode_json
+from Middleware.llmapis.joined import join_batches as as_whole
 
 ODD = [
     None,
@@ -223,7 +223,7 @@ def test_whole_bodies(backend, make_handler):
     handler = make_handler(backend, stream=False)
     for path in places(BODIES[backend]):
         for value in ODD:
-            body = decoded(json.dumps(with_value(BODIES[backend], path, value)))
+            body = decode_json(json.dumps(with_value(BODIES[backend], path, value)))
             try:
                 answer = handler.read_whole(body)
             except BackendError as error:

@@ -400,7 +400,7 @@ class TestFailures:
                 body_of(transport, url, handle, tries=1)
             seen.append(handle.reach.missing)
         pooled = AbortHandle()
-        pooled.reach.failed()
+        pooled.reach.note_failure()
         with pytest.raises(BackendError):
             body_of(transport, server.url, pooled, tries=1)
         assert (seen, pooled.reach.missing) == ([True, False, True], False)

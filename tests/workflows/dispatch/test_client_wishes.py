@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from Middleware.common.client_question import WISH_NAMES, Wish
 from Middleware.common.errors import ClientRequestError
 from Middleware.llmapis.dialects.message_building import ANY_OBJECT
-from Middleware.workflows.dispatch.client_wishes import Taken, refuse_wrong, unused
+from Middleware.workflows.dispatch.client_wishes import Taken, refuse_wrong, unused_fields
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 NODE = {"clientParameters": list(WISH_NAMES)}
@@ -153,5 +153,5 @@ def test_every_name_can_be_taken():
 def test_what_nobody_took():
     """By what the client calls it, in its order; also what none can take."""
     asked = {"n": Wish(2, "n"), **wishes(stop="x", seed=5)}
-    assert unused(asked, {"seed"}) == ["n", "my.stop"]
-    assert unused({}, set()) == []
+    assert unused_fields(asked, {"seed"}) == ["n", "my.stop"]
+    assert unused_fields({}, set()) == []

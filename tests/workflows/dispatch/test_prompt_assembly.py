@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from Middleware.config.endpoints import EndpointConfig
-from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts, Target, assemble
+from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts, PromptTarget, assemble
 from tests.counting import calls_in
 
 S0 = {"role": "system", "content": "S0"}
@@ -32,7 +32,7 @@ def of(**raw):
     return EndpointConfig("E", raw, "t", {})
 
 
-CHAT = Target(of(), takes_messages=True)
+CHAT = PromptTarget(of(), takes_messages=True)
 TEMPLATE = {
     "promptTemplateSystemPrefix": "<s>",
     "promptTemplateSystemSuffix": "</s>",
@@ -44,8 +44,8 @@ TEMPLATE = {
 }
 
 
-def flat(**endpoint: Any) -> Target:
-    return Target(of(**endpoint), False, TEMPLATE)
+def flat(**endpoint: Any) -> PromptTarget:
+    return PromptTarget(of(**endpoint), False, TEMPLATE)
 
 
 def parts(messages: Any = (), *, system: str = "", authored: str | None = None, **fields: Any) -> Parts:
@@ -275,24 +275,26 @@ class TestClamp:
         endpoint = {"maxContextTokenSize": 560}
         talk = [{"role": "user", "content": "x" * 35} for _ in range(5)]
         given = parts(talk, user_clamp=True)
-        sent = assemble(given, flat(**endpoint) if target else Target(of(**endpoint), True))
+        sent = assemble(given, flat(**endpoint) if target else PromptTarget(of(**endpoint), True))
         assert (sent.dropped, sent.warnings) == (3, [])
 
     def test_a_brace_in_a_message_is_long(self):
         """Windows end where those of existing memory files end."""
         talk = [{"role": "user", "content": "{" * 10}, U2]
-        sent = assemble(parts(talk, user_clamp=True), Target(of(maxContextTokenSize=560), True))
+        sent = assemble(parts(talk, user_clamp=True), PromptTarget(of(maxContextTokenSize=560), True))
         assert sent.dropped == 1
 
     @pytest.mark.parametrize(("window", "word"), [(513, "over the budget"), (100, "leaves a budget")])
     def test_a_newest_message_that_is_too_long_is_sent(self, window, word):
         """With a warning."""
-        sent = assemble(parts([U1, U2], user_clamp=True), Target(of(maxContextTokenSize=window), True))
+        sent = assemble(parts([U1, U2], user_clamp=True), PromptTarget(of(maxContextTokenSize=window), True))
         assert texts(sent.conversation) == "u:u2" and word in sent.warnings[0]
 
     def test_an_authored_prompt_is_never_cut(self):
         """With a warning."""
-        sent = assemble(parts(authored="x" * 99, user_clamp=True), Target(of(maxContextTokenSize=520), True))
+        sent = assemble(
+            parts(authored="x" * 99, user_clamp=True), PromptTarget(of(maxContextTokenSize=520), True)
+        )
         assert len(sent.conversation[0]["content"]) == 99 and "sent whole" in sent.warnings[0]
 
     def test_system_prompt_and_tools_take_their_part(self):
@@ -309,7 +311,7 @@ class TestClamp:
         endpoint = {"maxContextTokenSize": 512 + 600}
         talk = [{"role": "user", "content": "\u8702" * 300} for _ in range(3)]
         sent = assemble(
-            parts(talk, user_clamp=True), flat(**endpoint) if target else Target(of(**endpoint), True)
+            parts(talk, user_clamp=True), flat(**endpoint) if target else PromptTarget(of(**endpoint), True)
         )
         assert sent.dropped == 2
 
@@ -348,14 +350,14 @@ class TestToolExchanges:
     @pytest.mark.parametrize(("node", "endpoint"), WHOLE)
     def test_it_is_sent_whole(self, node, endpoint):
         """The question, its calls and their results, and nothing older."""
-        sent = assemble(parts([U1, A1, *EXCHANGE], **node), Target(of(**endpoint), True))
+        sent = assemble(parts([U1, A1, *EXCHANGE], **node), PromptTarget(of(**endpoint), True))
         assert sent.conversation == EXCHANGE
 
     @pytest.mark.parametrize(("node", "endpoint"), WHOLE)
     def test_a_flat_prompt_holds_it_whole(self, node, endpoint):
         """Behind it there may be room for more."""
         template = {}
-        sent = assemble(parts([U1, A1, *EXCHANGE], **node), Target(of(**endpoint), False, template))
+        sent = assemble(parts([U1, A1, *EXCHANGE], **node), PromptTarget(of(**endpoint), False, template))
         assert sent.prompt == "questionrr2"
 
     def test_older_exchanges_are_cut_as_ever(self):
@@ -372,7 +374,7 @@ class TestToolExchanges:
     def test_a_long_result_is_sent_with_its_question_and_one_warning(self):
         """It says what is sent whole, and it is."""
         given = parts([U1, USER, CALL, LONG], user_clamp=True)
-        sent = assemble(given, Target(of(**SMALL), True))
+        sent = assemble(given, PromptTarget(of(**SMALL), True))
         assert sent.conversation == [USER, CALL, LONG] and sent.dropped == 1
         assert sent.warnings == [
             "what is being answered (3 messages) takes 6311 tokens, over the budget of 488; it is sent whole"
@@ -387,7 +389,7 @@ class TestToolExchanges:
         """They are no question."""
         talk = [U1, USER, A1, CALL, LONG]
         given = parts(talk, user_clamp=True, insertUserTurnBetweenAssistantMessages=True)
-        sent = assemble(given, Target(of(**SMALL), True))
+        sent = assemble(given, PromptTarget(of(**SMALL), True))
         assert texts(sent.conversation[:4]) == "u:question a:a1 u:Continue. a:"
         assert sent.conversation[3:] == [CALL, LONG]
 
@@ -395,7 +397,7 @@ class TestToolExchanges:
         """The merged turn has them."""
         talk = [U1, USER, A1, CALL, LONG]
         given = parts(talk, user_clamp=True, mergeConsecutiveAssistantMessages=True)
-        sent = assemble(given, Target(of(**SMALL), True))
+        sent = assemble(given, PromptTarget(of(**SMALL), True))
         assert [m["role"] for m in sent.conversation] == ["user", "assistant", "tool"]
         assert sent.conversation[1]["tool_calls"] == CALL["tool_calls"]
 
@@ -455,7 +457,8 @@ class TestCostOfTools:
     def test_the_log_says_what_to_do(self):
         """In numbers that read well."""
         sent = assemble(
-            parts([USER], tools=tools(4 * 7013), user_clamp=True), Target(of(maxContextTokenSize=8192), True)
+            parts([USER], tools=tools(4 * 7013), user_clamp=True),
+            PromptTarget(of(maxContextTokenSize=8192), True),
         )
         assert sent.costly_tools == (
             "the client's 36 tools take about 7,000 of 8,192 tokens: raise maxContextTokenSize, switch tools "
@@ -472,7 +475,7 @@ class TestCostOfTools:
         """36 tools of 7,000 tokens in a window of 8,192."""
         talk = [*[U1, A1] * 20, *EXCHANGE]
         given = parts(talk, tools=tools(28_000), user_clamp=True, lastMessagesToSendInsteadOfPrompt=200)
-        sent = assemble(given, Target(of(maxContextTokenSize=8192), True))
+        sent = assemble(given, PromptTarget(of(maxContextTokenSize=8192), True))
         assert sent.conversation == talk and sent.dropped == 0
 
 
@@ -514,4 +517,4 @@ def test_an_example_with_tools_remembers_its_chat(user, node):
     limit = node["maxResponseSizeInTokens"]
     talk = [*[U1, A1] * 10, *EXCHANGE]
     asked = Parts(node, "", None, talk, tools=tools(28_000), max_tokens=limit, user_clamp=clamp)
-    assert assemble(asked, Target(endpoint, True)).conversation == talk
+    assert assemble(asked, PromptTarget(endpoint, True)).conversation == talk

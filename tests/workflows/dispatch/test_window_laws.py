@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from Middleware.common.types import Message, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.utilities.prompt_extraction_utils import exchange_length
-from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts, Target, assemble
+from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts, PromptTarget, assemble
 
 CONTENTS = st.sampled_from(["", "hi", "word " * 40, "\u8702" * 120, "x" * 4000])
 """A word, a paragraph, one without blanks, a page."""
@@ -44,7 +44,7 @@ def conversation(turns: list[tuple[str, str]]) -> Messages:
 def sent(messages: Messages, node: dict[str, Any], window: int | None, tools: Any, chat: bool) -> Any:
     endpoint = EndpointConfig("E", {"maxContextTokenSize": window}, "t", {})
     parts = Parts(node, "", None, messages, tools=tools)
-    return assemble(parts, Target(endpoint, chat)), Clamp.of(parts, endpoint)
+    return assemble(parts, PromptTarget(endpoint, chat)), Clamp.of(parts, endpoint)
 
 
 def shown(prompt: Any, messages: Messages) -> list[int]:

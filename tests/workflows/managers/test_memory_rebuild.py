@@ -12,7 +12,7 @@ import pytest
 
 from Middleware.common.errors import Forbidden, MiddlewareError
 from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_folders import DiscussionFolders, Refused
+from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START
 from Middleware.utilities.hashing_utils import message_hash
@@ -70,7 +70,7 @@ def nothing(done, whole):
 
 def refusal(rebuild):
     """What a rebuild that is refused says."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ArchiveRefused) as refused:
         rebuild.run(nothing)
     return str(refused.value)
 

@@ -12,7 +12,7 @@ from Middleware.config.validation import explain, known_fields
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.managers.workflow_check import (
-    Reach,
+    WorkflowReach,
     output_named,
     own_errors,
     own_findings,
@@ -186,7 +186,7 @@ def test_only_errors_concern_the_loader():
     assert [f.pointer for f in own_errors("W.json", nodes)] == ["/0/prompt"]
 
 
-ALONE = Reach(frozenset({"mine"}), 1)
+ALONE = WorkflowReach(frozenset({"mine"}), 1)
 
 # id, fields of node 2, the text of the warning (None: nothing to say)
 NAMES = [
@@ -235,12 +235,12 @@ def test_pointers_lead_into_lists():
 
 def test_the_categorisation_workflow_knows_the_categories():
     document = [LLM | {"prompt": "{categoriesSeparatedByOr}"}]
-    assert not list(variable_findings("W.json", document, Reach(frozenset(), 0, categorises=True)))
+    assert not list(variable_findings("W.json", document, WorkflowReach(frozenset(), 0, categorises=True)))
 
 
 def test_inputs_that_nobody_can_count_are_believed():
     document = [LLM | {"prompt": "{agent9Input}"}]
-    assert not list(variable_findings("W.json", document, Reach(frozenset(), None)))
+    assert not list(variable_findings("W.json", document, WorkflowReach(frozenset(), None)))
 
 
 FETCH = {"type": "WebFetch", "url": "https://a.example/{agent1Output}"}

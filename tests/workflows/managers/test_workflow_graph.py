@@ -13,7 +13,7 @@ from Middleware.common.places import node_index
 from Middleware.config.json_positions import positions
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers.workflow_check import Reach, own_findings, variable_findings
+from Middleware.workflows.managers.workflow_check import WorkflowReach, own_findings, variable_findings
 from Middleware.workflows.managers.workflow_graph import EndpointFacts, Lookups, workflow_graph
 
 assert impl
@@ -62,7 +62,7 @@ def pairs(node: Any) -> list[tuple[int, str]]:
 
 def warned(document: Any) -> list[tuple[str, str]]:
     """(pointer, sentence) of what the check of this file by itself says."""
-    found = [*own_findings(FILE, document), *variable_findings(FILE, document, Reach(frozenset(), 0))]
+    found = [*own_findings(FILE, document), *variable_findings(FILE, document, WorkflowReach(frozenset(), 0))]
     return [(finding.pointer, finding.message) for finding in found]
 
 

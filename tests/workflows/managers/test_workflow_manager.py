@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigMissing, WorkflowError
-from Middleware.workflows.managers.workflow_manager import prepared
+from Middleware.workflows.managers.workflow_manager import prepare_question
 
 
 def say(content: str, **fields: Any) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class TestPreparation:
             {"role": "assistant", "content": "\n"},
         ]
         sent = deepcopy(messages)
-        ready = prepared(ClientQuestion(messages))
+        ready = prepare_question(ClientQuestion(messages))
         assert ready.discussion_id == "d1"
         assert [m["content"] for m in ready.messages] == ["ab", "", " ", ""]
         assert messages == sent

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Middleware.workflows.memory.chunk_places import processed
+from Middleware.workflows.memory.chunk_places import processed_chunks
 
 
 def new(history, *done, beside=()):
     """The messages that are new, one letter each; `?`: what stood there is unknown."""
     chunks = [tuple(None if each == "?" else each for each in chunk) for chunk in done]
-    places = processed(list(history), chunks, [tuple(chunk) for chunk in beside]).new(len(history))
+    places = processed_chunks(list(history), chunks, [tuple(chunk) for chunk in beside]).new(len(history))
     return "".join(history[place] for place in places)
 
 
@@ -71,11 +71,11 @@ class TestChunksBeside:
 
     def test_the_places_of_each_are_given(self):
         """Those of the history that are left of it."""
-        found = processed(list("abcdef"), [("c", "d")], [("a", "x", "b"), ("z",), ("e",)])
+        found = processed_chunks(list("abcdef"), [("c", "d")], [("a", "x", "b"), ("z",), ("e",)])
         assert found.beside == ((0, 1), (), (4,))
 
     def test_words_that_also_stand_elsewhere_are_found_by_their_neighbours(self):
-        found = processed(list("1c2c3c"), [("1", "c")], [("2", "c")])
+        found = processed_chunks(list("1c2c3c"), [("1", "c")], [("2", "c")])
         assert (found.beside, found.new(6)) == (((2, 3),), [4, 5])
 
     def test_no_end_of_them_hides_what_lies_before(self):
@@ -88,7 +88,7 @@ def test_every_message_in_turn_makes_the_same_chunks_with_one_word_as_with_many(
     def chunks_of(history):
         done = []
         for length in range(1, len(history) + 1):
-            places = processed(history[:length], done).new(length)
+            places = processed_chunks(history[:length], done).new(length)
             if len(places) >= 5:
                 done.append(tuple(history[place] for place in places))
         return done
@@ -126,7 +126,9 @@ class Chat:
 
     def remember(self, at_least=3):
         """Chunks of up to four, as soon as there are enough messages."""
-        new = [self.history[place] for place in processed(self.history, self.done).new(len(self.history))]
+        new = [
+            self.history[place] for place in processed_chunks(self.history, self.done).new(len(self.history))
+        ]
         if len(new) >= at_least:
             self.done += [tuple(new[start : start + 4]) for start in range(0, len(new), 4)]
 

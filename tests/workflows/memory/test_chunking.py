@@ -7,8 +7,8 @@ import pytest
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory.chunking import (
     chunk_hash,
+    chunk_messages,
     chunk_text,
-    chunked,
     tokens_of,
     without_system,
 )
@@ -20,20 +20,20 @@ class TestCutting:
 
     def test_chunks_are_filled_from_the_newest(self):
         """Two tokens each, 4.8 allowed: the remainder is the oldest."""
-        assert [len(chunk) for chunk in chunked(talk(5), 6)] == [1, 2, 2]
-        assert [m for chunk in chunked(talk(5), 6) for m in chunk] == talk(5)
+        assert [len(chunk) for chunk in chunk_messages(talk(5), 6)] == [1, 2, 2]
+        assert [m for chunk in chunk_messages(talk(5), 6) for m in chunk] == talk(5)
 
     @pytest.mark.parametrize(("size", "chunks"), [(5, 1), (4.9, 2)])
     def test_the_edge_of_80_percent(self, size, chunks):
         """Four tokens fit into 80 % of five."""
-        assert len(chunked(talk(2), size)) == chunks
+        assert len(chunk_messages(talk(2), size)) == chunks
 
     def test_a_message_that_is_too_long_is_a_chunk_of_its_own(self):
         long = {"role": "user", "content": "x" * 500}
-        assert chunked([*talk(1), long, *talk(1)], 10) == [talk(1), [long], talk(1)]
+        assert chunk_messages([*talk(1), long, *talk(1)], 10) == [talk(1), [long], talk(1)]
 
     def test_no_messages_are_no_chunks(self):
-        assert chunked([], 10) == []
+        assert chunk_messages([], 10) == []
 
     def test_the_text_and_the_hash_of_a_chunk(self):
         """Contents without roles; the last message names it."""

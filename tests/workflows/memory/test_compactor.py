@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.common.errors import BackendError
 from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.workflows.memory.compactor import compact, shown, windows_of
+from Middleware.workflows.memory.compactor import compact, tagged_summaries, windows_of
 from Middleware.workflows.memory.settings import SettingsFile
 from tests.patience import PATIENCE_S
 from tests.workflows.memory.conftest import hash_of, talk
@@ -244,7 +244,7 @@ class TestBoundary:
 
 
 def test_the_output_leaves_empty_parts_out(compacting):
-    assert shown(compacting.store) == ""
+    assert tagged_summaries(compacting.store) == ""
     compacting.put("oldest", ("text", "h"))
     compacting.put("old", ("", "h"), ("__boundary__", "0:h"))
-    assert shown(compacting.store) == "<context_compactor_oldest>text</context_compactor_oldest>"
+    assert tagged_summaries(compacting.store) == "<context_compactor_oldest>text</context_compactor_oldest>"

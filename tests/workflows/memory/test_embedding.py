@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.workflows.memory.embedding import batches, embedded
+from Middleware.workflows.memory.embedding import batches, embed_texts
 
 
 class Embedder:
@@ -37,30 +37,30 @@ def test_batches_keep_to_both_bounds(lengths, sizes):
 
 
 def test_all_texts_get_their_vector():
-    assert embedded(texts(70), Embedder()) == {i: [float(i)] for i in range(70)}
+    assert embed_texts(texts(70), Embedder()) == {i: [float(i)] for i in range(70)}
 
 
 def test_one_bad_text_costs_only_itself():
     """The batch is halved once; the half with the bad text goes one by one."""
     embedder = Embedder(bad=["5"])
-    assert embedded(texts(8), embedder).keys() == {0, 1, 2, 3, 4, 6, 7}
+    assert embed_texts(texts(8), embedder).keys() == {0, 1, 2, 3, 4, 6, 7}
     assert [len(call) for call in embedder.calls] == [8, 4, 4, 1, 1, 1, 1]
 
 
 def test_a_half_of_one_bad_text_is_given_up():
-    assert embedded(texts(2), Embedder(bad=["1"])).keys() == {0}
+    assert embed_texts(texts(2), Embedder(bad=["1"])).keys() == {0}
 
 
 def test_a_batch_whose_halves_both_fail_is_given_up():
     """The others go on; the endpoint is not asked text by text."""
     embedder = Embedder(bad=["1", "60"])
-    assert embedded(texts(65), embedder).keys() == {64}
+    assert embed_texts(texts(65), embedder).keys() == {64}
     assert len(embedder.calls) == 4
 
 
 def test_when_nothing_gets_a_vector_the_failure_is_raised():
     with pytest.raises(BackendError):
-        embedded(["0"], Embedder(bad=["0"]))
+        embed_texts(["0"], Embedder(bad=["0"]))
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_when_nothing_gets_a_vector_the_failure_is_raised():
 )
 def test_a_cancelled_request_keeps_what_it_has(calls, bad, known):
     """In whichever step."""
-    assert len(embedded(texts(70), Embedder(bad, cancelled=calls))) == known
+    assert len(embed_texts(texts(70), Embedder(bad, cancelled=calls))) == known

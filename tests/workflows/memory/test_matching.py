@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.services.file_memories import End, before_of, end_at
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
-from Middleware.workflows.memory.matching import unprocessed
+from Middleware.workflows.memory.matching import unprocessed_range
 from tests.workflows.memory.conftest import hash_of, talk
 
 
@@ -52,35 +52,35 @@ class TestEntriesOfOtherPrograms:
         ],
     )
     def test_the_place_of_what_is_new(self, count, stored, lookback, place):
-        assert unprocessed(talk(count), [End(hash_of(stored))], lookback) == place
+        assert unprocessed_range(talk(count), [End(hash_of(stored))], lookback) == place
 
     def test_any_entry_counts_not_only_the_last(self):
         """The one that reaches furthest wins; entries of messages that are gone do not matter."""
         ends = [End(hash_of(2)), End(hash_of(5)), End("gone")]
-        assert unprocessed(talk(10), ends, 0) == (6, 10)
+        assert unprocessed_range(talk(10), ends, 0) == (6, 10)
 
     def test_without_entries_all_before_the_lookback_is_new(self):
-        assert unprocessed(talk(5), [], 2) == (0, 3)
+        assert unprocessed_range(talk(5), [], 2) == (0, 3)
 
     def test_the_hash_of_the_stamped_text_counts_too(self):
         """Other programs hash what they see."""
         stamped = StampedMessage({"role": "user", "content": "word 1"}, "(Monday) word 1")
         messages = [talk(1)[0], stamped, *talk(1)]
-        assert unprocessed(messages, [End(shown_hash(stamped))], 0) == (2, 3)
+        assert unprocessed_range(messages, [End(shown_hash(stamped))], 0) == (2, 3)
 
     def test_a_repeated_text_counts_at_its_place_in_order(self):
         """Each at the first message with the text behind the entry before."""
         messages = said("go", "a", "go", "b", "go", "c", "go")
         go, b = (message_hash({"content": text}) for text in ("go", "b"))
-        assert unprocessed(messages, [End(go)], 0)[0] == 1
-        assert unprocessed(messages, [End(go), End(go)], 0)[0] == 3
-        assert unprocessed(messages, [End(b), End(go)], 0)[0] == 5
+        assert unprocessed_range(messages, [End(go)], 0)[0] == 1
+        assert unprocessed_range(messages, [End(go), End(go)], 0)[0] == 3
+        assert unprocessed_range(messages, [End(b), End(go)], 0)[0] == 5
 
     def test_the_messages_before_tell_the_place_of_a_repeated_text(self):
         """A line without the messages that its entry covers."""
         messages = said("go", "a", "go", "b", "go", "c", "go")
         hashes = list(map(message_hash, messages))
-        assert unprocessed(messages, [End(hashes[4], before_of(hashes, 4))], 0)[0] == 5
+        assert unprocessed_range(messages, [End(hashes[4], before_of(hashes, 4))], 0)[0] == 5
 
 
 HISTORIES = {
@@ -109,7 +109,7 @@ def test_what_is_new_where_the_covered_messages_are_known(covered, now, new, cut
     """Whatever became of the history: nothing twice, nothing lost."""
     messages, words = said(*now.split()), covered.split()
     stops = (len(words),) if cut == "one-memory" else (len(words) // 2, len(words))
-    start, end = unprocessed(messages, known(said(*words), *stops), 0)
+    start, end = unprocessed_range(messages, known(said(*words), *stops), 0)
     assert [message["content"] for message in messages[start:end]] == new.split()
 
 
@@ -118,12 +118,12 @@ def test_both_branches_of_a_conversation_are_known():
     first, second = said(*["a", "b", "c", "d", "e", "f"]), said(*["a", "b", "C", "D", "E"])
     hashes = list(map(message_hash, second))
     ends = [*known(first, 3, 6), end_at(hashes, 2, 5)]
-    assert unprocessed([*first, *said("g")], ends, 0)[0] == 6
-    assert unprocessed([*second, *said("F")], ends, 0)[0] == 5
+    assert unprocessed_range([*first, *said("g")], ends, 0)[0] == 6
+    assert unprocessed_range([*second, *said("F")], ends, 0)[0] == 5
 
 
 def test_a_long_talk_of_one_text_is_matched_in_reasonable_work():
     """Neither side is searched once for each message of the other."""
     messages = said(*(["go"] * 4000))
     edited = [*said("start"), *messages[1:], *said("new")]
-    assert unprocessed(edited, known(messages, 2000, 4000), 0) == (4000, 4001)
+    assert unprocessed_range(edited, known(messages, 2000, 4000), 0) == (4000, 4001)

@@ -10,7 +10,7 @@ import pytest
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.workflows.memory import state_document
 from Middleware.workflows.memory.settings import SettingsFile
-from Middleware.workflows.memory.state_document import accepted, without_fence
+from Middleware.workflows.memory.state_document import accept_document, without_fence
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
 ON = {"useStateDocument": True, "stateDocumentWorkflowName": "Merge"}
@@ -31,12 +31,12 @@ class TestGuard:
         ids=["shrunk", "at-the-ratio", "short-before", "guard-off", "first"],
     )
     def test_a_long_document_may_not_shrink(self, old, new, ratio, kept):
-        document = accepted("o" * old, "n" * new, ratio)
+        document = accept_document("o" * old, "n" * new, ratio)
         assert (document and len(document)) == kept
 
     @pytest.mark.parametrize("reply", ["", " \n", "```\n\n```"], ids=repr)
     def test_a_blank_reply_is_none(self, reply):
-        assert accepted("old", reply, 0.5) is None
+        assert accept_document("old", reply, 0.5) is None
 
     @pytest.mark.parametrize(
         ("reply", "document"),

@@ -10,7 +10,7 @@ import pytest
 
 from Middleware.common.errors import BackendError
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.workflows.memory.upkeep import backfill, lacking, vector_count
+from Middleware.workflows.memory.upkeep import backfill, count_lacking, vector_count
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
 
@@ -47,7 +47,7 @@ def nothing(done, whole):
 
 
 def test_no_database_has_no_memories(store):
-    assert (vector_count(store), lacking(store, Service())) == (0, 0)
+    assert (vector_count(store), count_lacking(store, Service())) == (0, 0)
     assert not store.folder.joinpath("vector_memory.db").exists()
 
 
@@ -62,17 +62,17 @@ def test_an_older_database_lacks_all_and_is_not_changed_by_asking(store, put):
     put(2)
     with closing(sqlite3.connect(store.folder / "vector_memory.db")) as connection:
         connection.execute("DROP TABLE memory_embeddings")
-    assert lacking(store, Service()) == 2
-    assert lacking(store, Service()) == 2
+    assert count_lacking(store, Service()) == 2
+    assert count_lacking(store, Service()) == 2
 
 
 def test_all_memories_get_a_vector(store, put):
     """Batch by batch."""
     put(70)
     told = []
-    assert lacking(store, Service()) == 70
+    assert count_lacking(store, Service()) == 70
     assert backfill(store, Service(), lambda done, whole: told.append((done, whole))) == 0
-    assert (lacking(store, Service()), told) == (0, [(64, 70), (70, 70)])
+    assert (count_lacking(store, Service()), told) == (0, [(64, 70), (70, 70)])
 
 
 def test_a_batch_that_fails_is_left_and_the_others_done(store, put):

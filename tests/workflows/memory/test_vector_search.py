@@ -18,7 +18,7 @@ from Middleware.workflows.memory.vector_search import (
     VectorSearch,
     bm25_weights,
     entities_of,
-    shown,
+    format_memories,
 )
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
@@ -355,11 +355,11 @@ class TestShown:
     ROW = Row(1, "a", "2031-05-04T10:20:30+00:00", None)
 
     def test_with_and_without_dates(self):
-        assert shown([self.ROW, Row(2, "b", "", None)], dates=True) == "[2031-05-04] a\n\n---\n\nb"
-        assert shown([self.ROW], dates=False) == "a"
+        assert format_memories([self.ROW, Row(2, "b", "", None)], dates=True) == "[2031-05-04] a\n\n---\n\nb"
+        assert format_memories([self.ROW], dates=False) == "a"
 
     def test_nothing_found(self):
-        assert shown([], dates=True) == NOTHING_FOUND
+        assert format_memories([], dates=True) == NOTHING_FOUND
 
 
 class TestReaders:

@@ -23,7 +23,7 @@ from Middleware.workflows.memory.vector_store import (
     NotADatabaseOfMemories,
     VectorDatabase,
     connect_read_only,
-    indexed,
+    index_text,
 )
 
 FACT = {
@@ -342,4 +342,4 @@ def test_chunks_that_failed_are_tried_as_often_as_new_ones(database):
     ("value", "text"), [(["a", 1], "a 1"), ("plain", "plain"), (None, ""), (5, "5"), ([], "")]
 )
 def test_what_is_indexed_of_a_value(value, text):
-    assert indexed(value) == text
+    assert index_text(value) == text

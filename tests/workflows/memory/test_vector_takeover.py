@@ -10,7 +10,7 @@ import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.workflows.memory import vector_takeover
-from Middleware.workflows.memory.state_reach import Reach
+from Middleware.workflows.memory.state_reach import StateReach
 from Middleware.workflows.memory.vector_cache import VectorCache
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 from Middleware.workflows.memory.vector_takeover import is_sound, take_over
@@ -47,13 +47,13 @@ class TestTakingOver:
         """The ids are new; the newest ones wait."""
         database.save(CHUNK, [FACT], after=None, document=True)
         take_over(database, other)
-        assert database.unmerged() == (Reach(1), [(2, "Mara pays.")])
+        assert database.unmerged() == (StateReach(1), [(2, "Mara pays.")])
 
     def test_a_document_that_knows_all_memories_knows_the_new_ones(self, database, other):
         database.save(CHUNK, [FACT] * 3, after=None, document=True)
-        database.mark_merged(Reach(3))
+        database.mark_merged(StateReach(3))
         take_over(database, other)
-        assert database.unmerged() == (Reach(2), [])
+        assert database.unmerged() == (StateReach(2), [])
 
     def test_what_was_there_is_kept(self, database, other):
         database.save(CHUNK, [FACT] * 3, after=None)

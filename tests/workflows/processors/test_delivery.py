@@ -8,7 +8,7 @@ import pytest
 
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.text_utils import estimate_tokens
-from Middleware.workflows.processors.delivery import close_batches, merged, static_batches
+from Middleware.workflows.processors.delivery import close_batches, merge_chunks, static_batches
 
 
 def texts(batches: Any) -> list[str]:
@@ -42,7 +42,7 @@ def test_merged():
         {"token": "b", "finish_reason": None, "tool_calls": [1], "model": "m"},
         {"token": "", "finish_reason": "stop", "tool_calls": [2], "thinking": "u"},
     ]
-    assert merged(chunks) == {
+    assert merge_chunks(chunks) == {
         "token": "ab",
         "finish_reason": "stop",
         "tool_calls": [1, 2],

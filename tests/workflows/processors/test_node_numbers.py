@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.processors.node_numbers import with_numbers
 
@@ -60,7 +60,7 @@ def test_what_a_placeholder_gave_is_content(caplog):
 
 def test_a_private_text_that_is_no_number_is_not_told(caplog):
     """It may be what a user wrote: only the field and the default are."""
-    with entered(RequestContext("r", "ana", "openaichatcompletion", privacy=True)):
+    with enter_request(RequestContext("r", "ana", "openaichatcompletion", privacy=True)):
         with_numbers({"limit": "{x}", "maxTurnsToPull": "{x}"}, lambda text: "SECRET", lambda: "here")
     assert f"here: limit: {REDACTED} is no number; 5 is used" in caplog.text
     assert "SECRET" not in caplog.text

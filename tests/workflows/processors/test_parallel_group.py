@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.errors import RequestCancelled, WorkflowError
-from Middleware.common.request_context import current_request, entered
+from Middleware.common.request_context import current_request, enter_request
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.processors.parallel_group import group_end, obstacle
 from Middleware.workflows.variables.live_values import LiveValues
@@ -164,6 +164,6 @@ class TestGroups:
         seen = set()
         house.model.replies = [lambda _: seen.add(current_request().request_id) or "x"]
         house.workflow("Main", member("a"), member("b"), member("c"), say("x"))
-        with entered(house.manager().request):
+        with enter_request(house.manager().request):
             list(house.open())
         assert seen == {"r1"}

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from Middleware.api.console.shapes import whole
+from Middleware.api.console.shapes import run_json
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import cancellation_service
@@ -261,7 +261,7 @@ class TestFacts:
         served.save_user()
         served.text(text="tea")
         assert [call.secrets for call in recorder.calls] == [("bearer-tea", "password1")] * 2
-        shown = json.dumps(whole(recorder.run, recorder.run.ended))
+        shown = json.dumps(run_json(recorder.run, recorder.run.ended))
         assert "bearer-tea" not in shown and "password1" not in shown and "***" in shown
 
     def test_of_a_script_s_calls_to_a_model(self, house, served, big, recorder, site, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.workflows.streaming.response_handler import (
@@ -259,7 +259,7 @@ class TestThoughts:
         assert cleaned(StreamingResponseHandler(FIELD, {"reasoningOutput": "drop"}), [thought("p")])[0] == []
 
     def test_a_request_may_want_none(self):
-        with entered(replace(REQUEST, suppress_reasoning=True)):
+        with enter_request(replace(REQUEST, suppress_reasoning=True)):
             handler = StreamingResponseHandler(FIELD, {"reasoningOutput": "inline"})
         assert cleaned(handler, [thought("p", "a")])[0] == ["a"]
 
@@ -360,7 +360,7 @@ class TestLogging:
     @pytest.mark.parametrize(("privacy", "logged"), [(False, True), (True, False)])
     def test_thoughts_are_for_debugging_and_never_private_ones(self, caplog, privacy, logged):
         caplog.set_level(logging.DEBUG)
-        with entered(replace(REQUEST, privacy=privacy)):
+        with enter_request(replace(REQUEST, privacy=privacy)):
             handler = StreamingResponseHandler(THINK, self.NODE)
 
         cleaned(handler, [text("<think>SECRET</think>a")])
@@ -378,7 +378,7 @@ class TestFraming:
     @pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
     def test_every_protocol_ends_with_the_answer(self, api_type):
         """What comes behind the finish goes to nobody, in no protocol."""
-        with entered(replace(REQUEST, api_type=api_type)):
+        with enter_request(replace(REQUEST, api_type=api_type)):
             stream = StreamingResponseHandler(THINK, {}, request_id="r-9").process_stream(
                 iter([text("<think>plan</think>Hel"), text("lo"), end("length"), text("late")])
             )
@@ -389,7 +389,7 @@ class TestFraming:
         "api_type", ["openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"]
     )
     def test_units_of_the_requests_protocol(self, api_type):
-        with entered(replace(REQUEST, api_type=api_type)):
+        with enter_request(replace(REQUEST, api_type=api_type)):
             stream = StreamingResponseHandler(THINK, {}, request_id="r-9").process_stream(
                 iter([text("<think>x</think>Hel"), text("lo"), end("length"), text("late")])
             )
@@ -402,7 +402,7 @@ class TestFraming:
         assert "".join(_text_of(unit) for unit in texts) == "Hello"
 
     def test_a_failure_ends_the_stream_with_its_own_unit(self):
-        with entered(REQUEST):
+        with enter_request(REQUEST):
             handler = StreamingResponseHandler({}, {})
             units = list(
                 handler.process_stream([text("a"), {**end("error"), "error": {"message": "broken"}}])
@@ -426,7 +426,7 @@ class TestFraming:
             finally:
                 closed.append(True)
 
-        with entered(REQUEST):
+        with enter_request(REQUEST):
             stream = StreamingResponseHandler({}, {}).process_stream(chunks())
         next(stream)
         stream.close()

@@ -124,7 +124,7 @@ def call(door):
 
 
 def seen(trace, line, count=1):
-    """Claims that the servers wrote a line so often, now or soon."""
+    """Whether the servers wrote a line so often, now or soon."""
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
         if trace.read_text().splitlines().count(line) >= count:
@@ -134,7 +134,7 @@ def seen(trace, line, count=1):
 
 
 def seen_in(file, text):
-    """Claims that the file holds the text, now or soon."""
+    """Whether the file holds the text, now or soon."""
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
         if file.exists() and text in file.read_text():
@@ -157,7 +157,7 @@ def lives(pid):
 
 
 def gone(pids):
-    """Claims that all processes end soon."""
+    """Whether all processes end soon."""
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
         if not any(lives(pid) for pid in pids):

@@ -206,7 +206,7 @@ def filled(template, value):
 def judged(args):
     parts = read_arguments(args)
     curl_guard.refuse_strange_parts(parts)
-    return curl_guard.pinned(parts, GUARD)
+    return curl_guard.pin_addresses(parts, GUARD)
 
 
 def test_a_good_url_is_pinned():
@@ -223,7 +223,7 @@ def test_an_address_needs_no_pin():
     """Nor does a name that nobody looked up."""
     assert [part.name for part in judged([PUBLIC])] == ["url"]
     by_name = AddressPolicy(allowed_hosts=("a.example",))
-    assert [part.name for part in curl_guard.pinned(read_arguments([GOOD]), by_name)] == ["url"]
+    assert [part.name for part in curl_guard.pin_addresses(read_arguments([GOOD]), by_name)] == ["url"]
 
 
 @pytest.mark.parametrize(

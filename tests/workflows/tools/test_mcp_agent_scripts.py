@@ -14,7 +14,7 @@ from Middleware.common.instance_global_variables import (
     launch_facts,
     set_launch_facts,
 )
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import ConfigTree
 from Middleware.workflows.tools import mcp_doors
 from Middleware.workflows.tools.dynamic_module_loader import run_dynamic_module
@@ -41,7 +41,7 @@ def tree(tmp_path):
     )
     before = launch_facts()
     set_launch_facts(LaunchFacts(tmp_path, configs))
-    with entered(RequestContext("r1", "ana", "openai", snapshot=ConfigTree(configs).snapshot())):
+    with enter_request(RequestContext("r1", "ana", "openai", snapshot=ConfigTree(configs).snapshot())):
         yield
     set_launch_facts(before)
     mcp_doors.end_sessions()

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from Middleware.common.errors import RequestCancelled
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import ConfigTree
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.tools import mcp_doors
@@ -29,7 +29,7 @@ def registry(tmp_path, trace):
 
     put("tests", stdio_file(trace))
     request = RequestContext("r1", "ana", "openai", snapshot=ConfigTree(tmp_path / "Configs").snapshot())
-    with entered(request):
+    with enter_request(request):
         yield put
     mcp_doors.end_sessions()
     cancellation_service.acknowledge_cancellation("r1")
@@ -86,7 +86,7 @@ class TestCalls:
         """The same file, two users, two processes."""
         MCPClient().call_tool("tests", "echo", {"text": "x"})
         snapshot = ConfigTree(tmp_path / "Configs").snapshot()
-        with entered(RequestContext("r2", "ben", "openai", snapshot=snapshot)):
+        with enter_request(RequestContext("r2", "ben", "openai", snapshot=snapshot)):
             MCPClient().call_tool("tests", "echo", {"text": "x"})
         assert len(set(started(trace))) == 2
 

@@ -14,7 +14,13 @@ from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 
 from Middleware.utilities.network_security_utils import AddressPolicy
-from Middleware.workflows.tools.mcp_connection import Connection, _Pinned, described, flattened, innermost
+from Middleware.workflows.tools.mcp_connection import (
+    McpConnection,
+    _Pinned,
+    describe_error,
+    flatten_result,
+    innermost,
+)
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
 
 WEB = McpServer("web", "streamable_http", url="http://tools.example/mcp")
@@ -24,7 +30,7 @@ def connected(server, resolver=lambda host, port: ["127.0.0.1"]):
     """Raises MCPToolCallError."""
 
     async def connect():
-        connection = Connection(server, lambda *_: None, lambda line: None, resolver)
+        connection = McpConnection(server, lambda *_: None, lambda line: None, resolver)
         try:
             async with asyncio.timeout(30):
                 await connection.ready()
@@ -94,14 +100,14 @@ class TestFailures:
         server_error = MCPError(1, "no such city")
         group = ExceptionGroup("", [OSError("x"), ExceptionGroup("", [TimeoutError(), server_error])])
         assert innermost(group) is server_error
-        assert described(group, WEB) == "no such city"
+        assert describe_error(group, WEB) == "no such city"
         assert isinstance(innermost(ExceptionGroup("", [OSError("x"), TimeoutError()])), TimeoutError)
 
     def test_an_error_without_words_is_named(self):
-        assert described(ConnectionError(), WEB) == "ConnectionError"
+        assert describe_error(ConnectionError(), WEB) == "ConnectionError"
 
     def test_secrets_are_masked(self):
-        assert described(OSError("bad key sesame1"), replace(WEB, secrets=("sesame1",))) == "bad key ***"
+        assert describe_error(OSError("bad key sesame1"), replace(WEB, secrets=("sesame1",))) == "bad key ***"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,7 @@ class TestFailures:
     ids=["nothing", "texts", "picture", "structured", "empty"],
 )  # fmt: skip
 def test_a_result_as_text(result, text):
-    assert flattened(result) == text
+    assert flatten_result(result) == text
 
 
 class TestLog:
@@ -142,7 +148,7 @@ class TestLog:
             if is_private:
                 connections[0].serve_a_private_request()
 
-        monkeypatch.setattr(Connection, "_transport", transport)
+        monkeypatch.setattr(McpConnection, "_transport", transport)
         monkeypatch.setattr(ClientSession, "initialize", greet)
         assert connected(WEB) == "connected"
         assert caplog.messages == [f"MCP server 'web': the connection ended: {told}"]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.environment import from_environment
 from Middleware.config.loader import ConfigTree
 from Middleware.workflows.tools import mcp_doors, mcp_server_logs
@@ -102,7 +102,7 @@ class TestOfARealServer:
 
         def called(private=False):
             with (
-                entered(RequestContext("r9", "ana", "openai", snapshot=snapshot, privacy=private)),
+                enter_request(RequestContext("r9", "ana", "openai", snapshot=snapshot, privacy=private)),
                 pytest.raises(MCPToolCallError) as caught,
             ):
                 MCPClient().call_tool("notes", "crash", {}, 60)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from Middleware.workflows.tools import mcp_stdio
-from Middleware.workflows.tools.mcp_connection import Connection
+from Middleware.workflows.tools.mcp_connection import McpConnection
 from Middleware.workflows.tools.mcp_doors import ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer, MCPToolCallError
 from tests.workflows.tools.conftest import bad, gone, seen, started
@@ -114,7 +114,7 @@ def test_a_server_that_starts_slowly_is_ended_when_nobody_waits(trace):
     server = McpServer("x", "stdio", sys.executable, ("-c", SLOW_START), {"TRACE": str(trace)})
 
     async def run():
-        connection = Connection(server, lambda *_: None, lambda line: None)
+        connection = McpConnection(server, lambda *_: None, lambda line: None)
         waiting = asyncio.create_task(connection.ready())
         assert await asyncio.to_thread(seen, trace, "waiting")
         waiting.cancel()

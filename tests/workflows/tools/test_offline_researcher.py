@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.users import UserSettings
 from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.tools.offline_researcher import research
@@ -101,7 +101,7 @@ class TestLog:
     def test_of_a_private_one(self, site, caplog):
         """Neither the query nor what the service says of it; reasons of ours stay."""
         caplog.set_level(logging.DEBUG, logger="Middleware")
-        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+        with enter_request(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
             asked(site, self.REPLY)
             asked(site, {}, 500)
         assert f"failed for {REDACTED}: {REDACTED}" in caplog.text

@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from Middleware.common.errors import RequestCancelled
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.users import UserSettings
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.sensitive_logging_utils import REDACTED
@@ -138,7 +138,7 @@ class TestRequest:
     def test_a_private_query_is_not_told(self, site, caplog):
         """Only that there was one."""
         caplog.set_level(logging.DEBUG, logger="Middleware")
-        with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+        with enter_request(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
             asked(site, "full", 500, prompt="SECRET")
         assert f"failed for {REDACTED}: the service answered 500" in caplog.text
         assert "SECRET" not in caplog.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.tools.outside_log import measured
+from Middleware.workflows.tools.outside_log import log_outside_call
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from Middleware.workflows.tools.outside_log import measured
 )
 def test_a_call_that_ends_well(caplog, caller, begins):
     caplog.set_level("INFO")
-    with measured("GET", "a.example", caller) as outcome:
+    with log_outside_call("GET", "a.example", caller) as outcome:
         outcome.status, outcome.length = 200, 5
     (line,) = caplog.messages
     assert line.startswith(begins) and "status 200, 5 bytes, " in line
@@ -20,6 +20,6 @@ def test_a_call_that_ends_well(caplog, caller, begins):
 
 def test_one_that_fails_has_its_line_too(caplog):
     caplog.set_level("INFO")
-    with pytest.raises(OSError, match="x"), measured("GET", "a.example"):
+    with pytest.raises(OSError, match="x"), log_outside_call("GET", "a.example"):
         raise OSError("x")
     assert caplog.messages[0].startswith("GET a.example: status None, 0 bytes, ")

@@ -15,7 +15,7 @@ from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.tools import web
-from Middleware.workflows.tools.web import TooLarge, WebError, WebRequest, exchange
+from Middleware.workflows.tools.web import PageTooLarge, WebError, WebRequest, exchange
 from tests.patience import PATIENCE_S
 from tests.utilities.test_network_security_utils import REFUSED_ADDRESSES, in_url
 
@@ -261,7 +261,7 @@ class TestCaps:
     def test_one_more_is_a_failure(self, site, body):
         """With and without a length."""
         site.pages["/"] = 200, {}, body
-        with pytest.raises(TooLarge, match="larger than 999 bytes"):
+        with pytest.raises(PageTooLarge, match="larger than 999 bytes"):
             get(site.url(), max_bytes=999)
 
     def test_the_body_of_a_failure_is_cut_at_the_cap(self, site):
@@ -299,13 +299,13 @@ class TestCaps:
     def test_the_cap_counts_unpacked_bytes(self, site):
         """The packed body is far smaller."""
         site.pages["/"] = 200, {"Content-Encoding": "gzip"}, gzip.compress(b"abcdefgh" * 1000, mtime=0)
-        with pytest.raises(TooLarge, match="larger than 7999"):
+        with pytest.raises(PageTooLarge, match="larger than 7999"):
             get(site.url(), max_bytes=7999)
 
     def test_a_bomb_is_left_alone(self, site):
         """Above 200 bytes for one that came, even without a cap."""
         site.pages["/"] = 200, {"Content-Encoding": "gzip"}, gzip.compress(b"\0" * 10_000_000, mtime=0)
-        with pytest.raises(TooLarge, match="bomb"):
+        with pytest.raises(PageTooLarge, match="bomb"):
             get(site.url())
 
     @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from Middleware.workflows.variables.format_text import (
     Origin,
     Piece,
     fill_pieces,
-    joined,
+    join_pieces,
     placeholder_names,
 )
 
@@ -34,7 +34,7 @@ class Values:
 
 
 def filled(text):
-    return joined(fill_pieces(text, Values()).pieces)
+    return join_pieces(fill_pieces(text, Values()).pieces)
 
 
 def peer(text):
@@ -77,8 +77,8 @@ class TestLaws:
                 return Found(value, live=False, origin=Origin.RUN) if name == "x" else None
 
         pieces = fill_pieces("<{x}> {{k", One()).pieces
-        assert joined(pieces) == f"<{value}> {{k"
-        assert joined(fill_pieces(FilledText.of(pieces), Values()).pieces) == f"<{value}> {{k"
+        assert join_pieces(pieces) == f"<{value}> {{k"
+        assert join_pieces(fill_pieces(FilledText.of(pieces), Values()).pieces) == f"<{value}> {{k"
 
 
 def test_the_result_says_what_is_unknown():
@@ -146,7 +146,7 @@ def test_what_no_value_fits_stays_as_text(text, result):
         def find(self, name):
             return values.get(name)
 
-    assert joined(fill_pieces(text, Known()).pieces) == (text if result is None else result)
+    assert join_pieces(fill_pieces(text, Known()).pieces) == (text if result is None else result)
     assert placeholder_names(text) <= {"n", "l"}
 
 
@@ -158,4 +158,4 @@ def test_variables_that_multiply_each_other_have_an_end():
         def find(self, name):
             return Found(values.get(name, "x"), True, Origin.STATIC)
 
-    assert len(joined(fill_pieces("{a}", Known()).pieces)) < 1_000_000
+    assert len(join_pieces(fill_pieces("{a}", Known()).pieces)) < 1_000_000

@@ -203,9 +203,9 @@ class TestJinjaMode:
 
         source = make_source(node={"jinja2": True}, workflow={"n": 1})
         fill("{{ n }} once", source)
-        before = jinja_text._compiled.cache_info().misses
+        before = jinja_text._compile_text.cache_info().misses
         fill("{{ n }} once", source)
-        assert jinja_text._compiled.cache_info().misses == before
+        assert jinja_text._compile_text.cache_info().misses == before
 
 
 class TestOnlyWhatIsNamedIsComputed:

@@ -22,7 +22,7 @@ from Middleware.api.api_helpers import (
     json_response,
 )
 from Middleware.api.handlers.base.base_api_handler import cancel
-from Middleware.api.requests.answering import AnswerStream, Job, whole_body
+from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
 from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.open_webui import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
 from Middleware.api.requests.request_body import read_body
@@ -33,7 +33,7 @@ from Middleware.api.serving.heap import LARGE_BYTES, heap
 from Middleware.api.serving.setup_phase import SetupPhase
 from Middleware.api.workflow_gateway import WorkflowPlace, open_answer
 from Middleware.common.client_question import ClientQuestion, Wish
-from Middleware.common.request_context import NO_PROGRESS, RequestContext, entered
+from Middleware.common.request_context import NO_PROGRESS, RequestContext, enter_request
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user
@@ -67,7 +67,7 @@ class GenerationView(MethodView, Generation):
         return wants_stream(body, self.stream_default)
 
     def suppresses_reasoning(self, body: JsonObject) -> bool:
-        """Claims that the client wants no reasoning."""
+        """Whether the client wants no reasoning."""
         return suppresses_reasoning(body)
 
     def progress(self, body: JsonObject, user: UserSettings) -> str:
@@ -81,7 +81,7 @@ class GenerationView(MethodView, Generation):
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
 
-    def received(self) -> tuple[bytes, JsonObject]:
+    def receive_body(self) -> tuple[bytes, JsonObject]:
         """The body as it came, and read. Raises ClientRequestError for one that is no JSON object."""
         data = read_body(request.environ, request.max_content_length)
         if len(data) >= LARGE_BYTES:
@@ -93,13 +93,13 @@ class GenerationView(MethodView, Generation):
         return read_wishes(body, self.wish_fields)
 
     @abstractmethod
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         """The question of a body; whether it is streamed, and its wishes, are filled in.
 
         Raises ClientRequestError.
         """
 
-    def chosen(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
+    def choose_user(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
         """(user, shared workflow folder) of a body. Raises NotFound, ClientRequestError."""
         return choose(body.get("model"), snapshot)
 
@@ -140,7 +140,7 @@ class GenerationView(MethodView, Generation):
             raise
 
     def _answer(self, leave: Callable[[], None]) -> Response:
-        data, body = self.received()
+        data, body = self.receive_body()
         self.check(body)
         stream = self.streams(body, request.environ)
         context, user = self._context(body, stream, leave)
@@ -148,7 +148,7 @@ class GenerationView(MethodView, Generation):
             front = self.wire.front or self.api_type
             context.trace.name(context, front=front, stream=stream, asked=data)
         del data  # an answer may take long, and a body may be large
-        with entered(context):
+        with enter_request(context):
             if (answer := self.instead(body)) is not None:
                 leave()
                 return json_response(answer)
@@ -159,7 +159,7 @@ class GenerationView(MethodView, Generation):
     ) -> tuple[RequestContext, UserSettings]:
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
         snapshot = default_snapshot()
-        name, workflow = self.chosen(body, snapshot)
+        name, workflow = self.choose_user(body, snapshot)
         user, key = load_user(snapshot, name), self.key(body)
         g.privacy = is_private(user, key)
         task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
@@ -181,7 +181,7 @@ class GenerationView(MethodView, Generation):
         )
         return context, user
 
-    def _job(self, context: RequestContext, user: UserSettings, body: JsonObject, stream: bool) -> Job:
+    def _job(self, context: RequestContext, user: UserSettings, body: JsonObject, stream: bool) -> AnswerJob:
         facts = AnswerFacts(
             context.request_id,
             context.model_name,
@@ -192,8 +192,8 @@ class GenerationView(MethodView, Generation):
         )
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
-            return Job(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question = replace(self.read(body, user), stream=stream, wishes=self.wishes(body))
+            return AnswerJob(context, self.intercept_facts(facts, body), wire, life, _no_tools)
+        question = replace(self.read_question(body, user), stream=stream, wishes=self.wishes(body))
         headers = _named_headers(user)
         facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
@@ -212,9 +212,9 @@ class GenerationView(MethodView, Generation):
         def run() -> Batches:
             return open_answer(context, question, headers, place)
 
-        return Job(context, facts, wire, life, run)
+        return AnswerJob(context, facts, wire, life, run)
 
-    def _respond(self, job: Job, stream: bool) -> Response:
+    def _respond(self, job: AnswerJob, stream: bool) -> Response:
         if not stream:
             return json_response(whole_body(job), headers=_usage_header(job.facts))
         body = AnswerStream(job)

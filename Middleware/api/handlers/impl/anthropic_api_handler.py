@@ -64,7 +64,7 @@ class _History:
     def add(self, message: JsonObject) -> None:
         role = message["role"].strip().lower()
         turn = _Turn()
-        self._read(message["content"], role, turn)
+        self._read_content(message["content"], role, turn)
         made: Message = {"role": "system" if role == "developer" else role, "content": "\n".join(turn.texts)}
         if turn.images:
             made["images"] = turn.images
@@ -74,18 +74,18 @@ class _History:
         if made["content"] or turn.images or not turn.results:
             self.messages.append(made)
 
-    def _read(self, content: Any, role: str, turn: _Turn) -> None:
+    def _read_content(self, content: Any, role: str, turn: _Turn) -> None:
         if not isinstance(content, list):
             turn.texts.append(text_of(content))
             return
         for block in content:
             if isinstance(block, str):
                 turn.texts.append(block)
-            elif not self._taken(block if isinstance(block, dict) else {}, role, turn):
+            elif not self._take_block(block if isinstance(block, dict) else {}, role, turn):
                 self.dropped.add(str(block.get("type") if isinstance(block, dict) else None))
 
-    def _taken(self, block: JsonObject, role: str, turn: _Turn) -> bool:
-        """Claims that the block has a place in a message of this role; then it is there."""
+    def _take_block(self, block: JsonObject, role: str, turn: _Turn) -> bool:
+        """Whether the block has a place in a message of this role; then it is there."""
         kind = block.get("type")
         if kind == "text":
             turn.texts.append(text_of(block.get("text")))
@@ -94,19 +94,19 @@ class _History:
             self._add_result(block, turn)
             return True
         if role in ("user", _RESULT):
-            return self._attached(kind, block, turn)
+            return self._attach_image(kind, block, turn)
         if role == "assistant" and kind == "tool_use":
             self._add_call(block, turn)
             return True
         return role == "assistant" and kind in _THOUGHTS
 
-    def _attached(self, kind: Any, block: JsonObject, turn: _Turn) -> bool:
+    def _attach_image(self, kind: Any, block: JsonObject, turn: _Turn) -> bool:
         """Images, and documents that are text: in the turn of a user, and in the result of a tool."""
         if kind == "image" and (image := image_of(block)):
             turn.images.append(image)
             return True
         if kind == "search_result":
-            self._read(block.get("content"), _RESULT, turn)
+            self._read_content(block.get("content"), _RESULT, turn)
             return True
         source = block.get("source")
         if (
@@ -115,7 +115,7 @@ class _History:
             or source.get("type") not in ("text", "content")
         ):
             return False
-        self._read(source.get("data" if source["type"] == "text" else "content"), _RESULT, turn)
+        self._read_content(source.get("data" if source["type"] == "text" else "content"), _RESULT, turn)
         return True
 
     def _add_call(self, block: JsonObject, turn: _Turn) -> None:
@@ -128,7 +128,7 @@ class _History:
 
     def _add_result(self, block: JsonObject, turn: _Turn) -> None:
         inner = _Turn()
-        self._read(block.get("content"), _RESULT, inner)
+        self._read_content(block.get("content"), _RESULT, inner)
         text = "\n".join(inner.texts)
         if block.get("is_error") is True and not text.lower().startswith("error"):
             text = f"Error: {text}"
@@ -233,7 +233,7 @@ class MessagesAPI(GenerationView):
         system = {"role": "system", "content": body.get("system")}
         return [system, *messages] if isinstance(messages, list) else messages
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         question, blocks, tools = question_of(body, user)
         _warn("content blocks", blocks)
         _warn("tools", tools)
@@ -263,7 +263,7 @@ class CountTokensAPI(MethodView):
 
 
 @FRONT_ENDS.register("anthropic")
-class AnthropicApiHandler(BaseApiHandler):
+class AnthropicFrontEnd(BaseApiHandler):
     """Every route with and without `/v1`; the model list stands with OpenAI's."""
 
     protocol = PROTOCOL

@@ -13,7 +13,7 @@ from typing import Any
 from flask import Response, g, request
 from werkzeug.exceptions import NotFound as NoRoute
 
-from Middleware.api.console.text_masks import unquoted
+from Middleware.api.console.text_masks import without_quoted_secrets
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.base.generation_view import GenerationView
 from Middleware.api.handlers.registry import FRONT_ENDS
@@ -42,7 +42,7 @@ from Middleware.config.loader import ConfigSnapshot, outdated_files
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_workflow
 from Middleware.protocols.console import PROTOCOL
-from Middleware.utilities.sensitive_logging_utils import masked
+from Middleware.utilities.sensitive_logging_utils import mask_secrets
 
 MOST_BYTES = 1 << 20
 NO_FILE = "no such file"
@@ -77,7 +77,7 @@ class ConsoleTryAPI(GenerationView):
             if not isinstance(cause, ConfigError):
                 raise
             said = outdated_first(outdated_files(g.get("request_context")).values()) + str(error)
-            raise Unprocessable(masked(unquoted(said), *secrets_in_use())) from cause
+            raise Unprocessable(mask_secrets(without_quoted_secrets(said), *secrets_in_use())) from cause
 
     def get(self, request_id: str | None = None) -> Any:
         """Nothing else is here."""
@@ -85,7 +85,7 @@ class ConsoleTryAPI(GenerationView):
 
     put = patch = delete = get
 
-    def received(self) -> tuple[bytes, JsonObject]:
+    def receive_body(self) -> tuple[bytes, JsonObject]:
         """What is kept of the body holds no key."""
         kept = {name: value for name, value in self._body.items() if name != "api_key"}
         return json.dumps(kept).encode(), self._body
@@ -97,7 +97,7 @@ class ConsoleTryAPI(GenerationView):
         """People ask here, whatever the messages look like."""
         return None
 
-    def chosen(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
+    def choose_user(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
         return body["user"], None
 
     def key(self, body: JsonObject) -> str | None:
@@ -114,7 +114,7 @@ class ConsoleTryAPI(GenerationView):
             raise NotFound(NO_FILE, param="path") from None
         return place
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(internal_messages(body["messages"], user))
 
 
@@ -134,7 +134,7 @@ def place_of(path: str, user: UserSettings) -> WorkflowPlace:
 
 
 @FRONT_ENDS.register("console_try")
-class ConsoleTryApiHandler(BaseApiHandler):
+class ConsoleTryFrontEnd(BaseApiHandler):
     """One path. It counts as free until its view has looked at the body: of a console that is off nothing
     waits at the gate.
     """

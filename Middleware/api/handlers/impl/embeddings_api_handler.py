@@ -32,7 +32,7 @@ from Middleware.api.serving.doors import Route
 from Middleware.api.workflow_gateway import embeddings_of
 from Middleware.common.errors import BackendError, ClientRequestError, ConfigError, NotFound
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user
@@ -109,7 +109,7 @@ class EmbeddingsView(MethodView):
         body = json_body(read_body(request.environ, request.max_content_length))
         user = embedder_for(body.get("model"), holders, snapshot)
         context = self._context(user, snapshot)
-        with entered(context):
+        with enter_request(context):
             texts = self.texts(body)
             vectors = embeddings_of(context, user, texts) if texts else []
             current_life().stop_watching()
@@ -209,7 +209,7 @@ class OldEmbeddingsAPI(EmbeddingsView):
 
 
 @FRONT_ENDS.register("embeddings")
-class EmbeddingsApiHandler(BaseApiHandler):
+class EmbeddingsFrontEnd(BaseApiHandler):
     """Each route fails in the shape of the protocol that it belongs to."""
 
     protocol = OPENAI

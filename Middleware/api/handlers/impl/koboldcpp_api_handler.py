@@ -75,7 +75,7 @@ def _optional_body() -> JsonObject:
         return {}
 
 
-class GenerateAPI(GenerationView):
+class KoboldGenerateAPI(GenerationView):
     """POST `/api/v1/generate`. The path alone says whether it streams."""
 
     api_type = "koboldgenerate"
@@ -85,7 +85,7 @@ class GenerateAPI(GenerationView):
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
         return self.streamed
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         memory, prompt = text_of(body.get("memory")), text_of(body.get("prompt"))
         images = [image for image in texts_of(body.get("images")) if image]
         if not (memory or prompt or images):
@@ -97,7 +97,7 @@ class GenerateAPI(GenerationView):
         return replace(facts, sent=named_of(NAME).add(_name(body), current_life()).sent)
 
 
-class GenerateStreamAPI(GenerateAPI):
+class GenerateStreamAPI(KoboldGenerateAPI):
     """POST `/api/extra/generate/stream`."""
 
     streamed = True
@@ -107,12 +107,12 @@ class CheckAPI(MethodView):
     """`/api/extra/generate/check`: what was sent so far of a stream that runs."""
 
     def get(self) -> Any:
-        return self._told({})
+        return self._progress_json({})
 
     def post(self) -> Any:
-        return self._told(_optional_body())
+        return self._progress_json(_optional_body())
 
-    def _told(self, body: JsonObject) -> Any:
+    def _progress_json(self, body: JsonObject) -> Any:
         texts = ["".join(one.sent) for one in named_of(NAME).of(_name(body))]
         return json_response({"results": [{"text": texts[-1] if texts else ""}]})
 
@@ -214,12 +214,12 @@ def _in_both(path: str) -> tuple[str, str]:
 
 
 @FRONT_ENDS.register(NAME)
-class KoboldCppApiHandler(BaseApiHandler):
+class KoboldCppFrontEnd(BaseApiHandler):
     """Every route below `/api/v1`, `/api/latest` and `/api/extra`."""
 
     protocol = PROTOCOL
     routes = (
-        *routes_to(GenerateAPI, *_in_both("/generate"), methods=("POST",)),
+        *routes_to(KoboldGenerateAPI, *_in_both("/generate"), methods=("POST",)),
         *routes_to(GenerateStreamAPI, "/api/extra/generate/stream", methods=("POST",)),
         *routes_to(CheckAPI, "/api/extra/generate/check", free=True),
         *routes_to(AbortAPI, "/api/extra/abort", free=True),

@@ -58,7 +58,7 @@ class CompletionAPI(GenerationView):
     api_type = "llamacppcompletion"
     wish_fields = WISHES
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(completion_messages(body.get("prompt", "")))
 
     def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
@@ -81,7 +81,7 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and type(value[0]) is int
 
 
-class HealthAPI(MethodView):
+class LlamaCppHealthAPI(MethodView):
     """GET `/v1/health`: the process serves. Says nothing of backends."""
 
     def get(self) -> Any:
@@ -119,7 +119,7 @@ class TokenizeAPI(MethodView):
 
 
 @FRONT_ENDS.register("llamacpp")
-class LlamaCppApiHandler(BaseApiHandler):
+class LlamaCppFrontEnd(BaseApiHandler):
     """`/completion` and the probes."""
 
     protocol = PROTOCOL
@@ -127,5 +127,5 @@ class LlamaCppApiHandler(BaseApiHandler):
         Route("/completion", CompletionAPI, methods=("POST",)),
         Route("/props", PropsAPI),
         Route("/tokenize", TokenizeAPI, free=True),
-        Route("/v1/health", HealthAPI),
+        Route("/v1/health", LlamaCppHealthAPI),
     )

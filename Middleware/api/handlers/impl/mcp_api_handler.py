@@ -23,7 +23,7 @@ from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read
 from Middleware.api.requests.tool_calls import (
     OfferedTool,
     arguments_fault,
-    described,
+    describe_tool,
     offered_tools,
     question_of,
 )
@@ -41,11 +41,11 @@ from Middleware.protocols.mcp import (
     PROTOCOL,
     VERSIONS,
     call_echo,
-    discovered,
-    initialized,
-    listed,
+    discover_result,
+    initialize_result,
     rpc_result,
     tool_result,
+    tools_list_result,
 )
 
 NAME = "mcp"
@@ -69,7 +69,7 @@ class ToolCallView(GenerationView):
     def __init__(self, call: RpcCall, offered: OfferedTool, arguments: Mapping[str, Any]) -> None:
         self._call, self._offered, self._arguments = call, offered, arguments
 
-    def received(self) -> tuple[bytes, JsonObject]:
+    def receive_body(self) -> tuple[bytes, JsonObject]:
         """The name of the workflow, as a model field says it."""
         return b"", {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
 
@@ -83,7 +83,7 @@ class ToolCallView(GenerationView):
         """As the client asks, whatever the user's settings say."""
         return NO_PROGRESS if self._call.progress_token is None else NOTIFICATIONS
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return question_of(self._offered.tool, self._arguments)
 
     def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
@@ -97,12 +97,12 @@ class McpAPI(MethodView):
     def post(self) -> Response:
         g.current_request_id = current_request_id()
         try:
-            return self._answered()
+            return self._answer_rpc()
         except RpcFault as fault:
             log_refusal(ErrorReply(fault.status, fault.message), request.environ)
             return json_response(fault.body, fault.status)
 
-    def _answered(self) -> Response:
+    def _answer_rpc(self) -> Response:
         call = read_call(read_body(request.environ, request.max_content_length))
         version = request.headers.get("MCP-Protocol-Version", "").strip()
         if version and version not in VERSIONS:
@@ -125,14 +125,14 @@ def _cancel(call_id: Any) -> None:
 def _answer(call: RpcCall) -> Response:
     """The answer of a method that answers at once. Raises RpcFault."""
     if call.method == "tools/list":
-        tools = [described(one) for one in offered_tools(default_snapshot(), tell=True).values()]
-        return json_response(rpc_result(call.id, listed(tools, modern=call.modern)))
+        tools = [describe_tool(one) for one in offered_tools(default_snapshot(), tell=True).values()]
+        return json_response(rpc_result(call.id, tools_list_result(tools, modern=call.modern)))
     if call.modern and call.method == "server/discover":
-        return json_response(rpc_result(call.id, discovered()))
+        return json_response(rpc_result(call.id, discover_result()))
     if not call.modern and call.method == "ping":
         return json_response(rpc_result(call.id, {}))
     if not call.modern and call.method == "initialize":
-        result = initialized(call.params.get("protocolVersion"))
+        result = initialize_result(call.params.get("protocolVersion"))
         return json_response(rpc_result(call.id, result), headers={SESSION: current_request_id()})
     raise call.unknown_method()
 
@@ -153,7 +153,7 @@ def _call_tool(call: RpcCall) -> Response:
 
 
 @FRONT_ENDS.register(NAME)
-class McpApiHandler(BaseApiHandler):
+class McpFrontEnd(BaseApiHandler):
     """One path. GET and DELETE are not allowed there: nothing is kept that they could speak of."""
 
     protocol = PROTOCOL

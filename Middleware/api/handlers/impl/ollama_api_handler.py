@@ -83,7 +83,7 @@ class _OllamaView(GenerationView):
 
     @abstractmethod
     def is_empty(self, body: JsonObject) -> bool:
-        """Claims that the body asks nothing."""
+        """Whether the body asks nothing."""
 
 
 class ApiChatAPI(_OllamaView):
@@ -98,7 +98,7 @@ class ApiChatAPI(_OllamaView):
     def is_empty(self, body: JsonObject) -> bool:
         return body.get("messages") == []
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         messages = internal_messages(check_messages(body.get("messages")), user)
         return ClientQuestion(messages, tools=tools_of(body)[0])
 
@@ -106,7 +106,7 @@ class ApiChatAPI(_OllamaView):
         return replace(facts, model=text_of(body.get("model")), unmeasured=True)
 
 
-class GenerateAPI(_OllamaView):
+class OllamaGenerateAPI(_OllamaView):
     """POST `/api/generate`."""
 
     api_type = "ollamagenerate"
@@ -120,7 +120,7 @@ class GenerateAPI(_OllamaView):
             text_of(body.get("prompt")) or text_of(body.get("system")) or texts_of(body.get("images"))
         )
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         images = [image for image in texts_of(body.get("images")) if image]
         return ClientQuestion(
             generate_messages(text_of(body.get("system")), text_of(body.get("prompt")), images)
@@ -186,7 +186,7 @@ class RootAPI(MethodView):
         return Response("Ollama is running", content_type="text/plain; charset=utf-8")
 
 
-class HealthAPI(MethodView):
+class OllamaHealthAPI(MethodView):
     """GET `/health`."""
 
     def get(self) -> Any:
@@ -194,19 +194,19 @@ class HealthAPI(MethodView):
 
 
 @FRONT_ENDS.register("ollama")
-class OllamaApiHandler(BaseApiHandler):
+class OllamaFrontEnd(BaseApiHandler):
     """Every route below `/api`, and the two that say that the server lives."""
 
     protocol = PROTOCOL
     routes = (
         Route("/api/chat", ApiChatAPI, methods=("POST",)),
         Route("/api/chat", CancelChatAPI),
-        Route("/api/generate", GenerateAPI, methods=("POST",)),
+        Route("/api/generate", OllamaGenerateAPI, methods=("POST",)),
         Route("/api/generate", CancelGenerateAPI),
         Route("/api/tags", TagsAPI),
         Route("/api/version", VersionAPI),
         Route("/api/show", ShowAPI, free=True),
         Route("/api/ps", PsAPI),
         Route("/", RootAPI),
-        Route("/health", HealthAPI),
+        Route("/health", OllamaHealthAPI),
     )

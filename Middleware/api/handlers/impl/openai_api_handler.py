@@ -49,7 +49,7 @@ class ChatCompletionsAPI(GenerationView):
     api_type = "openaichatcompletion"
     wish_fields = WISHES
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         messages = internal_messages(check_messages(body.get("messages")), user)
         tools, choice = tools_of(body)
         return ClientQuestion(messages, tools=tools, tool_choice=choice)
@@ -64,7 +64,7 @@ class CompletionsAPI(GenerationView):
     api_type = "openaicompletion"
     wish_fields = WISHES
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(completion_messages(body.get("prompt", "")))
 
 
@@ -83,7 +83,7 @@ class ModelsAPI(MethodView):
 
 
 @FRONT_ENDS.register("openai")
-class OpenAIApiHandler(BaseApiHandler):
+class OpenAIFrontEnd(BaseApiHandler):
     """Every route with and without `/v1`."""
 
     protocol = PROTOCOL

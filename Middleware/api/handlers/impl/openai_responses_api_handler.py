@@ -91,7 +91,7 @@ class ResponsesAPI(GenerationView):
     def task_messages(self, body: JsonObject) -> Any:
         return task_messages_of(body)
 
-    def read(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         refuse_unsupported(body)
         items = input_items(body)
         messages = messages_of(body.get("instructions"), [*_history(body), *items])
@@ -99,11 +99,11 @@ class ResponsesAPI(GenerationView):
         return ClientQuestion(with_speakers(messages, user), tools=tools, tool_choice=choice)
 
     def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
-        store, owner, name = _store(), extract_api_key(), _named(facts.request_id)
+        store, owner, name = _store(), extract_api_key(), _response_id(facts.request_id)
         items = listed_items(input_items(body), facts.request_id)
         is_kept = body.get("store") is not False
 
-        def done(response: JsonObject) -> None:
+        def store_response(response: JsonObject) -> None:
             if is_kept:
                 store.keep(owner, response, items)
             else:
@@ -111,25 +111,25 @@ class ResponsesAPI(GenerationView):
 
         store.begin(owner, name)
         current_life().at_end(lambda: store.end(owner, name))
-        return replace(facts, echo=echo_of(body), done=done)
+        return replace(facts, echo=echo_of(body), done=store_response)
 
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
         return replace(facts, echo=echo_of(body), unmeasured=True)
 
 
-def _named(request_id: str) -> str:
+def _response_id(request_id: str) -> str:
     """The id of a response, from the request's id or from its own."""
     return f"resp_{bare_id(request_id)}"
 
 
-def _found(response_id: str) -> StoredResponse:
-    found = _store().find(extract_api_key(), _named(response_id))
+def _find_response(response_id: str) -> StoredResponse:
+    found = _store().find(extract_api_key(), _response_id(response_id))
     if found is None:
-        raise _unknown(response_id)
+        raise _unknown_response(response_id)
     return found
 
 
-def _unknown(response_id: str) -> NotFound:
+def _unknown_response(response_id: str) -> NotFound:
     return NotFound(f"response {response_id!r} {_NOT_KEPT}")
 
 
@@ -141,17 +141,17 @@ class ResponseAPI(MethodView):
             raise ClientRequestError(
                 "a kept response is not streamed again; leave out 'stream'", param="stream"
             )
-        return json_response(_found(response_id).response)
+        return json_response(_find_response(response_id).response)
 
     def delete(self, response_id: str) -> Any:
         """Forget a response. One that still runs is cancelled, and not kept when it ends, unless that is in
         another process.
         """
-        store, owner, name = _store(), extract_api_key(), _named(response_id)
+        store, owner, name = _store(), extract_api_key(), _response_id(response_id)
         if store.end(owner, name) or store.is_running(owner, name):
             cancellation_service.request_cancellation(bare_id(name), ASKED_TO)
         elif not store.delete(owner, name):
-            raise _unknown(response_id)
+            raise _unknown_response(response_id)
         return json_response({"id": name, "object": "response", "deleted": True})
 
 
@@ -160,9 +160,9 @@ class CancelResponseAPI(MethodView):
 
     def post(self, response_id: str) -> Any:
         """What has ended is told as it is, and nodes that run on behind it are left alone."""
-        name = _named(response_id)
+        name = _response_id(response_id)
         if not _store().is_running(extract_api_key(), name):
-            return json_response(_found(response_id).response)
+            return json_response(_find_response(response_id).response)
         cancellation_service.request_cancellation(bare_id(name), ASKED_TO)
         return json_response({"id": name, "object": "response", "status": "cancelled"})
 
@@ -171,7 +171,7 @@ class InputItemsAPI(MethodView):
     """GET `/v1/responses/<id>/input_items`: always one page."""
 
     def get(self, response_id: str) -> Any:
-        items = _found(response_id).input_items
+        items = _find_response(response_id).input_items
         if request.args.get("order") != "asc":
             items = items[::-1]
         ids = [item["id"] for item in items] or [None]
@@ -201,7 +201,7 @@ def _routes(root: str) -> tuple[Route, ...]:
 
 
 @FRONT_ENDS.register("responses")
-class OpenAIResponsesApiHandler(BaseApiHandler):
+class OpenAIResponsesFrontEnd(BaseApiHandler):
     """Every route with and without `/v1`. Each application has a store of its own."""
 
     protocol = PROTOCOL

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from Middleware.common.types import JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import attach_schema, build_messages
-from Middleware.llmapis.dialects.tool_turns import COMMON_RULES, TurnRules, repaired
+from Middleware.llmapis.dialects.tool_turns import COMMON_RULES, TurnRules, repair_turns
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 
 
@@ -22,7 +22,7 @@ class BaseChatCompletionsHandler(LlmApiHandler):
     def _payload(self, call: CallArguments) -> JsonObject:
         texts = self.settings.endpoint.injected_texts
         messages = build_messages(call.conversation, call.system_prompt, call.prompt, texts)
-        payload = self._payload_head(self._convert_messages(repaired(messages, self.turn_rules)))
+        payload = self._payload_head(self._convert_messages(repair_turns(messages, self.turn_rules)))
         self._add_tools(payload, call.tools, call.tool_choice)
         if call.parallel_tool_calls is not None and payload.get("tools"):
             self._allow_parallel_calls(payload, call.parallel_tool_calls)

@@ -38,16 +38,16 @@ from Middleware.llmapis.backend_errors import (
     error_chunk,
     failed_by_word,
     told_failure,
-    unrecognised,
+    unrecognised_answer_error,
 )
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.handler_face import HandlerSettings
 from Middleware.llmapis.call.open_stream import OpenStream
 from Middleware.llmapis.call.outgoing_call import BAD_ANSWERS, OutgoingCall
 from Middleware.llmapis.call.stream_reader import StreamReader
-from Middleware.llmapis.call.stream_state import ReasoningSplitter, StreamState
+from Middleware.llmapis.call.stream_state import StreamState, ThoughtSplitter
 from Middleware.llmapis.dialects.model_lists import ModelList
-from Middleware.llmapis.joined import joined
+from Middleware.llmapis.joined import join_batches
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import (
@@ -137,7 +137,7 @@ class LlmApiHandler(ABC):
         background."""
         return None
 
-    def _reasoning_splitter(self) -> ReasoningSplitter | None:
+    def _reasoning_splitter(self) -> ThoughtSplitter | None:
         """What splits reasoning out of the text (`reasoningParser`), made new for each stream; None = nothing
         does."""
         return reasoning_splitter(self.settings.endpoint.reasoning_parser)
@@ -214,7 +214,7 @@ class LlmApiHandler(ABC):
                 raise LookupError
             answer = self._parse_non_stream_response(body)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise unrecognised(settings.endpoint, body, secrets=settings.secrets) from error
+            raise unrecognised_answer_error(settings.endpoint, body, secrets=settings.secrets) from error
         if (failure := _failure_of(answer, settings.endpoint.name)) is not None:
             raise failure
         splitter = self._reasoning_splitter()
@@ -253,7 +253,7 @@ class LlmApiHandler(ABC):
         """The whole answer. Raises BackendError; a cancelled call gives the empty text."""
         outgoing = OutgoingCall(self, call)
         try:
-            answer = outgoing.whole()
+            answer = outgoing.whole_answer()
         except RequestCancelled:
             outgoing.end("cancelled")
             return LlmText("")
@@ -280,7 +280,7 @@ class LlmApiHandler(ABC):
     def _joined_stream(self, call: CallArguments) -> LlmText | JsonObject:
         batches = self.stream_batches(call)
         try:
-            return joined(self.settings.endpoint.name, batches)
+            return join_batches(self.settings.endpoint.name, batches)
         finally:
             close_batches(batches)
 
@@ -315,7 +315,7 @@ def _failure_of(answer: LlmText | JsonObject, endpoint: str) -> BackendError | N
     return None if said else failed_by_word(endpoint, answer.native_finish_reason)
 
 
-def _split(answer: LlmText | JsonObject, splitter: ReasoningSplitter) -> LlmText | JsonObject:
+def _split(answer: LlmText | JsonObject, splitter: ThoughtSplitter) -> LlmText | JsonObject:
     """A whole answer with the reasoning inside its text moved to `thinking`."""
     text = answer["content"] if isinstance(answer, dict) else str(answer)
     parts = (splitter.feed(text), splitter.finish())

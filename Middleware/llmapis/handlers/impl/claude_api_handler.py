@@ -49,7 +49,7 @@ ALLOWED_KEYS = frozenset(
 
 
 @BACKENDS.register("claudeMessages")
-class ClaudeApiHandler(BaseChatCompletionsHandler):
+class ClaudeBackend(BaseChatCompletionsHandler):
     """`POST {base}/v1/messages`, Server-Sent Events whose names repeat `data.type`."""
 
     stop_field: ClassVar[str] = "stop_sequences"
@@ -137,8 +137,8 @@ class ClaudeApiHandler(BaseChatCompletionsHandler):
         blocks = [block for block in body["content"] if isinstance(block, dict)]
         uses = [block for block in _without_cut_call(blocks, body) if block.get("type") == "tool_use"]
         answer = answer_form(
-            _joined(blocks, "text"),
-            thinking=_joined(blocks, "thinking"),
+            _join_blocks(blocks, "text"),
+            thinking=_join_blocks(blocks, "thinking"),
             tool_calls=[_openai_call(use) for use in uses],
             finish=body.get("stop_reason"),
             facts={"usage": claude_usage(body.get("usage")), "model": body.get("model")},
@@ -164,6 +164,6 @@ def _openai_call(use: JsonObject) -> JsonObject:
     return {"id": use.get("id"), "type": "function", "function": function}
 
 
-def _joined(blocks: list[JsonObject], kind: str) -> str:
+def _join_blocks(blocks: list[JsonObject], kind: str) -> str:
     """The texts of all blocks of one type; block and field share their name (`text`, `thinking`)."""
     return "".join(text_of(block.get(kind)) for block in blocks if block.get("type") == kind)

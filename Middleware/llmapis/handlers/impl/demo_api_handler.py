@@ -18,9 +18,9 @@ from Middleware.common.types import Batches, JsonObject
 from Middleware.config.paths import EXAMPLE
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import CallLog
-from Middleware.llmapis.call.outgoing_call import encoded
+from Middleware.llmapis.call.outgoing_call import encode_payload
 from Middleware.llmapis.dialects.model_lists import ModelList
-from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAiApiHandler
+from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAIBackend
 from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
@@ -60,7 +60,7 @@ def _text_of(content: Any) -> str:
 
 
 @BACKENDS.register("builtInDemo")
-class DemoApiHandler(OpenAiApiHandler):
+class DemoBackend(OpenAIBackend):
     """Answers word by word. The endpoint's URL, samplers and limits have no effect; no tool is called."""
 
     calls_out: ClassVar[bool] = False
@@ -79,13 +79,13 @@ class DemoApiHandler(OpenAiApiHandler):
     def stream_batches(self, call: CallArguments) -> Batches:
         """The scripted answer; ends without a finish dict when the request is cancelled."""
         payload, words, usage = self._script(call)
-        return self._spoken(call, payload, words, usage)
+        return self._word_batches(call, payload, words, usage)
 
     def handle_non_streaming(self, call: CallArguments) -> LlmText | JsonObject:
         """The same answer, in one piece and as late; the empty text when the request is cancelled."""
         payload, words, usage = self._script(call)
-        with self._told(call, payload) as log:
-            told = list(self._paced(words, call.request_id or ""))
+        with self._traced_call(call, payload) as log:
+            told = list(self._pace_words(words, call.request_id or ""))
             if len(told) < len(words):
                 return LlmText("")
             log.usage, log.outcome = usage, "stop"
@@ -94,12 +94,12 @@ class DemoApiHandler(OpenAiApiHandler):
         return self.read_whole({"choices": [choice], "usage": usage, "model": MODEL_NAME})
 
     @contextmanager
-    def _told(self, call: CallArguments, payload: JsonObject) -> Iterator[CallLog]:
+    def _traced_call(self, call: CallArguments, payload: JsonObject) -> Iterator[CallLog]:
         """The call in the log and for those who observe, as one to a backend is."""
         log = CallLog.of(self, call)
         log.tries, log.outcome = 1, "cancelled"
         if log.trace is not None:
-            log.trace.sends("", encoded(payload), {})
+            log.trace.note_body("", encode_payload(payload), {})
         try:
             yield log
         except GeneratorExit:
@@ -119,7 +119,7 @@ class DemoApiHandler(OpenAiApiHandler):
         heard = sum(len(_text_of(message["content"]).split()) for message in messages)
         return payload, words, {"prompt_tokens": heard, "completion_tokens": len(words)}
 
-    def _paced(self, words: list[str], request_id: str) -> Iterator[str]:
+    def _pace_words(self, words: list[str], request_id: str) -> Iterator[str]:
         """The words, one after a moment each, until the request is cancelled."""
         for word in words:
             type(self).sleep(self.word_delay_s)
@@ -127,17 +127,17 @@ class DemoApiHandler(OpenAiApiHandler):
                 return
             yield word
 
-    def _spoken(
+    def _word_batches(
         self, call: CallArguments, payload: JsonObject, words: list[str], usage: JsonObject
     ) -> Batches:
         reader = self.new_stream()
         told = 0
-        with self._told(call, payload) as log:
-            for word in self._paced(words, call.request_id or ""):
+        with self._traced_call(call, payload) as log:
+            for word in self._pace_words(words, call.request_id or ""):
                 told += 1
                 choice = {"index": 0, "delta": {"content": word}, "finish_reason": None}
                 batch = reader.feed(_event({"model": MODEL_NAME, "choices": [choice]}))
-                log.saw(batch)
+                log.note_batch(batch)
                 yield batch
             if told < len(words):
                 return

@@ -25,7 +25,7 @@ Vector = list[float]
 
 
 @BACKENDS.register("openAIEmbeddings", "ollamaEmbeddings")
-class EmbeddingApiHandler(LlmApiHandler):
+class EmbeddingBackend(LlmApiHandler):
     """`POST {base}/v1/embeddings` or `{base}/api/embed`, one attempt."""
 
     generates: ClassVar[bool] = False

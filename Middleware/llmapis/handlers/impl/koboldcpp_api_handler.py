@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 @BACKENDS.register("koboldCppGenerate", "koboldCppGenerateImageSpecific")
-class KoboldCppApiHandler(BaseCompletionsHandler):
+class KoboldCppBackend(BaseCompletionsHandler):
     """`POST {base}/api/extra/generate/stream` (Server-Sent Events), or `/api/v1/generate` (whole)."""
 
     eof_is_end: ClassVar[bool] = True

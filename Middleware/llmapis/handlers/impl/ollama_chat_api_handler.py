@@ -28,7 +28,7 @@ TOP_LEVEL_FIELDS = ("think", "keep_alive", "format", "logprobs", "top_logprobs")
 
 
 @BACKENDS.register("ollamaApiChat", "ollamaApiChatImageSpecific")
-class OllamaChatHandler(BaseChatCompletionsHandler):
+class OllamaChatBackend(BaseChatCompletionsHandler):
     """`POST {base}/api/chat`, one JSON object a line."""
 
     _iterate_by_lines: ClassVar[bool] = True

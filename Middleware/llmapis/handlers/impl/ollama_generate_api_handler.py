@@ -20,7 +20,7 @@ from Middleware.llmapis.llm_text import LlmText
 
 
 @BACKENDS.register("ollamaApiGenerate")
-class OllamaGenerateApiHandler(BaseCompletionsHandler):
+class OllamaGenerateBackend(BaseCompletionsHandler):
     """`POST {base}/api/generate`, one JSON object a line."""
 
     _iterate_by_lines: ClassVar[bool] = True

@@ -35,7 +35,7 @@ _ROUTE = re.compile(r"/chat/completions(?=\?|$)")
 
 
 @BACKENDS.register("openAIChatCompletion", "openAIApiChatImageSpecific")
-class OpenAiApiHandler(BaseChatCompletionsHandler):
+class OpenAIBackend(BaseChatCompletionsHandler):
     """`POST {base}/v1/chat/completions`, Server-Sent Events."""
 
     answer_fields: ClassVar[Mapping[str, type]] = {"choices": list}

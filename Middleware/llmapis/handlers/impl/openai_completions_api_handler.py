@@ -24,7 +24,7 @@ from Middleware.llmapis.llm_text import LlmText
 
 
 @BACKENDS.register("openAIV1Completion")
-class OpenAiCompletionsApiHandler(BaseCompletionsHandler):
+class OpenAICompletionsBackend(BaseCompletionsHandler):
     """`POST {base}/v1/completions`, Server-Sent Events."""
 
     answer_fields: ClassVar[Mapping[str, type]] = {"choices": list}

@@ -96,11 +96,11 @@ class WorkflowNodeHandler(ABC):
         """
 
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
-        """Claims that the node may run beside others (workflows.md 16.14)."""
+        """Whether the node may run beside others (workflows.md 16.14)."""
         return True
 
     def takes_pictures(self, config: NodeConfig) -> bool:
-        """Claims that the pictures of the conversation reach a model in this node."""
+        """Whether the pictures of the conversation reach a model in this node."""
         return False
 
     def children(self, config: NodeConfig) -> list[ChildName]:
@@ -108,7 +108,7 @@ class WorkflowNodeHandler(ABC):
         return []
 
     def may_give_own_text(self, config: NodeConfig) -> bool:
-        """Claims that a branch of the node gives a text of its own where others run a workflow."""
+        """Whether a branch of the node gives a text of its own where others run a workflow."""
         return False
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:

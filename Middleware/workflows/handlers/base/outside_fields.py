@@ -19,7 +19,7 @@ from Middleware.config.environment import ENV_REFERENCE, from_environment
 from Middleware.utilities.network_security_utils import AddressPolicy
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, joined
+from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, join_pieces
 
 DEFAULT_CAP = 10 * 1024 * 1024
 MAX_SECONDS = 2_000_000.0
@@ -97,7 +97,7 @@ def choice(config: NodeConfig, field: str, allowed: tuple[str, ...]) -> str:
 
 
 def returns_errors(config: NodeConfig) -> bool:
-    """Claims that a failed call is the node's output (`"onError": "return"`)."""
+    """Whether a failed call is the node's output (`"onError": "return"`)."""
     return choice(config, "onError", ("raise", "return")) == "return"
 
 
@@ -146,7 +146,7 @@ def _allowed_hosts(context: ExecutionContext) -> tuple[str, ...] | None:
 
 
 def is_guarded(config: NodeConfig) -> bool:
-    """Claims that the node itself sets a guard, for validation."""
+    """Whether the node itself sets a guard, for validation."""
     return config.get("blockPrivateAddresses") is True or config.get("allowedHosts") is not None
 
 
@@ -179,14 +179,14 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=dict)
 
 
-def filled(value: Any, fill: Callable[[str], str]) -> Any:
+def fill_values(value: Any, fill: Callable[[str], str]) -> Any:
     """A JSON value with the variables of its texts filled; keys and other values stay as they are."""
     if isinstance(value, str):
         return fill(value)
     if isinstance(value, Mapping):
-        return {name: filled(item, fill) for name, item in value.items()}
+        return {name: fill_values(item, fill) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [filled(item, fill) for item in value]
+        return [fill_values(item, fill) for item in value]
     return value
 
 
@@ -194,7 +194,7 @@ def filled_text(value: Any, fill: Callable[[str], str]) -> str:
     """A JSON value as a text, its variables filled before it is written: no quote or line end that is filled
     in breaks an object or a list.
     """
-    return as_text(filled(value, fill))
+    return as_text(fill_values(value, fill))
 
 
 def quoted_variable_note(text: Any, *, is_jinja: bool) -> str:
@@ -222,7 +222,7 @@ class _StandIn:
 def _with_stand_in(text: str, word: str, *, is_jinja: bool) -> str:
     if is_jinja:  # a template is never rendered for a check
         return _EXPRESSION.sub(lambda found: "0" if "tojson" in found[0] else word, text)
-    return joined(fill_pieces(text, _StandIn(word)).pieces)
+    return join_pieces(fill_pieces(text, _StandIn(word)).pieces)
 
 
 def _is_json(text: str) -> bool:

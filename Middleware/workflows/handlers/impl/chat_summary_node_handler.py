@@ -24,8 +24,8 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 )
 from Middleware.workflows.handlers.impl.recent_memory_node_handler import needed_number
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.calls import cleaned, without_thoughts
-from Middleware.workflows.memory.prompts import NO_SUMMARY, SUMMARY_SEPARATOR, inserted
+from Middleware.workflows.memory.calls import clean_reply, without_thoughts
+from Middleware.workflows.memory.prompts import NO_SUMMARY, SUMMARY_SEPARATOR, insert_values
 from Middleware.workflows.memory.reader import NONE_TO_GRAB, MemoryReader, recent_pieces, texts_of
 from Middleware.workflows.memory.settings import (
     DEFAULT_LOCK_TIMEOUT_S,
@@ -55,7 +55,7 @@ class SummaryFromFileNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return NO_SUMMARY
-        return DiskFaults().tried(MemoryReader(context.store).summary, NO_SUMMARY, UNREADABLE)
+        return DiskFaults().try_work(MemoryReader(context.store).summary, NO_SUMMARY, UNREADABLE)
 
 
 @NODES.register("ChatSummaryMemoryGatheringTool")
@@ -71,7 +71,7 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> str:
         turns = needed_number(context.config, "maxTurnsToPull")
         if context.store is not None:
-            new = DiskFaults().tried(MemoryReader(context.store).not_summarised, (), UNREADABLE)
+            new = DiskFaults().try_work(MemoryReader(context.store).not_summarised, (), UNREADABLE)
             return SUMMARY_SEPARATOR.join(texts_of(new))
         pieces = recent_pieces(context.messages, turns, 0)
         return NONE_TO_GRAB if pieces is None else SUMMARY_SEPARATOR.join(pieces)
@@ -97,13 +97,13 @@ class FullChatSummaryNode(WorkflowNodeHandler):
             return None
         store, reader, disk = context.store, MemoryReader(context.store), DiskFaults()
         if context.config.get("isManualConfig"):
-            return disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
+            return disk.try_work(lambda: _whole_summary(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
         remember(context, disk, files_only=True)
         if not disk.failed and store.can_be_written():
-            value = disk.tried(lambda: _brought_up_to_date(context, store, reader), None, NOT_KEPT)
+            value = disk.try_work(lambda: _brought_up_to_date(context, store, reader), None, NOT_KEPT)
             if not disk.failed:
                 return value
-        return disk.tried(lambda: _whole(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
+        return disk.try_work(lambda: _whole_summary(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if context.store is None or context.config.get("isManualConfig"):
@@ -116,12 +116,12 @@ def _brought_up_to_date(
 ) -> NodeResult:
     """The summary, by the user's workflow if it lacks more than one memory."""
     if reader.behind_summary() in (0, 1):
-        return _whole(reader)
+        return _whole_summary(reader)
     with _turn(context, store, SUMMARY_WORKFLOW_LEASE) as held:
         if not held or reader.behind_summary() in (0, 1):
-            return _whole(reader)
+            return _whole_summary(reader)
         workflow = context.user.chat_summary_tool_workflow
-        otherwise = _whole(reader) or NO_SUMMARY_FOUND
+        otherwise = _whole_summary(reader) or NO_SUMMARY_FOUND
         return tool_value(context, "chatSummaryToolWorkflow", workflow, otherwise)
 
 
@@ -144,7 +144,7 @@ def _turn(context: ExecutionContext, store: DiscussionStore, lease: str) -> Iter
         yield held
 
 
-def _whole(reader: MemoryReader) -> str:
+def _whole_summary(reader: MemoryReader) -> str:
     return "\n".join(texts_of(reader.summary_entries()))
 
 
@@ -165,13 +165,15 @@ class WriteSummaryNode(WorkflowNodeHandler):
         if context.store is None or not context.store.can_be_written():
             return text
         reader = MemoryReader(context.store)
-        return DiskFaults().tried(lambda: _kept(context, reader, text), text, "the new summary is not kept")
+        return DiskFaults().try_work(
+            lambda: _store_summary(context, reader, text), text, "the new summary is not kept"
+        )
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []
 
 
-def _kept(context: ExecutionContext, reader: MemoryReader, text: str) -> str:
+def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -> str:
     """Store the text as the summary of all memories; what is stored then."""
     memories = reader.memories()
     if not memories:
@@ -211,8 +213,8 @@ class SummarizerNode(WorkflowNodeHandler):
         if context.store is None:
             return CleanText(NO_SUMMARY)
         store, reader, disk = context.store, MemoryReader(context.store), DiskFaults()
-        disk.tried(lambda: self._in_turn(context, store, reader), None, NOT_KEPT)
-        return CleanText(disk.tried(reader.summary, NO_SUMMARY, UNREADABLE))
+        disk.try_work(lambda: self._in_turn(context, store, reader), None, NOT_KEPT)
+        return CleanText(disk.try_work(reader.summary, NO_SUMMARY, UNREADABLE))
 
     def _in_turn(self, context: ExecutionContext, store: DiscussionStore, reader: MemoryReader) -> None:
         if not reader.not_summarised():
@@ -225,7 +227,7 @@ class SummarizerNode(WorkflowNodeHandler):
         system, prompt = (str(context.config.get(key) or "") for key in ("systemPrompt", "prompt"))
         if not any(mark in text for mark in (SUMMARY_MARK, MEMORIES_MARK) for text in (system, prompt)):
             before = reader.summary_entries()
-            _saved(context, reader, before, context.dispatch(stream=False), new)
+            _save_summary(context, reader, before, context.dispatch(stream=False), new)
         else:
             self._fold(context, reader, new)
 
@@ -263,18 +265,18 @@ def _summarise(context: ExecutionContext, reader: MemoryReader, batch: list[_Pla
         MEMORIES_MARK: SUMMARY_SEPARATOR.join(entry.text for _, entry in batch),
     }
     system, prompt = (
-        inserted(context.fill(str(context.config.get(key) or "")), values)
+        insert_values(context.fill(str(context.config.get(key) or "")), values)
         for key in ("systemPrompt", "prompt")
     )
     reply = context.dispatch(system_prompt=system, prompt=prompt, stream=False)
-    return _saved(context, reader, before, reply, batch)
+    return _save_summary(context, reader, before, reply, batch)
 
 
-def _saved(
+def _save_summary(
     context: ExecutionContext, reader: MemoryReader, before: Entries, reply: NodeResult, batch: list[_Place]
 ) -> bool:
     """Store the cleaned reply, unless it is blank or the summary is not `before` any more."""
-    text = cleaned(context, result_text(reply))
+    text = clean_reply(context, result_text(reply))
     if not text.strip():
         context.warn("the new summary is blank; the old one stays")
         return False

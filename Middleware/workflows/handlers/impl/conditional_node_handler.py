@@ -61,10 +61,10 @@ def tokens(expression: str) -> Iterator[Token]:
 
 def evaluate(expression: str) -> bool:
     """The truth of `expression`. Raises ValueError when it is not well-formed."""
-    return _truth(_ordered(expression))
+    return _truth(_to_postfix(expression))
 
 
-def _ordered(expression: str) -> list[Truth]:
+def _to_postfix(expression: str) -> list[Truth]:
     """Values and operators in reverse Polish order."""
     output: list[Truth] = []
     waiting: list[str] = []
@@ -73,7 +73,7 @@ def _ordered(expression: str) -> list[Truth]:
         if token.kind not in ("logic", "paren"):
             buffer.append(token)
             continue
-        output += _flushed(buffer)
+        output += _flush_tokens(buffer)
         if token.kind == "logic":
             name = token.text.upper()
             while waiting and waiting[-1] != "(" and _STRENGTH[waiting[-1]] >= _STRENGTH[name]:
@@ -87,13 +87,13 @@ def _ordered(expression: str) -> list[Truth]:
             if not waiting:
                 raise ValueError("a ')' without '('")
             waiting.pop()
-    output += _flushed(buffer)
+    output += _flush_tokens(buffer)
     if "(" in waiting:
         raise ValueError("a '(' without ')'")
     return output + waiting[::-1]
 
 
-def _flushed(buffer: list[Token]) -> list[Truth]:
+def _flush_tokens(buffer: list[Token]) -> list[Truth]:
     """What the gathered tokens mean: nothing, one operand or one comparison. Empties the buffer."""
     gathered, buffer[:] = tuple(buffer), ()
     if not gathered:
@@ -102,7 +102,7 @@ def _flushed(buffer: list[Token]) -> list[Truth]:
         return [_lone(gathered[0])]
     if [token.kind == "compare" for token in gathered] == [False, True, False]:
         left, compare, right = gathered
-        return [_compared(_value(left), compare.text, _value(right))]
+        return [_compare_values(_value(left), compare.text, _value(right))]
     raise ValueError(
         "operands and comparisons do not fit together near " + " ".join(t.text for t in gathered)
     )
@@ -127,7 +127,7 @@ def _value(token: Token) -> bool | float | str:
         return token.text
 
 
-def _compared(left: bool | float | str, sign: str, right: bool | float | str) -> bool:
+def _compare_values(left: bool | float | str, sign: str, right: bool | float | str) -> bool:
     if sign not in ("==", "!=") and (isinstance(left, str) or isinstance(right, str)):
         return False
     return _COMPARE[sign](left, right)

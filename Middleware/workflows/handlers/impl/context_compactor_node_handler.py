@@ -9,7 +9,7 @@ from Middleware.common.types import NodeConfig
 from Middleware.services.disk_faults import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.compactor import compact, shown
+from Middleware.workflows.memory.compactor import compact, tagged_summaries
 from Middleware.workflows.memory.settings import named_settings
 from Middleware.workflows.models.execution_context import ExecutionContext
 
@@ -33,8 +33,8 @@ class ContextCompactorNode(WorkflowNodeHandler):
             context.warn(f"nothing is compacted: {error}")
             return ""
         store, disk = context.store, DiskFaults()
-        disk.tried(lambda: compact(context, store, settings), None, "nothing is compacted")
-        return disk.tried(lambda: shown(store), "", "the summaries cannot be read")
+        disk.try_work(lambda: compact(context, store, settings), None, "nothing is compacted")
+        return disk.try_work(lambda: tagged_summaries(store), "", "the summaries cannot be read")
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return (

@@ -19,12 +19,12 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
-from Middleware.services.file_memories import End, Ends, aligned, end_at, ends_of, lines_of
-from Middleware.utilities.file_locks import lock_file_for, locked, locked_in_time
+from Middleware.services.file_memories import End, Ends, align_entries, end_at, ends_of, lines_of
+from Middleware.utilities.file_locks import hold_lock, lock_file_for, locked_in_time
 from Middleware.utilities.file_utils import (
     PathLeaves,
     atomic_write,
-    confined,
+    confined_path,
     read_text,
 )
 from Middleware.utilities.hashing_utils import message_hash
@@ -35,7 +35,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     WorkflowNodeHandler,
 )
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.matching import unprocessed
+from Middleware.workflows.memory.matching import unprocessed_range
 from Middleware.workflows.memory.settings import DEFAULT_LOCK_TIMEOUT_S
 from Middleware.workflows.models.execution_context import ExecutionContext
 
@@ -142,14 +142,14 @@ def _settings(config: Mapping[str, Any]) -> Settings:
         raise ConfigError(f"'id' may hold letters, digits, '.', '-' and '_' only, not {config['id']!r}")
     if not config.get("workflowName"):
         raise ConfigError("a ConversationChunkProcessor needs a 'workflowName'")
-    size = _whole(config, "chunkSize", default=10, least=1)
-    lookback = _whole(config, "lookbackMessages", default=4, least=0)
+    size = _whole_number(config, "chunkSize", default=10, least=1)
+    lookback = _whole_number(config, "lookbackMessages", default=4, least=0)
     if not config.get("cursorDirectory"):
         raise ConfigError("a ConversationChunkProcessor needs a 'cursorDirectory'")
     return Settings(config["id"], config["workflowName"], size, lookback, config["cursorDirectory"])
 
 
-def _whole(config: Mapping[str, Any], name: str, *, default: int, least: int) -> int:
+def _whole_number(config: Mapping[str, Any], name: str, *, default: int, least: int) -> int:
     value = config.get(name)
     if value is None:
         return default
@@ -163,12 +163,12 @@ def _cursor_file(context: ExecutionContext, settings: Settings) -> Path:
     if not text.strip():
         raise ConfigError("'cursorDirectory' resolved to nothing")
     name = f"chunk_cursor_{settings.id}_{context.discussion_id}.txt"
-    return confined(os.path.join(text, name), base)
+    return confined_path(os.path.join(text, name), base)
 
 
 def _due(context: ExecutionContext, settings: Settings, cursor: Path) -> tuple[int, int]:
     """Where the first chunk that is not done begins, and how many whole ones there are."""
-    start, end = unprocessed(context.messages, _done(cursor), settings.lookback)
+    start, end = unprocessed_range(context.messages, _done(cursor), settings.lookback)
     return start, (end - start) // settings.size
 
 
@@ -196,7 +196,7 @@ def _done(cursor: Path) -> Ends:
         hashes = read_text(cursor).split()
     except (OSError, ValueError):
         return ()
-    return aligned(hashes, _lines(cursor))
+    return align_entries(hashes, _lines(cursor))
 
 
 def _lines_file(cursor: Path) -> Path:
@@ -217,10 +217,10 @@ def _remember(cursor: Path, done: End) -> None:
     The cursor's last line has no line end: other programs that keep the file write it so.
     """
     cursor.parent.mkdir(parents=True, exist_ok=True)
-    with locked(lock_file_for(cursor)):
+    with hold_lock(lock_file_for(cursor)):
         lines = cursor.read_bytes().split() if cursor.exists() else []
         hashes = [line.decode("ascii", "replace") for line in lines]
-        ends = (*aligned(hashes, _lines(cursor)), done)
+        ends = (*align_entries(hashes, _lines(cursor)), done)
         atomic_write(_lines_file(cursor), json.dumps(lines_of(ends)).encode("ascii"))
         atomic_write(cursor, b"\n".join([*lines, done.hash.encode("ascii")]))
 
@@ -233,7 +233,7 @@ def _output(context: ExecutionContext, name: str, count: int) -> str:
     if not text.strip():
         return ""
     try:
-        path = confined(text, base)
+        path = confined_path(text, base)
         return (read_text(path) or EMPTY_FILE) if path.exists() else ""
     except PathLeaves:
         raise

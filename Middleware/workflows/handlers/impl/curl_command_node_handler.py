@@ -28,7 +28,7 @@ from Middleware.workflows.tools.curl_arguments import (
 )
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
 from Middleware.workflows.tools.mcp_request import secrets_of_words
-from Middleware.workflows.tools.outside_log import measured
+from Middleware.workflows.tools.outside_log import log_outside_call
 from Middleware.workflows.tools.web import host_of
 
 logger = logging.getLogger(__name__)
@@ -86,15 +86,15 @@ class CurlCommandNode(WorkflowNodeHandler):
         try:
             whole, hidden = " ".join(["curl", *args]), secrets_of_words(args)
             with (
-                measured("curl", _host(args), fields.place(context)) as outcome,
+                log_outside_call("curl", _host(args), fields.place(context)) as outcome,
                 outside_call(context.trace, "command", "curl", place=whole, secrets=hidden) as call,
             ):
-                run = _guarded(args, settings) if settings.policy.guards else _plain(args, settings)
+                run = _run_guarded(args, settings) if settings.policy.guards else _plain(args, settings)
                 outcome.status, outcome.length = run.returncode, len(run.stdout)
-                call.came(run.stdout, run.returncode)
+                call.note_answer(run.stdout, run.returncode)
         except (AddressRefused, UnknownOption) as error:
             raise ConfigError(f"CurlCommand: {error}") from None
-        return _shown(run, settings, output, returns)
+        return _format_run(run, settings, output, returns)
 
     def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
         """Data that a filled-in value may break."""
@@ -142,10 +142,10 @@ def _arguments(context: ExecutionContext) -> list[str]:
     # who guards addresses believes that what is filled in can do no harm (tools.md 11.4)
     block = fields.flag(config, "blockOptionInjection") or fields.address_policy(context).guards
     any_scheme = fields.flag(config, "allowSchemeInjection")
-    args: list[guard.Filled] = []
+    args: list[guard.FilledCommand] = []
     before = ""
     for index, element in enumerate(authored):
-        filled = _filled(context, element)
+        filled = _fill_command(context, element)
         if "\0" in filled.value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
         if block and (fault := guard.insertion_fault(filled, before)):
@@ -159,7 +159,7 @@ def _arguments(context: ExecutionContext) -> list[str]:
     return [filled.value for filled in args]
 
 
-def _filled(context: ExecutionContext, element: Any) -> guard.Filled:
+def _fill_command(context: ExecutionContext, element: Any) -> guard.FilledCommand:
     template = fields.as_text(element)
     authored: str | None
     if isinstance(element, str):
@@ -167,7 +167,7 @@ def _filled(context: ExecutionContext, element: Any) -> guard.Filled:
     else:
         value = fields.filled_text(element, context.fill)
         authored = None if value == template else ""
-    return guard.Filled(template, _sendable(value), None if authored is None else _sendable(authored))
+    return guard.FilledCommand(template, _sendable(value), None if authored is None else _sendable(authored))
 
 
 def _sendable(text: str) -> str:
@@ -199,7 +199,7 @@ def _plain(args: Sequence[str], settings: _Settings) -> CurlRun:
     return _run([], _with_own(_own_parts(settings, parts), parts), settings)
 
 
-def _guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
+def _run_guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
     """Redirects are followed here, so that each hop is judged."""
     parts = read_arguments(args)
     guard.refuse_strange_parts(parts)
@@ -208,13 +208,13 @@ def _guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
     own = [*guard.GUARDED, *_own_parts(settings, parts)]
     own += [] if settings.proxy else [Part("noproxy", "*")]
     if not follows:
-        return _run(["-q"], _with_own(own, guard.pinned(parts, settings.policy)), settings)
+        return _run(["-q"], _with_own(own, guard.pin_addresses(parts, settings.policy)), settings)
     if sum(part.name == "url" for part in parts) != 1:
         raise AddressRefused("with --location beside a guard there must be one URL")
-    return _followed(parts, own, settings)
+    return _follow_redirects(parts, own, settings)
 
 
-def _followed(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRun:
+def _follow_redirects(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRun:
     mark = f"\n{secrets.token_hex(16)} "
     limit, shown_at_end = _redirect_limit(parts), _write_out(parts)
     parts = [part for part in parts if part.name != "write-out"]
@@ -222,7 +222,7 @@ def _followed(parts: list[Part], own: list[Part], settings: _Settings) -> CurlRu
     larger = settings.cap + 10_000 if settings.cap is not None else None
     ends = time.monotonic() + settings.timeout_s
     for _ in range(limit + 1):
-        pinned = guard.pinned(parts, settings.policy)
+        pinned = guard.pin_addresses(parts, settings.policy)
         left_s = ends - time.monotonic()
         if left_s <= 0:
             return CurlRun(b"", b"", None, late=True)
@@ -288,13 +288,13 @@ def _run(words: Sequence[str], parts: Sequence[Part], settings: _Settings) -> Cu
     )
 
 
-def _said(stderr: str) -> str:
+def _failure_text(stderr: str) -> str:
     """What curl says of its failure: what it tells of the talk itself (`-v`) holds headers."""
     told = (line for line in stderr.splitlines() if line[:2] not in ("> ", "< ", "* ", "{ ", "} "))
     return "\n".join(told).strip()
 
 
-def _shown(run: CurlRun, settings: _Settings, output: str, returns: bool) -> str:
+def _format_run(run: CurlRun, settings: _Settings, output: str, returns: bool) -> str:
     stdout, stderr = (text.decode("utf-8", "replace") for text in (run.stdout, run.stderr))
     error = None
     if run.late:
@@ -303,7 +303,7 @@ def _shown(run: CurlRun, settings: _Settings, output: str, returns: bool) -> str
         error = f"the output of curl is larger than {settings.cap} bytes ('maxResponseBytes')"
     if run.returncode != 0 and not returns:
         kind = TimeoutError if run.late else RuntimeError
-        raise kind(error or f"curl failed: {_said(stderr)}")
+        raise kind(error or f"curl failed: {_failure_text(stderr)}")
     if output == "full":
         facts = {"stdout": stdout, "stderr": stderr, "returncode": run.returncode}
         return json.dumps(facts if error is None else {**facts, "error": error})

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 from Middleware.common.types import NodeConfig
 from Middleware.config.validation import WARNING, nearest_file
-from Middleware.utilities.file_locks import lock_file_for, locked
+from Middleware.utilities.file_locks import hold_lock, lock_file_for
 from Middleware.utilities.file_utils import (
     PathLeaves,
     atomic_write,
-    confined,
+    confined_path,
     find_file,
     read_tail,
     read_text,
@@ -81,16 +81,16 @@ class GetCustomFileNode(WorkflowNodeHandler):
         if not text.strip():
             return NO_FILE
         try:
-            found = find_file(confined(text, base))
+            found = find_file(confined_path(text, base))
             if found is None:
                 context.warn(f"filepath: no file '{config['filepath']}'; the output is '{NO_FILE}'")
                 return NO_FILE
-            content = _read(confined(str(found), base), config)
+            content = _read_part(confined_path(str(found), base), config)
         except PathLeaves as error:
             return f"Error: {error}"
         except (OSError, ValueError) as error:
             return f"Error reading file: {reason(error)}"
-        return EMPTY_FILE if content is None else _exchanged(content, config)
+        return EMPTY_FILE if content is None else _replace_delimiter(content, config)
 
     def outside_faults(
         self, config: NodeConfig, known: Callable[[object], str | None]
@@ -100,7 +100,7 @@ class GetCustomFileNode(WorkflowNodeHandler):
         if name is None or not name.strip():
             return []
         try:
-            path = confined(name, None)
+            path = confined_path(name, None)
             if find_file(path) is not None:
                 return []
         except (OSError, ValueError) as error:
@@ -130,7 +130,7 @@ def _count_fault(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _read(path: Path, config: Mapping[str, Any]) -> str | None:
+def _read_part(path: Path, config: Mapping[str, Any]) -> str | None:
     """The wanted part of the file; None when the file is empty."""
     refuse_special(path)
     if path.is_file() and path.stat().st_size == 0:
@@ -144,7 +144,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> str | None:
     return text
 
 
-def _exchanged(text: str, config: Mapping[str, Any]) -> str:
+def _replace_delimiter(text: str, config: Mapping[str, Any]) -> str:
     """Every `delimiter` becomes `customReturnDelimiter`; each defaults to the other, both to a line end."""
     old, new = config.get("delimiter"), config.get("customReturnDelimiter")
     if old is None:
@@ -194,11 +194,11 @@ class SaveCustomFileNode(WorkflowNodeHandler):
         mode = _mode(config)
         shown = os.path.expanduser(text)
         try:
-            path = confined(text, base)
+            path = confined_path(text, base)
             refuse_special(path)
             if mode in _NEEDS_FIND and not find:
                 raise ValueError("'find' resolved to an empty text")
-            with locked(lock_file_for(path)):
+            with hold_lock(lock_file_for(path)):
                 if mode in ("overwrite", "append"):
                     _write(path, content, append=mode == "append")
                     return f"File successfully saved to {shown}"

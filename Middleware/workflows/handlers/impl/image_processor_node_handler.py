@@ -16,7 +16,7 @@ from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.services.discussion_store import DiscussionStore, an_object
 from Middleware.utilities.hashing_utils import vision_key
 from Middleware.utilities.prompt_extraction_utils import exchange_length
-from Middleware.utilities.sensitive_logging_utils import shown, told
+from Middleware.utilities.sensitive_logging_utils import loggable_error, loggable_text
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     COUNT,
@@ -90,19 +90,19 @@ class ImageProcessorNode(WorkflowNodeHandler):
 
     def handle(self, context: ExecutionContext) -> str:
         if context.config.get("saveVisionResponsesToDiscussionId") and context.store is not None:
-            return _remembered(context, context.store)
-        return _fresh(context)
+            return _describe_remembered(context, context.store)
+        return _describe_newest(context)
 
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
         return not config.get("addAsUserMessage")
 
 
-def _fresh(context: ExecutionContext) -> str:
+def _describe_newest(context: ExecutionContext) -> str:
     messages = context.messages
     jobs = [(i, image) for i, message in enumerate(messages) for image in message.get("images") or ()]
     if not jobs:
         return NO_IMAGES
-    text = _joined(d.text for d in _described(context, jobs))
+    text = _join_descriptions(d.text for d in _describe_images(context, jobs))
     if context.config.get("addAsUserMessage"):
         start = _exchange_start(messages)
         place = max(len(messages) - 1, 1) if start == len(messages) else start
@@ -110,7 +110,7 @@ def _fresh(context: ExecutionContext) -> str:
     return text
 
 
-def _remembered(context: ExecutionContext, store: DiscussionStore) -> str:
+def _describe_remembered(context: ExecutionContext, store: DiscussionStore) -> str:
     messages = context.messages
     limit = _number(context.config, "visionScanMessageLimit", default=20)
     first = max(0, len(messages) - max(0, limit))
@@ -119,11 +119,13 @@ def _remembered(context: ExecutionContext, store: DiscussionStore) -> str:
         return NO_IMAGES
     texts = _known_and_new(context, store, places)
     if not context.config.get("addAsUserMessage"):
-        return _joined(t for i, t in texts.items() if i >= len(messages) - _SHOWN_WITHOUT_INSERTION)
+        return _join_descriptions(
+            t for i, t in texts.items() if i >= len(messages) - _SHOWN_WITHOUT_INSERTION
+        )
     start = _exchange_start(messages)
     for place in reversed(places):
         messages.insert(min(place + 1, start), _notice(context, texts[place]))
-    return _joined(texts.values())
+    return _join_descriptions(texts.values())
 
 
 def _exchange_start(messages: Messages) -> int:
@@ -140,43 +142,45 @@ def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: li
     would have with this picture alone. Source: memory.md 4.4, nodes.md 6.6.
     """
     keys = {i: vision_key(context.messages[i]) for i in places}
-    stored = _stored(context, store)
+    stored = _load_descriptions(context, store)
     texts: dict[str, Any] = dict(stored)
     unknown = {key: i for i, key in reversed(keys.items()) if key not in texts}
     jobs = [(i, image) for i in sorted(unknown.values()) for image in context.messages[i]["images"]]
     known = {
-        job: Description(str(stored[key]), True) for job in jobs if (key := _alone(context, job)) in stored
+        job: Description(str(stored[key]), True)
+        for job in jobs
+        if (key := _single_image_key(context, job)) in stored
     }
     missing = [job for job in dict.fromkeys(jobs) if job not in known]
-    found = known | dict(zip(missing, _described(context, missing), strict=True))
+    found = known | dict(zip(missing, _describe_images(context, missing), strict=True))
     new: dict[str, str] = {}
     for key, i in unknown.items():
         of_message = {job: found[job] for job in jobs if job[0] == i}
-        texts[key] = _joined(found[i, image].text for image in context.messages[i]["images"])
+        texts[key] = _join_descriptions(found[i, image].text for image in context.messages[i]["images"])
         if all(d.good for d in of_message.values()):
             new[key] = texts[key]
         else:
-            new |= {_alone(context, job): d.text for job, d in of_message.items() if d.good}
-    done = {_alone(context, job) for job in known if keys[job[0]] in new}
+            new |= {_single_image_key(context, job): d.text for job, d in of_message.items() if d.good}
+    done = {_single_image_key(context, job) for job in known if keys[job[0]] in new}
     if new != {key: stored.get(key) for key in new}:
         try:
-            store.update_json(CACHE_FILE, lambda old: _without(old, done) | new, {}, an_object)
+            store.update_json(CACHE_FILE, lambda old: _without_image(old, done) | new, {}, an_object)
         except OSError as error:  # the descriptions are worth more than their memory
             context.warn(f"new descriptions are not kept in {CACHE_FILE}: {error}")
     return {i: str(texts[keys[i]]) for i in places}
 
 
-def _alone(context: ExecutionContext, job: tuple[int, str]) -> str:
+def _single_image_key(context: ExecutionContext, job: tuple[int, str]) -> str:
     """The key that a message would have with one of its pictures."""
     place, image = job
     return vision_key({**context.messages[place], "images": [image]})
 
 
-def _without(texts: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+def _without_image(texts: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: text for key, text in texts.items() if key not in keys}
 
 
-def _stored(context: ExecutionContext, store: DiscussionStore) -> dict[str, Any]:
+def _load_descriptions(context: ExecutionContext, store: DiscussionStore) -> dict[str, Any]:
     """What is remembered; nothing of a disk that does not give it."""
     try:
         texts: dict[str, Any] = store.read_json(CACHE_FILE, {}, an_object)
@@ -186,7 +190,7 @@ def _stored(context: ExecutionContext, store: DiscussionStore) -> dict[str, Any]
     return texts
 
 
-def _described(context: ExecutionContext, jobs: list[tuple[int, str]]) -> list[Description]:
+def _describe_images(context: ExecutionContext, jobs: list[tuple[int, str]]) -> list[Description]:
     """What is seen in each image of the message at that place; the calls run at the same time."""
     if len(jobs) < 2:
         return [_describe(context, *job) for job in jobs]
@@ -204,7 +208,7 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
     if handler is not None and not handler.llm.can_show(image):
         context.warn(
             f"endpoint '{handler.llm.endpoint.name}' cannot take an image from this source: "
-            f"{shown(image[:100])}"
+            f"{loggable_text(image[:100])}"
         )
         return Description(FAILED_NOTICE, good=True)  # it will not see it the next time either
     conversation = [_without_images(message) for message in context.messages]
@@ -230,7 +234,7 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
                 messages=conversation, llm_takes_images=True, stream=False, must_show=image
             )
     except BackendError as error:
-        context.warn(f"an image could not be described: {told(error)}")
+        context.warn(f"an image could not be described: {loggable_error(error)}")
         return Description(FAILED_NOTICE, good=False)
     text = _without_thinking(context, result_text(reply))
     return Description(text, good=bool(text.strip()))
@@ -262,7 +266,7 @@ def _attach(conversation: Messages, place: int, image: str, window: int) -> None
     conversation[place]["images"] = [image]
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join_descriptions(texts: Iterable[str]) -> str:
     return SEPARATOR.join(text for text in texts if text)
 
 

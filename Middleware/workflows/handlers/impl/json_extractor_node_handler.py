@@ -23,7 +23,7 @@ def extract_field(text: str, field: str) -> str:
     if fenced := _FENCE.fullmatch(text):
         text = fenced[1].strip()
     value = _value(text)
-    return _shown(value.get(field)) if isinstance(value, dict) else ""
+    return _value_text(value.get(field)) if isinstance(value, dict) else ""
 
 
 def _value(text: str) -> Any:
@@ -39,7 +39,7 @@ def _value(text: str) -> Any:
             return None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return ""
     return json.dumps(value) if isinstance(value, dict | list) else str(value)

@@ -23,7 +23,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     WorkflowNodeHandler,
 )
 from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.chunking import chunk_text, chunked, content
+from Middleware.workflows.memory.chunking import chunk_messages, chunk_text, content
 from Middleware.workflows.memory.reader import CHUNK_BREAK, PIECE_TOKENS, MemoryReader, texts_of
 from Middleware.workflows.models.execution_context import ExecutionContext
 
@@ -71,20 +71,20 @@ def _in_conversation(context: ExecutionContext, keywords: str) -> str:
     if len(messages) <= lookback:
         return TOO_SHORT
     pool = messages[-lookback:] if lookback > 0 else messages[:-1]
-    pieces = [chunk_text(chunk) for chunk in chunked(pool, PIECE_TOKENS)]
+    pieces = [chunk_text(chunk) for chunk in chunk_messages(pool, PIECE_TOKENS)]
     wanted = filtered_keywords(keywords, map(content, messages[-_SPEAKER_MESSAGES:]))
-    return _shown(best_pieces(wanted, pieces, _MOST_PIECES), CHUNK_BREAK)
+    return _join_pieces(best_pieces(wanted, pieces, _MOST_PIECES), CHUNK_BREAK)
 
 
 def _in_memories(context: ExecutionContext, keywords: str) -> str:
     if context.store is None:
         return ""
     reader = MemoryReader(context.store)
-    texts = texts_of(DiskFaults().tried(reader.memories, (), "the memories cannot be searched"))
+    texts = texts_of(DiskFaults().try_work(reader.memories, (), "the memories cannot be searched"))
     if len(texts) > _NEWEST_LEFT_OUT:
         texts = texts[:-_NEWEST_LEFT_OUT]
-    return _shown(pieces_sharing_a_word(keywords, texts, _MOST_PIECES), "\n\n")
+    return _join_pieces(pieces_sharing_a_word(keywords, texts, _MOST_PIECES), "\n\n")
 
 
-def _shown(pieces: list[str], separator: str) -> str:
+def _join_pieces(pieces: list[str], separator: str) -> str:
     return separator.join(text for text in map(without_roles, pieces) if text)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from Middleware.common.errors import ConfigError
 from Middleware.services.outside_call import json_text, outside_call
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.base.outside_fields import filled, place
+from Middleware.workflows.handlers.base.outside_fields import fill_values, place
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_result import NodeResult
@@ -49,13 +49,13 @@ class MCPToolCallNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> NodeResult:
         config = context.config
         timeout_s = _seconds(config.get("timeout"))
-        arguments = filled(config.get("arguments") or {}, context.fill)
+        arguments = fill_values(config.get("arguments") or {}, context.fill)
         server, tool = context.fill(config["server"]), context.fill(config["tool"])
         try:
             whole, body = f"{server}: {tool}", json_text(arguments).encode("utf-8", "replace")
             with outside_call(context.trace, "mcp", config["server"], place=whole, body=body) as call:
                 text = MCPClient(place(context)).call_tool(server, tool, arguments, timeout_s)
-                call.came(text)
+                call.note_answer(text)
                 return text
         except MCPToolCallError as error:
             if config.get("onError") == "return":

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import entered
+from Middleware.common.request_context import enter_request
 from Middleware.common.types import NodeConfig
 from Middleware.config.validation import ERROR
 from Middleware.services.outside_call import json_text, outside_call
-from Middleware.utilities.file_utils import confined
+from Middleware.utilities.file_utils import confined_path
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -54,7 +54,7 @@ class PythonModuleNode(WorkflowNodeHandler):
         as_argument = _native if config.get("argTypes") == "native" else _as_text
         args = [as_argument(value, context.fill) for value in config.get("args") or ()]
         kwargs = {n: as_argument(value, context.fill) for n, value in (config.get("kwargs") or {}).items()}
-        name, body = str(config.get("module_path")), _told(context, args, kwargs)
+        name, body = str(config.get("module_path")), _traced_arguments(context, args, kwargs)
         hidden = secrets_of_words([arg if isinstance(arg, str) else "" for arg in args])
         with (
             outside_call(context.trace, "script", name, place=str(path), body=body, secrets=hidden) as call,
@@ -69,7 +69,7 @@ class PythonModuleNode(WorkflowNodeHandler):
                     context.workflow_file.file, f"/nodes/{context.node_number - 1}"
                 ),
             )
-            call.came(given)
+            call.note_answer(given)
         return given
 
     def outside_faults(
@@ -82,7 +82,9 @@ class PythonModuleNode(WorkflowNodeHandler):
         try:
             path = locate(name)[0]
         except FileNotFoundError as error:
-            looked = "" if os.path.isabs(os.path.expanduser(name)) else f"; looked in {_listed(roots())}"
+            looked = (
+                "" if os.path.isabs(os.path.expanduser(name)) else f"; looked in {_list_folders(roots())}"
+            )
             return [("module_path", ERROR, f"{error}{looked}")]
         if not path.is_file():
             return [("module_path", ERROR, f"'{name}' is no file")]
@@ -95,11 +97,11 @@ class PythonModuleNode(WorkflowNodeHandler):
         return [f"would run {_script(context)}"]
 
 
-def _listed(folders: Iterable[Path]) -> str:
+def _list_folders(folders: Iterable[Path]) -> str:
     return ", ".join(dict.fromkeys(str(folder) for folder in folders))
 
 
-def _told(context: ExecutionContext, args: list[Any], kwargs: dict[str, Any]) -> bytes:
+def _traced_arguments(context: ExecutionContext, args: list[Any], kwargs: dict[str, Any]) -> bytes:
     """The arguments, for those who observe the run and keep texts."""
     if context.trace is None or not context.trace.run.keeps_text:
         return b""
@@ -110,7 +112,7 @@ def _as_caller(context: ExecutionContext) -> AbstractContextManager[object]:
     """Inside the block calls to models that the script makes belong to its node."""
     if context.trace is None:
         return nullcontext()
-    return entered(replace(context.request, node=context.trace))
+    return enter_request(replace(context.request, node=context.trace))
 
 
 def _script(context: ExecutionContext) -> Path:
@@ -123,7 +125,7 @@ def _script(context: ExecutionContext) -> Path:
     if base is not None:
         context.warn("'module_path' is built from a run-time value")
         base = str(from_root(root, Path(base).expanduser()))
-    path = confined(str(path), base)
+    path = confined_path(str(path), base)
     roots = context.user.python_module_roots
     if roots is not None and not any(path.resolve().is_relative_to(_folder(folder)) for folder in roots):
         raise ConfigError(f"the script {path} lies in none of the user's 'pythonModuleRoots'")

@@ -77,7 +77,7 @@ class MemoryFromFileNode(WorkflowNodeHandler):
             return NO_MEMORIES
         reader, delimiter = MemoryReader(context.store), context.config.get("customDelimiter")
         between = CHUNK_BREAK if delimiter is None else str(delimiter)
-        return DiskFaults().tried(
+        return DiskFaults().try_work(
             lambda: reader.all_memories(between), NO_MEMORIES, "the memories cannot be read"
         )
 
@@ -114,7 +114,7 @@ class RecentMemorySummarizerNode(WorkflowNodeHandler):
         chunks = needed_number(context.config, "maxSummaryChunksFromFile")
         if context.store is not None:
             reader = MemoryReader(context.store)
-            newest = DiskFaults().tried(
+            newest = DiskFaults().try_work(
                 lambda: reader.last_memories(chunks), (), "the memories cannot be read"
             )
             text = CHUNK_BREAK.join(newest) or NONE_GENERATED

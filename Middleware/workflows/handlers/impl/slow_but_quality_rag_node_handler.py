@@ -50,11 +50,11 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
         settings = SettingsFile(context.workflow_file.file, context.config)
         store, disk, made = context.store, DiskFaults(), []
         why = "earlier memories are not shown to the model"
-        entries = list(disk.tried(MemoryReader(store).memories, (), why))
+        entries = list(disk.try_work(MemoryReader(store).memories, (), why))
         for piece in context.fill(target).split(CHUNK_BREAK):
             if context.is_cancelled():
                 raise RequestCancelled
-            summary = disk.tried(lambda: summary_text(store), NO_SUMMARY, why)
+            summary = disk.try_work(lambda: summary_text(store), NO_SUMMARY, why)
             text = memory_of(context, settings, piece, entries, summary)
             made.append(text)
             entries.append(Entry(text, ""))

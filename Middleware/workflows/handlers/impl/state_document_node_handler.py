@@ -19,6 +19,6 @@ class StateDocumentNode(WorkflowNodeHandler):
         if context.store is None:
             return NO_STATE_DOCUMENT
         reader = MemoryReader(context.store)
-        return DiskFaults().tried(
+        return DiskFaults().try_work(
             reader.state_document, NO_STATE_DOCUMENT, "the state document cannot be read"
         )

@@ -17,7 +17,13 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 )
 from Middleware.workflows.handlers.registry import NODES
 from Middleware.workflows.memory.embedding import model_name, service_of
-from Middleware.workflows.memory.vector_search import EmbedOne, MemoryQuery, VectorSearch, bm25_weights, shown
+from Middleware.workflows.memory.vector_search import (
+    EmbedOne,
+    MemoryQuery,
+    VectorSearch,
+    bm25_weights,
+    format_memories,
+)
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
@@ -72,8 +78,8 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
             expand=bool(config.get("useEntityExpansion")),
         )
         search = VectorSearch(context.store, _embedding(context))
-        rows = DiskFaults().tried(lambda: search.find(question), (), "the memories cannot be searched")
-        return shown(rows, dates=bool(config.get("includeDates")))
+        rows = DiskFaults().try_work(lambda: search.find(question), (), "the memories cannot be searched")
+        return format_memories(rows, dates=bool(config.get("includeDates")))
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would search the vector memories"] if context.store is not None else []

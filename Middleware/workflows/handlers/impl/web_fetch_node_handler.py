@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from Middleware.common.types import NodeConfig
 from Middleware.config.environment import ENV_REFERENCE
-from Middleware.utilities.charset import decoded
+from Middleware.utilities.charset import decode_body
 from Middleware.utilities.html_text import html_to_text
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.handlers.base import outside_fields as fields
@@ -85,9 +85,9 @@ class WebFetchNode(WorkflowNodeHandler):
         layout = fields.choice(config, "htmlLayout", LAYOUTS)
         returns = fields.returns_errors(config)
         request = _request(context)
-        outcome = _called(request, context, output)
+        outcome = _fetch_page(request, context, output)
         if isinstance(outcome, WebAnswer):
-            return _shown(outcome, output, layout)
+            return _format_answer(outcome, output, layout)
         if not returns:
             raise WebError(outcome.message)
         return _shown_failure(outcome, output, layout)
@@ -105,7 +105,7 @@ class WebFetchNode(WorkflowNodeHandler):
         return [f"would call {request.method} {host_of(request.url)}"]
 
 
-def _called(request: WebRequest, context: ExecutionContext, output: str) -> WebAnswer | _Failure:
+def _fetch_page(request: WebRequest, context: ExecutionContext, output: str) -> WebAnswer | _Failure:
     try:
         answer = exchange(request, context.request_id, context.trace)
     except (WebError, AddressRefused) as error:
@@ -196,7 +196,7 @@ def _trust(context: ExecutionContext, verify: bool) -> bool | str:
 
 def _text(answer: WebAnswer) -> str:
     lowered = {name.lower(): value for name, value in answer.headers.items()}
-    return decoded(answer.body, lowered.get("content-type", ""))
+    return decode_body(answer.body, lowered.get("content-type", ""))
 
 
 def _json_text(answer: WebAnswer) -> str | None:
@@ -206,7 +206,7 @@ def _json_text(answer: WebAnswer) -> str | None:
         return None
 
 
-def _shown(answer: WebAnswer, output: str, layout: str) -> str:
+def _format_answer(answer: WebAnswer, output: str, layout: str) -> str:
     text = _text(answer)
     if output == "json":
         return _json_text(answer) or text

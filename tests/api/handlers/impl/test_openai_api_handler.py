@@ -18,7 +18,7 @@ from Middleware.api.requests.open_webui import TOOL_SENTENCE
 from Middleware.common.client_question import WISH_NAMES, Wish
 from Middleware.common.errors import ClientRequestError, EarlyTermination
 from Middleware.services.response_builder_service import FINGERPRINT
-from Middleware.utilities.sensitive_logging_utils import REDACTED, shown
+from Middleware.utilities.sensitive_logging_utils import REDACTED, loggable_text
 from tests.api.conftest import chunk
 
 CHAT = {"model": "mira:novel", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a river."}]}  # fmt: skip
@@ -269,7 +269,7 @@ class TestPrivacy:
 
         def slow(call):
             yield [{"token": "a", "finish_reason": None}]
-            logging.getLogger("Middleware").info("answers to %s", shown("my words"))
+            logging.getLogger("Middleware").info("answers to %s", loggable_text("my words"))
             yield [{"token": "", "finish_reason": "stop"}]
 
         engine.answer = slow

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.handlers.impl.demo_api_handler import QUOTED_CHARACTERS, DemoApiHandler
+from Middleware.llmapis.handlers.impl.demo_api_handler import QUOTED_CHARACTERS, DemoBackend
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, Observers
 
@@ -22,7 +22,7 @@ TYPE = "builtInDemo"
 def pauses(monkeypatch):
     """The demo's delays, asked for and not slept."""
     asked = []
-    monkeypatch.setattr(DemoApiHandler, "sleep", asked.append)
+    monkeypatch.setattr(DemoBackend, "sleep", asked.append)
     return asked
 
 
@@ -89,8 +89,8 @@ class TestStream:
 
     def test_the_moment_is_short(self):
         """Fifteen to twenty milliseconds."""
-        assert 0.015 <= DemoApiHandler.word_delay_s <= 0.02
-        assert DemoApiHandler.sleep is time.sleep
+        assert 0.015 <= DemoBackend.word_delay_s <= 0.02
+        assert DemoBackend.sleep is time.sleep
 
     def test_whole_is_the_same_answer(self, make_handler, handler, pauses, joined, whole):
         """As late as the stream."""
@@ -110,7 +110,7 @@ class TestStream:
         """The edge may let go of the request's set-up."""
         done = []
         request = RequestContext("r", "u", "openai", setup_done=lambda: done.append(1))
-        with entered(request):
+        with enter_request(request):
             handler.handle_non_streaming(call("Hi"))
         assert done == [1]
 

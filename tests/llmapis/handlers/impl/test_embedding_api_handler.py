@@ -6,12 +6,12 @@ import pytest
 
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingApiHandler
+from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend
 
 
 def handler(kind="openAIEmbeddings", **endpoint):
     config = EndpointConfig("E", {"endpoint": "http://h", **endpoint}, "t", {"type": kind})
-    return EmbeddingApiHandler(HandlerSettings(config, "http://h/", model="m"))
+    return EmbeddingBackend(HandlerSettings(config, "http://h/", model="m"))
 
 
 @pytest.mark.parametrize(

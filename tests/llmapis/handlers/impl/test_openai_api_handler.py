@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers.impl.openai_api_handler import reported_usage
 
@@ -378,7 +378,7 @@ class TestReportedUsage:
         """Where nothing says whether the server knows the field."""
         handler = make_handler("mlx-lm")
         assert "stream_options" not in handler._prepare_payload([], None, None)
-        with entered(RequestContext("r", "u", "openai", include_usage=True)):
+        with enter_request(RequestContext("r", "u", "openai", include_usage=True)):
             assert handler._prepare_payload([], None, None)["stream_options"] == {"include_usage": True}
 
     def test_a_server_that_refuses_it_is_asked_without(self, handler):

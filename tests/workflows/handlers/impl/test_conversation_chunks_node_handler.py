@@ -15,7 +15,7 @@ from Middleware.utilities.hashing_utils import StampedMessage, message_hash, sho
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.handlers.impl import conversation_chunks_node_handler
 from Middleware.workflows.handlers.registry import node_handler
-from Middleware.workflows.memory.matching import unprocessed
+from Middleware.workflows.memory.matching import unprocessed_range
 
 TYPE = "ConversationChunkProcessor"
 
@@ -103,7 +103,7 @@ class TestVectors:
     )
     def test_matching(self, count, stored, lookback, place):
         ends = [End(message_hash(talk(1, n)[0])) for n in stored]
-        assert unprocessed(talk(count), ends, lookback) == place
+        assert unprocessed_range(talk(count), ends, lookback) == place
 
 
 class TestChild:

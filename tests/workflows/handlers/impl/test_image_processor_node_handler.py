@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError, RequestCancelled
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.services import discussion_store
 from Middleware.utilities.hashing_utils import vision_key
 from Middleware.utilities.sensitive_logging_utils import REDACTED
@@ -52,7 +52,7 @@ def look(bench):
 @pytest.fixture
 def private():
     """A request whose words no log may show."""
-    with entered(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
+    with enter_request(RequestContext("r1", "ana", "openaichatcompletion", privacy=True)):
         yield
 
 

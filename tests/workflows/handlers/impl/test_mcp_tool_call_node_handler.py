@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.common.request_context import RequestContext, entered
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import ConfigTree
 from Middleware.workflows.tools import mcp_doors
 from Middleware.workflows.tools.mcp_client_tool import MCPToolCallError
@@ -21,7 +21,7 @@ def registry(tmp_path):
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(stdio_file(tmp_path / "trace.txt")))
     snapshot = ConfigTree(tmp_path / "Configs").snapshot()
-    with entered(RequestContext("r1", "ana", "openai", snapshot=snapshot)):
+    with enter_request(RequestContext("r1", "ana", "openai", snapshot=snapshot)):
         yield
     mcp_doors.end_sessions()
 
