@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
-from Middleware.config import environment, paths
+from Middleware.config import paths
+from Middleware.config.environment import expand_all, from_environment
 from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import find_first
@@ -271,12 +272,12 @@ class EndpointConfig:
         key, variable = self.raw.get("apiKey"), self.raw.get("apiKeyEnv")
         if key or not variable:
             return str(key or "").strip()
-        return environment.from_environment(str(variable), file=self.file, pointer="/apiKeyEnv").strip()
+        return from_environment(str(variable), file=self.file, pointer="/apiKeyEnv").strip()
 
     @property
     def extra_headers(self) -> dict[str, str]:
         """`extraHeaders` with each `${ENV:NAME}` replaced (read now). Raises ConfigError."""
-        return environment.expand_all(self.written_headers, file=self.file, pointer="/extraHeaders")
+        return expand_all(self.written_headers, file=self.file, pointer="/extraHeaders")
 
 
 _READ = tuple(

@@ -14,16 +14,16 @@ from werkzeug.routing import Map, PathConverter, Rule
 
 from Middleware.api.console import (
     call_views,
-    dry_run_views,
     endpoint_views,
     events,
     file_views,
     help_views,
-    name_views,
-    run_views,
     state_views,
     workflow_views,
 )
+from Middleware.api.console.dry_run_views import DRY_RUN_ROUTES
+from Middleware.api.console.name_views import NAME_ROUTES
+from Middleware.api.console.run_views import RUN_ROUTES
 from Middleware.api.console.masks import told_of_file
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
 from Middleware.api.serving.wsgi_replies import on_one_line
@@ -39,14 +39,14 @@ _CODED = ("%2f", "%5c", "%00")
 # Each module of views adds its import above and its routes here: one line each.
 MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     state_views.STATE_ROUTES,
-    run_views.RUN_ROUTES,
+    RUN_ROUTES,
     events.ROUTES,
     call_views.ROUTES,
     endpoint_views.ROUTES,
     help_views.HELP_ROUTES,
     file_views.ROUTES,
-    dry_run_views.DRY_RUN_ROUTES,
-    name_views.NAME_ROUTES,
+    DRY_RUN_ROUTES,
+    NAME_ROUTES,
     workflow_views.ROUTES,
 )
 

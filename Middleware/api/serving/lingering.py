@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 LINGER_BYTES = 16 * 1024 * 1024
 LINGER_S = 5.0
-_PIECE = 64 * 1024
+_DROPPED_PIECE = 64 * 1024
 
 
 def drop_rest(environ: dict[str, Any], body: LimitedBody) -> None:
@@ -62,7 +62,7 @@ def _drop_some(connection: Any, skip: Callable[[int], int], is_over: Callable[[]
             if rest_s <= 0 or left <= 0:
                 return False
             connection.settimeout(rest_s)
-            left -= skip(min(_PIECE, left))
+            left -= skip(min(_DROPPED_PIECE, left))
         return True
     except Exception as error:  # a client that left or waits, and what a server calls a broken body
         logger.debug("the rest of a refused body is not read: %r", error)

@@ -164,3 +164,14 @@ return mine
 WAITING = _HEAD + "bury() return redis.call('ZCARD', P .. 'wait:' .. ARGV[4])"
 
 TELL = _HEAD + "tell(ARGV[4]) return 1"
+
+SCRIPTS = {
+    "JOIN": JOIN,
+    "BEAT": BEAT,
+    "PUT": PUT,
+    "FIND": FIND,
+    "REMOVE": REMOVE,
+    "TURNS": TURNS,
+    "WAITING": WAITING,
+    "TELL": TELL,
+}

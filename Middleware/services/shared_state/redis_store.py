@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from Middleware.services.shared_state import redis_scripts as scripts
+from Middleware.services.shared_state.redis_scripts import SCRIPTS
 from Middleware.services.shared_state.store import LEASE_S, Forgotten, Places, StoreLost
 
 PREFIX = "headrace:"
@@ -44,8 +44,7 @@ class RedisStore:
         how["socket_connect_timeout"] = ANSWER_S
         self._redis = redis.Redis.from_url(url, socket_timeout=ANSWER_S, **how)
         self._listener = redis.Redis.from_url(url, socket_timeout=MOST_WAIT_S + ANSWER_S, **how)
-        names = ("JOIN", "BEAT", "PUT", "FIND", "REMOVE", "TURNS", "WAITING", "TELL")
-        self._scripts = {name: self._redis.register_script(getattr(scripts, name)) for name in names}
+        self._scripts = {name: self._redis.register_script(text) for name, text in SCRIPTS.items()}
         self._read = "0"
         """Id of the last message that was heard."""
 

@@ -63,13 +63,13 @@ def _anchors(history: Sequence[str], known: Sequence[str | None], border: int) -
     """Places in the history -> in what is known, of texts that each holds once. Those of the chunks (before
     `border`) follow one another in both: a word that comes back much later does not end an early chunk.
     """
-    here, there = _once(history), _once(known)
+    here, there = _unique_indexes(history), _unique_indexes(known)
     pairs = [(place, there[each]) for each, place in here.items() if each in there]
     inside = [pair for pair in sorted(pairs) if pair[1] < border]
     return dict([*_rising(inside), *(pair for pair in pairs if pair[1] >= border)])
 
 
-def _once(hashes: Iterable[str | None]) -> dict[str, int]:
+def _unique_indexes(hashes: Iterable[str | None]) -> dict[str, int]:
     places: dict[str, int] = {}
     again = set()
     for place, each in enumerate(hashes):

@@ -73,14 +73,14 @@ def furthest_known(hashes: Sequence[str], known: Sequence[_Known]) -> int:
         begin += 1
     if begin in (len(hashes), len(known)):
         return begin
-    once = _once(hashes, begin)
+    once = _unique_places(hashes, begin)
     index, place = _last_in_order(_certain(hashes, known, once, begin), begin - 1)
     often = Counter(item.hash for item in known)
     single = {each: at for each, at in once.items() if often[each] == 1}
     return _extend_match(hashes, known, single, index, place)
 
 
-def _once(hashes: Sequence[str], begin: int) -> dict[str, int]:
+def _unique_places(hashes: Sequence[str], begin: int) -> dict[str, int]:
     """Places, from `begin` on, of the messages whose text stands only once in the history."""
     often = Counter(hashes)
     return {each: index for index, each in enumerate(hashes) if index >= begin and often[each] == 1}

@@ -14,7 +14,7 @@ from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.search_utils import without_roles
 from Middleware.workflows.memory.chunking import chunk_messages, chunk_text
 from Middleware.workflows.memory.prompts import NO_SUMMARY
-from Middleware.workflows.memory.state_document import FILE as STATE_DOCUMENT
+from Middleware.workflows.memory.state_document import STATE_DOCUMENT
 
 CHUNK_BREAK = "--ChunkBreak--"
 NO_MEMORIES = "There are not yet any memories"

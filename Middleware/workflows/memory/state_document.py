@@ -21,7 +21,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 
 logger = logging.getLogger(__name__)
 
-FILE = "state_document.md"
+STATE_DOCUMENT = "state_document.md"
 SHORT = 500
 """A document of up to this length may shrink at will."""
 
@@ -53,7 +53,7 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
         )
         return
     ratio = settings.number("stateDocumentMinRetentionRatio", 0.5)
-    old = store.read_text(FILE) or ""
+    old = store.read_text(STATE_DOCUMENT) or ""
     database = VectorDatabase(store)
     reach, facts = _settle_document(database, old)
     if reach is None or not facts:
@@ -70,7 +70,7 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
     def change(now: str | None) -> str | None:
         return document if (now or "") == old else None
 
-    if store.update_text(FILE, change) == document:
+    if store.update_text(STATE_DOCUMENT, change) == document:
         database.mark_merged(StateReach(newest))
     else:
         context.warn(
