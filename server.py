@@ -22,7 +22,7 @@ from Middleware.common.instance_global_variables import is_installed, set_launch
 if TYPE_CHECKING:
     from flask import Flask
 
-    from Middleware.api.commands.registry import Command
+    from Middleware.api.command_registry import Command
 
 
 CANNOT_BE_LOADED = 4
@@ -46,8 +46,8 @@ def _application(words: Sequence[str]) -> Flask:
     startup = importlib.import_module("Middleware.api.serving.startup")
     server = startup.prepare(parse(words))
     startup.warm_up()
-    importlib.import_module("Middleware.api.serving.foreign_stop").stop_in_order(server.door)
-    importlib.import_module("Middleware.api.serving.foreign_refusals").refuse_in_our_form(server.door)
+    importlib.import_module("Middleware.api.serving.foreign_servers").stop_in_order(server.door)
+    importlib.import_module("Middleware.api.serving.foreign_servers").refuse_in_our_form(server.door)
     for line in server.console_lines(""):
         print(line, flush=True)
     application: Flask = server.app

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.registry import BACKENDS
-from Middleware.llmapis.wire.abort import AbortHandle
+from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.decoders import NdjsonDecoder, SseDecoder
 from Middleware.llmapis.wire.http import Post, Transport
 

@@ -24,12 +24,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from Middleware.common.client_question import ClientQuestion
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.services.run_trace import Observers
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 

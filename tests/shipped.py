@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from Middleware.api.serving.own_endpoints import OWN_FOLDER
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.utilities.install_layout import OWN_FOLDER
 
 PUBLIC = INSTALL_DIRECTORY / "Public"
 CONFIGS = PUBLIC / "Configs"

@@ -35,8 +35,8 @@ ONLY_IN = {
     "flask": {"api"},
     "requests": {"llmapis/wire/http.py", "workflows/tools/web.py"},
     "jsonschema": {"config/validation.py"},
-    "prometheus_client": {"api/serving/metrics.py"},
-    "platformdirs": {"api/serving/install_layout.py"},
+    "prometheus_client": {"api/wsgi/metrics.py"},
+    "platformdirs": {"utilities/install_layout.py"},
 }
 INNER_IMPORTS = {  # file that imports a module of the house inside a function -> why
     "workflows/tools/mcp_doors.py": "the module needs the optional package `mcp`",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.serving.metrics import Metrics
+from Middleware.api.wsgi.metrics import Metrics
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BOARD = json.loads((DOCS / "grafana-dashboard.json").read_text("utf-8"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.api.launch_arguments import parse
-from Middleware.api.serving.own_endpoints import OWN_FOLDER
+from Middleware.utilities.install_layout import OWN_FOLDER
 
 HOUSE = Path(__file__).resolve().parents[1]
 DOCKERFILE = (HOUSE / "Dockerfile").read_text("utf-8")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from Middleware.api import commands
-from Middleware.api.commands.registry import COMMANDS
-from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.command_registry import COMMANDS
+from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.cleaning.stage import RULES, StatedRule
 from Middleware.common.registry import load_all
-from Middleware.llmapis.handlers.registry import BACKENDS
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.llmapis.handlers.backends import BACKENDS
+from Middleware.workflows.handlers.node_types import NODES
 
 load_all(commands)
 HOUSE = Path(__file__).resolve().parents[1]

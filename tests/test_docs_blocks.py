@@ -17,15 +17,14 @@ from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
-from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigTree
-from Middleware.config.validation import NOTE, check, known_fields
-from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.config.validation import NOTE, check, known_fields, schema
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WholeAnswer
 from Middleware.protocols.response_object import response_object
-from Middleware.workflows.handlers.registry import NODES, node_schema
-from Middleware.workflows.managers.editor_schemas import editor_schemas
-from Middleware.workflows.managers.workflow_check import own_findings
+from Middleware.workflows.checks.editor_schemas import editor_schemas
+from Middleware.workflows.checks.workflow_check import own_findings
+from Middleware.workflows.handlers.node_types import NODES, node_schema
 from Middleware.workflows.tools.dynamic_module_loader import run_dynamic_module
 from Middleware.workflows.tools.mcp_doors import end_sessions
 from Middleware.workflows.variables.providers import VARIABLES

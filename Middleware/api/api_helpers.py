@@ -13,7 +13,7 @@ from flask import Response, request
 from Middleware.api.requests.access import api_key_of, idempotency_key_of
 from Middleware.api.requests.model_names import parse_model_field, single_user
 from Middleware.api.requests.request_life import LIFE, REQUEST_ID, RequestLife
-from Middleware.api.serving.wsgi_replies import status_line
+from Middleware.api.wsgi.doors import status_line
 from Middleware.common.request_context import current_request
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings

@@ -18,19 +18,17 @@ from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
 from Middleware.api.console.console_door import ConsoleDoor
 from Middleware.api.console.hour import Hour
 from Middleware.api.console.recorder import Recorder
-from Middleware.api.console.rights import Rules, settle_rules
-from Middleware.api.console.view_contract import Hub
-from Middleware.api.handlers.metrics_route import METRICS, MetricsRoute
-from Middleware.api.handlers.registry import FRONT_ENDS, all_doors
+from Middleware.api.console.view_contract import Hub, Rules, settle_rules
+from Middleware.api.front_door import FrontDoor
+from Middleware.api.handlers.base.base_api_handler import METRICS, MetricsRoute
+from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
+from Middleware.api.requests.access import ServerRules
 from Middleware.api.requests.answering import log_failure
-from Middleware.api.requests.error_replies import reply_to
 from Middleware.api.requests.model_names import served_users
-from Middleware.api.serving.api_rules import ServerRules
-from Middleware.api.serving.doors import PROTOCOL, Doors
-from Middleware.api.serving.front_door import FrontDoor
-from Middleware.api.serving.metrics import Metrics
-from Middleware.api.serving.processes import worker_count
-from Middleware.api.serving.wsgi_replies import log_refusal
+from Middleware.api.requests.request_life import reply_to
+from Middleware.api.wsgi.doors import PROTOCOL, Doors, log_refusal
+from Middleware.api.wsgi.metrics import Metrics
+from Middleware.api.wsgi.processes import worker_count
 from Middleware.common.errors import ClientRequestError, RequestCancelled, ServerBusy, let_go
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject

@@ -11,14 +11,12 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from Middleware.api.handlers.registry import all_doors
-from Middleware.api.requests.error_replies import reply_to
-from Middleware.api.requests.open_webui import TASK_HEADER, TASK_MARKS, task_of
+from Middleware.api.handlers.front_ends import all_doors
+from Middleware.api.requests.chat_messages import TASK_HEADER, TASK_MARKS, task_of
 from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
-from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife
-from Middleware.api.serving.doors import PROTOCOL, Doors, Generation
-from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, send_error
+from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
+from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
 from Middleware.common.errors import ClientRequestError, MiddlewareError, ServerBusy
 from Middleware.services.fair_gate import FairGate
 

@@ -15,16 +15,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-import Middleware.utilities.cleaning_fields  # noqa: F401  (user files may hold the keys of cleaning rules)
-from Middleware.api.commands.registry import Command, CommandArguments
-from Middleware.api.requests.access import LOOPBACK_NAMES, AccessRules
-from Middleware.api.serving.api_rules import MOST_BODY_BYTES, NEEDS_KEY, ConsoleWish, ServerRules
-from Middleware.api.serving.install_layout import data_directory, default_public, layout_notes, program
+import Middleware.utilities.streaming_utils  # noqa: F401  (user files may hold the keys of cleaning rules)
+from Middleware.api.command_registry import Command, CommandArguments
+from Middleware.api.requests.access import (
+    LOOPBACK_NAMES,
+    MOST_BODY_BYTES,
+    NEEDS_KEY,
+    AccessRules,
+    ConsoleWish,
+    ServerRules,
+)
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.utilities.install_layout import data_directory, default_public, layout_notes, program
 
 logger = logging.getLogger(__name__)
 

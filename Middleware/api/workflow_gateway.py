@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from Middleware.api.requests.model_names import single_user
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, EarlyTermination, RequestCancelled
-from Middleware.common.request_context import RequestContext, current_request, enter_request
+from Middleware.common.request_context import ClientQuestion, RequestContext, current_request, enter_request
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_discussion_id
@@ -86,7 +85,7 @@ def _manager(user: UserSettings, request: RequestContext) -> WorkflowManager:
 
 def capabilities_of(snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None) -> list[str]:
     """What the model of this user, or of this shared workflow, can do (10.1)."""
-    from Middleware.workflows.managers.model_walk import capabilities
+    from Middleware.workflows.checks.user_walk import capabilities
 
     return capabilities(snapshot, user, workflow)
 

@@ -8,7 +8,7 @@ VERSION = "0.1.0"
 USER_AGENT = f"Headrace/{VERSION}"
 
 VALID_NODE_TYPES = NamesView()
-"""The names of the node types: a live view that `workflows/handlers/registry.py` fills. Scripts import it."""
+"""The names of the node types: `workflows/handlers/node_types.py` fills this live view."""
 
 TICK_S = 1.0
 """A stream that has nothing to say gives an empty batch at least this often: heartbeats can go out."""

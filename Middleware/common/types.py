@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
 Message = dict[str, Any]
@@ -41,3 +41,15 @@ Batch = list[Chunk]
 """What one read brought. An empty batch is a tick: nothing to say, but the stream lives."""
 
 Batches = Iterator[Batch]
+
+
+# --------------------------------------------------------------------------
+# Ending an iterator before its end.
+
+
+def close_batches(batches: Iterable[object]) -> None:
+    """Close a stream that can be closed: its backend stops. A plain iterator (a demo model's, an empty one)
+    needs nothing."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()

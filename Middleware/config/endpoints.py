@@ -7,19 +7,57 @@ tried.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
-from Middleware.config.environment import expand_all, from_environment
-from Middleware.config.file_schemas import hand_in
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import find_first
 from Middleware.config.users import UserSettings, means_true
-from Middleware.config.validation import nearest_file
+from Middleware.config.validation import hand_in, nearest_file
+
+# --------------------------------------------------------------------------
+# Secrets that configs name and the environment holds: `${ENV:NAME}` and `apiKeyEnv`. Read when used;
+# which values were used is known only so that the log can mask them.
+
+
+ENV_REFERENCE = re.compile(r"\$\{ENV:([^}]*)\}")
+
+
+_used: set[str] = set()
+
+
+def secrets_in_use() -> tuple[str, ...]:
+    """Every value that was read so far, longest first: what no log line may show."""
+    return tuple(sorted(_used.copy(), key=len, reverse=True))
+
+
+def from_environment(name: str, *, file: str = "", pointer: str = "") -> str:
+    """The value of an environment variable. Raises ConfigError, naming it, when it is not set."""
+    value = os.environ.get(name)
+    if value is None:
+        raise ConfigError(f"environment variable {name!r} is not set", file=file, pointer=pointer)
+    _used.add(value.strip())
+    return value
+
+
+def expand(text: str, *, file: str = "", pointer: str = "") -> str:
+    """`text` with each `${ENV:NAME}` replaced. Raises ConfigError when one is not set."""
+    return ENV_REFERENCE.sub(lambda m: from_environment(m.group(1), file=file, pointer=pointer), text)
+
+
+def expand_all(texts: Mapping[str, str], *, file: str = "", pointer: str = "") -> dict[str, str]:
+    """As `expand`, for each value of an object of texts."""
+    return {key: expand(str(text), file=file, pointer=f"{pointer}/{key}") for key, text in texts.items()}
+
+
+# --------------------------------------------------------------------------
 
 _KEYWORD = {"allowed": "x-allowed", "level": "x-level"}
 EMBEDDING_TYPES = ("openAIEmbeddings", "ollamaEmbeddings")
@@ -397,3 +435,41 @@ def ensure_embeds(endpoint: EndpointConfig) -> None:
             f"{', '.join(EMBEDDING_TYPES)}",
             file=endpoint.file,
         )
+
+
+# --------------------------------------------------------------------------
+# Is a text the address of an HTTP server? Pure: resolves no name and calls nobody.
+
+
+_BLANK = re.compile(r"\s")
+
+
+def address_fault(url: str) -> str | None:
+    """What is wrong with an address, as `found ..., allowed: ...`; None for a right one.
+
+    One with `${ENV:NAME}` is known at run time only.
+    """
+    if ENV_REFERENCE.search(url):
+        return None
+    why = _why(url.strip())
+    return f'found "{url}", allowed: an address such as http://127.0.0.1:11434 ({why})' if why else None
+
+
+def _why(url: str) -> str | None:
+    if not url:
+        return "it is empty"
+    if _BLANK.search(url):
+        return "it holds a blank"
+    if not url.lower().startswith(("http://", "https://")):
+        return "it does not begin with http:// or https://"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the brackets around its host do not fit"
+    if not parts.hostname:
+        return "it has no host"
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    return "its port is no number from 1 to 65535" if port == 0 else None

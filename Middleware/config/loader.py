@@ -15,23 +15,121 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.errors import NOWHERE, ConfigError, ConfigMissing, where
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.places import NOWHERE, where
 from Middleware.common.request_context import RequestContext, current_request
-from Middleware.config.positions import place_findings, position_in
-from Middleware.config.spelling import Spelling
-from Middleware.config.tolerant_json import parse
-from Middleware.config.validation import ERROR, NO_NODES, WARNING, Finding, check_file, errors_of, has_nodes
-from Middleware.config.versions import GONE, History, Version
+from Middleware.config.json_positions import parse, place_findings, position_in
+from Middleware.config.validation import (
+    ERROR,
+    NO_NODES,
+    NOTE,
+    WARNING,
+    Finding,
+    check_file,
+    errors_of,
+    has_nodes,
+)
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# Names that differ from a file on disk in upper and lower case alone: who names them, told once.
+
+
+class Spelling:
+    """One snapshot's teller. `said`: what the process has logged; `notes`: what a check keeps, or None."""
+
+    __slots__ = ("_place", "notes", "said")
+
+    def __init__(self, said: set[str]) -> None:
+        self.said = said
+        self.notes: list[Finding] | None = None
+        self._place: tuple[str, str] = ("", "")
+
+    @contextmanager
+    def named_at(self, file: str, pointer: str) -> Iterator[None]:
+        """What is found within is named there (a check knows; a request does not always)."""
+        before, self._place = self._place, (file, pointer)
+        try:
+            yield
+        finally:
+            self._place = before
+
+    def tell(self, wanted: str, found: str, named_at: tuple[str, str] | None = None) -> None:
+        """`named_at`: file and JSON pointer of the name, where the caller knows it better."""
+        file, pointer = named_at or self._place
+        message = f"{wanted} does not exist; {found} is used, which differs in upper and lower case"
+        if self.notes is not None:
+            self.notes.append(Finding(file or found, pointer, NOTE, message))
+        elif wanted not in self.said:
+            logger.warning("%s", f"{where(file, pointer)}: {message}" if file else message)
+        self.said.add(wanted)
+
+
+# --------------------------------------------------------------------------
+# The states of one config file that running requests may still see. Values; nothing here reads a file.
+
+
+@dataclass(slots=True)
+class Version:
+    """One state of one file. `since`: from when (ns) requests see it. Neither document nor error: it is
+    gone.
+    """
+
+    since: int
+    document: Any = None
+    parsed: bool = False
+    error: ConfigError | None = None
+    missing: bool = False
+    fingerprint: int = 0
+    derived: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        return self.error is None and not self.missing
+
+
+GONE = Version(0, missing=True)
+
+
+@dataclass(slots=True)
+class History:
+    """The versions of one file that a running request may still see, oldest first."""
+
+    key: tuple[int, ...] | None
+    settled: bool
+    versions: tuple[Version, ...]
+
+    def at(self, since: int) -> Version:
+        """What a request that began at `since` uses: its own version, or the last good one before it."""
+        last = self._own(since)
+        if self.versions[last].error is not None:
+            return next((v for v in reversed(self.versions[:last]) if v.is_good), self.versions[last])
+        return self.versions[last]
+
+    def refusal_of_edit(self, since: int) -> ConfigError | None:
+        """Why a request that began at `since` uses an older version than its own; None: it does not."""
+        own = self.versions[self._own(since)]
+        return None if self.at(since) is own else own.error
+
+    def _own(self, since: int) -> int:
+        """The index of the version that a request which began at `since` would see, good or not."""
+        last = len(self.versions) - 1
+        while last > 0 and self.versions[last].since > since:
+            last -= 1
+        return last
+
+
+# --------------------------------------------------------------------------
 
 T = TypeVar("T")
 WorkflowCheck = Callable[[str, Any], list[Finding]]

@@ -15,20 +15,143 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
-from Middleware.common.errors import ConfigError
-from Middleware.common.places import NOWHERE, Position, file_place, subject
+from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
 from Middleware.config.field_names import field_meant
-from Middleware.config.file_schemas import schema
 from Middleware.config.paths import is_archived_user, is_tool_file, is_user_pointer
-from Middleware.config.plain_fit import plainly_fits
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
+
+
+# --------------------------------------------------------------------------
+# What a file of a kind may hold: `schemas/<kind>.json`, and the fields that are handed in.
+
+
+Fields = Mapping[str, Mapping[str, Any]]
+"""Name of a field -> its JSON Schema (draft 2020-12)."""
+
+_SOURCES: dict[str, list[Callable[[], Fields]]] = {}
+_WHOLE: dict[str, tuple[list[Fields], dict[str, Any]]] = {}
+
+
+def hand_in(kind: str, fields: Callable[[], Fields]) -> None:
+    """More fields of the files of a kind. `fields` gives the same object while nothing changes."""
+    _SOURCES.setdefault(kind, []).append(fields)
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """The schema of the files of a kind. Shared: not to be changed.
+
+    Raises ValueError when two sources state a field differently.
+    """
+    parts = [fields() for fields in _SOURCES.get(kind, ())]
+    kept = _WHOLE.get(kind)
+    if kept is None or list(map(id, kept[0])) != list(map(id, parts)):
+        kept = _WHOLE[kind] = (parts, _with_fields(kind, parts))
+    return kept[1]
+
+
+@cache
+def _from_file(kind: str) -> dict[str, Any]:
+    text = files("Middleware.config").joinpath("schemas", f"{kind}.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def _with_fields(kind: str, parts: list[Fields]) -> dict[str, Any]:
+    whole = _from_file(kind)
+    if not parts:
+        return whole
+    together: dict[str, Mapping[str, Any]] = dict(whole.get("properties", {}))
+    for fields in parts:
+        for name, own in fields.items():
+            together[name] = _merge_fields(kind, name, together.get(name, {}), own)
+    return {**whole, "properties": together}
+
+
+def _merge_fields(
+    kind: str, name: str, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What two sources say of one field, put together. Raises ValueError where they differ."""
+    for keyword in one.keys() & other.keys():
+        if one[keyword] != other[keyword]:
+            raise ValueError(
+                f"{kind} field {name!r}: {keyword} is stated as {one[keyword]!r} and as {other[keyword]!r}"
+            )
+    return {**one, **other}
+
+
+# --------------------------------------------------------------------------
+# A quick yes for the common case: a document that plainly keeps to a schema of simple keywords.
+
+
+_IGNORED = frozenset({"$schema", "$id", "title", "description", "default", "examples"})
+
+
+def plainly_fits(value: Any, schema: Any) -> bool:
+    """True only where JSON Schema (draft 2020-12) finds no fault in `value`."""
+    if not isinstance(schema, Mapping):
+        return schema is True
+    for keyword, wanted in schema.items():
+        if keyword in _IGNORED or keyword.startswith("x-"):
+            continue
+        holds = _KEYWORDS.get(keyword)
+        if holds is None or not holds(value, wanted):
+            return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+
+
+def _has_type(value: Any, wanted: Any) -> bool:
+    return any(_TYPES[kind](value) for kind in ([wanted] if isinstance(wanted, str) else wanted))
+
+
+def _properties(value: Any, wanted: Mapping[str, Any]) -> bool:
+    if not isinstance(value, dict):
+        return True
+    return all(plainly_fits(value[name], inner) for name, inner in wanted.items() if name in value)
+
+
+_KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
+    "type": _has_type,
+    "enum": lambda value, wanted: any(type(one) is type(value) and one == value for one in wanted),
+    "minimum": lambda value, wanted: not _is_number(value) or value >= wanted,
+    "maximum": lambda value, wanted: not _is_number(value) or value <= wanted,
+    "exclusiveMinimum": lambda value, wanted: not _is_number(value) or value > wanted,
+    "minLength": lambda value, wanted: not isinstance(value, str) or len(value) >= wanted,
+    "minProperties": lambda value, wanted: not isinstance(value, dict) or len(value) >= wanted,
+    "pattern": lambda value, wanted: not isinstance(value, str) or bool(re.search(wanted, value)),
+    "items": lambda value, wanted: (
+        not isinstance(value, list) or all(plainly_fits(item, wanted) for item in value)
+    ),
+    "properties": _properties,
+    "required": lambda value, wanted: not isinstance(value, dict) or all(name in value for name in wanted),
+    "additionalProperties": lambda value, wanted: wanted is True,
+}
+
+
+# --------------------------------------------------------------------------
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 

@@ -5,7 +5,8 @@ Also the other files that name workflows: routing, and the settings objects in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -14,8 +15,17 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import lost_folder
+from Middleware.config.paths import DEFAULT_WORKFLOW, TOOL_FILE, is_flat_name
 from Middleware.config.users import UserSettings
-from Middleware.config.validation import errors_of, missing_nodes, nearest_file
+from Middleware.config.validation import (
+    WARNING,
+    Finding,
+    errors_of,
+    json_pointer,
+    missing_nodes,
+    nearest_file,
+    without_nulls,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,3 +208,195 @@ def list_workflow_files(snapshot: ConfigSnapshot, folder: str = "Workflows") -> 
             yield f"{folder}/{name}.json"
     for name in snapshot.folders(folder):
         yield from list_workflow_files(snapshot, f"{folder}/{name}")
+
+
+# --------------------------------------------------------------------------
+# Shared workflows that are tools: the file `_mcpTool.json` beside `_DefaultWorkflow.json`.
+
+
+FITTING_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+_OTHER = re.compile(r"[^A-Za-z0-9_.-]")
+_ONE_INPUT: Mapping[str, Any] = {
+    "message": {"type": "string", "description": "What to do.", "required": True}
+}
+LATEST_TAG = "latest"
+"""What Ollama clients put behind a name and a colon: it names no workflow."""
+_SHOWN = ("type", "description", "enum", "default")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return _is_number(value) and value == value // 1
+
+
+INPUT_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("a text", lambda value: isinstance(value, str)),
+    "integer": ("a whole number", _is_whole),
+    "number": ("a number", _is_number),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+}
+"""`type` of an input -> (in words, claims that a value is of it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInput:
+    """`schema`: what a model is shown of it (JSON Schema)."""
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool = False
+
+    def fault(self, value: Any) -> str | None:
+        """What a value must be that is not: `'port' must be a text`; None: it fits."""
+        words, fits = INPUT_KINDS[self.schema["type"]]
+        if not fits(value):
+            return f"{self.name!r} must be {words}"
+        allowed = self.schema.get("enum")
+        if allowed is not None and value not in allowed:
+            return f"{self.name!r} must be one of: {', '.join(map(str, allowed))}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowTool:
+    """One tool. `folder`: that of its workflow; `message`: with `{input}` where an input's text stands.
+    `chat`: it is on the model lists, too.
+    """
+
+    folder: str
+    name: str
+    description: str
+    title: str | None
+    inputs: tuple[ToolInput, ...] = field(repr=False)
+    message: str = field(repr=False)
+    chat: bool = False
+
+
+@dataclass(slots=True)
+class ToolOffer:
+    """The tools of one user, by folder, and what was left out: `faulty` files, `unfit` among good ones."""
+
+    tools: list[WorkflowTool] = field(default_factory=list)
+    faulty: list[ConfigError] = field(default_factory=list)
+    unfit: list[Finding] = field(default_factory=list)
+
+
+def tool_file(folder: str) -> str:
+    """`folder`: below the config root."""
+    return f"{folder}/{TOOL_FILE}.json"
+
+
+def tool_offer(snapshot: ConfigSnapshot, user: UserSettings) -> ToolOffer:
+    """What the shared folder of a user offers. Raises ConfigError when that folder itself cannot be known."""
+    offer = ToolOffer()
+    names: set[str] = set()
+    root = shared_root(snapshot, user)
+    for folder in shared_names(snapshot, user):
+        file = tool_file(f"{root}/{folder}")
+        if not snapshot.exists(file):
+            continue
+        try:
+            tool = load_tool(snapshot, file)
+        except ConfigError as error:
+            offer.faulty.append(error)
+            continue
+        if why := _unfit(snapshot, tool, f"{root}/{folder}", names):
+            offer.unfit.append(Finding(file, "", WARNING, why))
+        elif tool.description.strip():
+            names.add(tool.name)
+            offer.tools.append(tool)
+    return offer
+
+
+def _unfit(snapshot: ConfigSnapshot, tool: WorkflowTool, folder: str, taken: set[str]) -> str:
+    """Why a tool is not offered whose file is good; nothing for one that is."""
+    if not snapshot.exists(f"{folder}/{DEFAULT_WORKFLOW}.json"):
+        return f"is no tool: there is no {DEFAULT_WORKFLOW}.json beside it"
+    if not FITTING_NAME.fullmatch(tool.name):
+        return f"is no tool: the name {tool.name!r} has more than 64 characters; set `name`"
+    if tool.name in taken:
+        return f"is no tool: another folder has the name {tool.name!r} already; set `name`"
+    return ""
+
+
+def chat_names(snapshot: ConfigSnapshot, user: UserSettings) -> list[str]:
+    """The sub-folders of the user's shared folder that are chat models, sorted.
+
+    A tool is one only when its file says `"chat": true`. A folder that no `model` field can name is none.
+    Raises ConfigError when the shared folder itself cannot be known. Source: frontend-api.md 5.
+    """
+    root = shared_root(snapshot, user)
+    return [
+        name
+        for name in shared_names(snapshot, user)
+        if is_flat_name(name) and name != LATEST_TAG and _chats(snapshot, tool_file(f"{root}/{name}"))
+    ]
+
+
+def _chats(snapshot: ConfigSnapshot, file: str) -> bool:
+    """Whether the workflow beside this tool file is a chat model. One with a faulty file is not."""
+    if not snapshot.exists(file):
+        return True
+    try:
+        return load_tool(snapshot, file).chat
+    except ConfigError:
+        return False
+
+
+def load_tool(snapshot: ConfigSnapshot, file: str) -> WorkflowTool:
+    """Raises ConfigMissing, ConfigError (the file's faults)."""
+
+    def make(document: Any) -> WorkflowTool:
+        for pointer, why in tool_faults(document):
+            raise ConfigError(why, file=file, pointer=pointer)
+        return _tool(document, file.split("/")[-2])
+
+    return snapshot.derive(file, "tool", make)
+
+
+def input_count(snapshot: ConfigSnapshot, file: str) -> int:
+    """How many inputs the workflow beside this file is given; 0: there is no such file, or it is faulty."""
+    try:
+        return len(load_tool(snapshot, file).inputs)
+    except ConfigError:
+        return 0
+
+
+def _tool(document: Any, folder: str) -> WorkflowTool:
+    said = without_nulls(document)
+    inputs = tuple(_input(name, entry) for name, entry in said.get("inputs", _ONE_INPUT).items())
+    first = f"{{{inputs[0].name}}}" if inputs else ""
+    return WorkflowTool(
+        folder,
+        said.get("name") or _OTHER.sub("_", folder),
+        said["description"],
+        said.get("title"),
+        inputs,
+        said.get("message", first),
+        said.get("chat", False),
+    )
+
+
+def _input(name: str, entry: Mapping[str, Any]) -> ToolInput:
+    shown = {"type": "string", **{key: value for key, value in entry.items() if key in _SHOWN}}
+    return ToolInput(name, shown, entry.get("required", False))
+
+
+def tool_faults(document: Any) -> Iterator[tuple[str, str]]:
+    """(JSON pointer, what is wrong) of a file that fits its schema: values that their own input refuses."""
+    said = without_nulls(document)
+    inputs = said.get("inputs") if isinstance(said, Mapping) else None
+    for name, entry in inputs.items() if isinstance(inputs, Mapping) else ():
+        if not isinstance(entry, Mapping) or entry.get("type", "string") not in INPUT_KINDS:
+            continue
+        words, fits = INPUT_KINDS[entry.get("type", "string")]
+        allowed = entry.get("enum", [])
+        for index, value in enumerate(allowed if isinstance(allowed, list) else ()):
+            if not fits(value):
+                yield json_pointer(["inputs", name, "enum", index]), f"must be {words}, as the input's type"
+        if "default" in entry and (why := _input(name, entry).fault(entry["default"])):
+            yield json_pointer(["inputs", name, "default"]), f"does not fit: {why}"

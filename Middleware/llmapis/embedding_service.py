@@ -7,13 +7,13 @@ from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.failover import take_slots
 from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.backends import backend_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend, Vector
-from Middleware.llmapis.handlers.registry import backend_of
 from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
-from Middleware.llmapis.script_calls import calling_node
-from Middleware.llmapis.slots import take_slots
+from Middleware.llmapis.service_call import calling_node
 from Middleware.services.run_trace import TracedNode
 
 _ = impl  # importing the package fills the table of backends

@@ -6,20 +6,139 @@ Holds the slots of the endpoint that is being called, and only those. A cancelle
 
 from __future__ import annotations
 
+import ipaddress
 import logging
+import socket
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
 
-from Middleware.common.closing import close_batches
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
-from Middleware.common.types import Batch, Batches, JsonObject
-from Middleware.llmapis.call.chunk_forms import is_visible
-from Middleware.llmapis.call.service_call import Service, ServiceCall
-from Middleware.llmapis.egress import place_of
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.types import Batch, Batches, JsonObject, close_batches
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_log import is_visible
 from Middleware.llmapis.llm_text import LlmText, note_answer
-from Middleware.llmapis.slots import Slots, take_slots
+from Middleware.llmapis.service_call import Service, ServiceCall
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.fair_gate import FairGate, outgoing_gate
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# Where a host is: on this machine or its private networks, or out on the public ones. Asks DNS, opens
+# nothing.
+
+
+Resolve = Callable[[str], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class EgressTarget:
+    """`where`: `local`, `remote` or `unknown` (no DNS answer, no readable URL). `addresses`: those that were
+    looked at, to connect to without a second DNS answer; empty: the URL names an address itself, or nothing
+    is known."""
+
+    where: str
+    addresses: tuple[str, ...] = ()
+
+
+def resolve(host: str) -> list[str]:
+    """All addresses of a host name. Raises OSError."""
+    found: list[Any] = socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(info[4][0]) for info in found))
+
+
+def place_of(url: str, resolver: Resolve = resolve) -> EgressTarget:
+    """A name with any public address among its answers is remote."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return EgressTarget("unknown")
+    if not host:
+        return EgressTarget("unknown")
+    if host == "localhost" or host.endswith(".localhost"):
+        return EgressTarget("local")
+    try:
+        return EgressTarget("remote" if is_public(host) else "local")
+    except ValueError:
+        pass
+    try:
+        addresses = tuple(resolver(host))
+        public = any(is_public(address) for address in addresses)
+    except (OSError, UnicodeError, ValueError):
+        return EgressTarget("unknown")
+    if not addresses:
+        return EgressTarget("unknown")
+    return EgressTarget("remote" if public else "local", addresses)
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address (IPv4-mapped IPv6 counts as the IPv4) is none of loopback, private, link-local,
+    shared.
+
+    Raises ValueError for what is no address.
+    """
+    ip = ipaddress.ip_address(address)
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return (mapped or ip).is_global
+
+
+# --------------------------------------------------------------------------
+# Slots of outgoing calls: the gate of all of them, and one for each endpoint that sets
+# `maxConcurrentRequests`.
+
+
+class Slots:
+    """The slots that one outgoing call holds. `release` may be called more than once."""
+
+    def __init__(self, gates: list[FairGate]) -> None:
+        self._gates = gates
+
+    def release(self) -> None:
+        while self._gates:
+            self._gates.pop().release()
+
+
+def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> Slots:
+    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process.
+
+    Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
+    meanwhile."""
+    wait_s = launch_facts().concurrency_timeout_s
+    taken = Slots([])
+    for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
+        if gate is None:
+            continue
+        try:
+            admitted = gate.acquire(timeout=wait_s, request_id=request_id or "")
+        except BaseException:
+            taken.release()
+            raise
+        if not admitted:
+            taken.release()
+            message = f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
+            raise SlotTimeout(endpoint.name, message)
+        taken._gates.append(gate)
+    return taken
+
+
+def endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
+    """The endpoint's own gate; None: it gets any number of calls at once."""
+    limit = endpoint.max_concurrent_requests
+    return _gate(endpoint.file, endpoint.url, limit) if limit else None
+
+
+@lru_cache(maxsize=1024)
+def _gate(file: str, url: str, limit: int) -> FairGate:
+    """An edited limit makes a new gate; calls that hold the old one end by themselves."""
+    return FairGate(limit, name=f"endpoint {file} {url}, at most {limit}")
+
+
+# --------------------------------------------------------------------------
 
 HANDLER_FAULTS = (
     MiddlewareError,

@@ -17,15 +17,13 @@ from Middleware.config.endpoints import EndpointConfig, ensure_generates, load_e
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.service_call import ServiceCall
 from Middleware.llmapis.failover import ServiceStream, ask_whole
 from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.backends import backend_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
-from Middleware.llmapis.handlers.registry import backend_of
-from Middleware.llmapis.joined import join_batches
-from Middleware.llmapis.llm_text import LlmText, note_answer
+from Middleware.llmapis.llm_text import LlmText, join_batches, note_answer
 from Middleware.llmapis.sampler_translation import deep_merge, translate
-from Middleware.llmapis.script_calls import calling_node, count_answer, counted_stream
+from Middleware.llmapis.service_call import ServiceCall, calling_node, count_answer, counted_stream
 
 __all__ = ["TICK_S", "LlmApiService", "LlmText"]
 

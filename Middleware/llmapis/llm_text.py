@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from Middleware.common.types import JsonObject
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import Batch, JsonObject
+from Middleware.llmapis.backend_errors import told_error
+from Middleware.services.answers import ToolCallCollector, full_usage
 from Middleware.services.run_trace import TracedNode
 
 
@@ -55,3 +59,63 @@ def note_answer(trace: TracedNode | None, answer: Answer) -> Answer:
         text = answer.get("content") if isinstance(answer, dict) else answer
         trace.note_answer(text or "", facts.get("thinking") or "")
     return answer
+
+
+# --------------------------------------------------------------------------
+# A call that gave an answer, added to what its request took. Source: spec more-fronts.md 9.
+
+
+def count_call(
+    request: RequestContext, result: LlmText | JsonObject, prompt_tokens: Callable[[], int] | None
+) -> None:
+    """`result`: a whole answer, or a dict with `content` and `tool_calls`. `prompt_tokens()`: the estimate
+    that stands in for a number that the backend did not report.
+    """
+    if isinstance(result, dict):
+        facts, text = result, result.get("content")
+    else:
+        facts, text = getattr(result, "__dict__", {}), result
+
+    def written_text() -> str:
+        return f"{facts.get('thinking') or ''}{text or ''}"
+
+    request.usage.add(full_usage(facts.get("usage"), written_text, prompt_tokens))
+
+
+# --------------------------------------------------------------------------
+# A stream as one whole answer. Pure.
+
+
+_FACTS = ("native_finish_reason", "usage", "model")
+
+
+def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
+    """The same value as a call without streaming gives. Raises BackendError for a stream that ends in an
+    error.
+
+    A stream without a finishing dict was cancelled: the empty text.
+    """
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls = ToolCallCollector()
+    facts: dict[str, Any] = {}
+    finish = None
+    for batch in batches:
+        for chunk in batch:
+            texts.append(chunk["token"])
+            thoughts.append(chunk.get("thinking", ""))
+            calls.add(chunk.get("tool_calls", ()))
+            facts.update((key, chunk.get(key)) for key in _FACTS if key in chunk)
+            if chunk.get("refusal"):
+                facts["refusal"] = True
+            finish = chunk["finish_reason"] or finish
+            if "error" in chunk:
+                raise told_error(endpoint, chunk["error"])
+    if finish is None:
+        return LlmText("")
+    text, thinking = "".join(texts), "".join(thoughts)
+    whole_calls = calls.complete(finish)
+    if not whole_calls:
+        return LlmText(text, finish_reason=finish, thinking=thinking, **facts)
+    extras = {"thinking": thinking} if thinking else {}
+    return {"content": text, "tool_calls": whole_calls, "finish_reason": finish, **extras, **facts}

@@ -16,7 +16,7 @@ from typing import Any
 
 from Middleware.common.request_context import NO_PROGRESS, current_request
 from Middleware.common.types import Batch, JsonObject
-from Middleware.utilities.strict_json import object_of
+from Middleware.utilities.model_json import object_of
 from Middleware.utilities.text_utils import estimate_tokens
 
 logger = logging.getLogger(__name__)

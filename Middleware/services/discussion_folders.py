@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.config.paths import is_discussion_id
-from Middleware.services.chunk_list import entries_of
 from Middleware.services.discussion_store import (
     MEMORY_ENDS,
     VECTOR_DATABASE,
     DiscussionStore,
     an_object,
+    entries_of,
 )
 from Middleware.services.file_memories import ends_of
 from Middleware.utilities.file_locks import locked_in_time

@@ -12,8 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from Middleware.services.chunk_list import MEMORIES, ChunkList, Entries, Entry
-from Middleware.services.discussion_store import MEMORY_ENDS, DiscussionStore
+from Middleware.services.discussion_store import (
+    MEMORIES,
+    MEMORY_ENDS,
+    ChunkList,
+    DiscussionStore,
+    Entries,
+    Entry,
+)
 from Middleware.utilities.hashing_utils import sha256_hex
 
 BEFORE = 8

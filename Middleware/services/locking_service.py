@@ -22,7 +22,7 @@ from pathlib import Path
 
 from Middleware.services.shared_state.member import Member, this_process
 from Middleware.utilities.datetime_utils import time_passed
-from Middleware.utilities.sqlite_files import Identity, identity_of, is_damage, set_aside
+from Middleware.utilities.file_locks import Identity, identity_of, is_damage, set_aside
 
 logger = logging.getLogger(__name__)
 

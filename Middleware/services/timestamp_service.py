@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from Middleware.common.types import Message, Messages
-from Middleware.services.discussion_store import DiscussionStore, an_object
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiscussionStore, DiskFaults, an_object
 from Middleware.utilities.datetime_utils import age_text, format_stamp, parse_stamp
 from Middleware.utilities.hashing_utils import (
     StampedMessage,

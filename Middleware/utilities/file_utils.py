@@ -8,9 +8,15 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from io import TextIOWrapper
+from logging import LogRecord
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import TypeVar
 
 _BLOCK = 64 * 1024
 _STALE_S = 3600.0
@@ -175,3 +181,77 @@ def confined_path(text: str, base: str | None) -> Path:
         if part.split(".")[0].strip().casefold() in _RESERVED:
             raise PathRefused(f"'{part}' is the name of a device")
     return path
+
+
+# --------------------------------------------------------------------------
+# A rotating log file: made at its first line, patient with a disk that refuses.
+
+
+class LogFile(RotatingFileHandler):
+    """Made, with its folder, at its first line.
+
+    A disk that refuses is told of once, on standard error; later lines are tried again.
+    """
+
+    _told = False
+
+    def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
+        super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8", delay=True)
+
+    def _open_file(self) -> TextIOWrapper:
+        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+        return super()._open()
+
+    def handleError(self, record: LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            print(f"{self.baseFilename} cannot be written: {error.strerror or error}", file=sys.stderr)
+
+
+# --------------------------------------------------------------------------
+# Which folders lie on another machine. Known on Linux only; elsewhere none does.
+
+
+NETWORK_KINDS = frozenset(
+    ["nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "fuse.sshfs", "fuse.glusterfs"]
+)
+
+
+def network_file_system(folder: Path, table: Path = Path("/proc/self/mounts")) -> str | None:
+    """The kind of network file system that holds `folder` (which need not exist yet); None: it is local."""
+    try:
+        lines = table.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    real = os.path.realpath(folder)
+    mounts = [line.split() for line in lines]
+    holding = [(point, kind) for _, point, kind, *_ in mounts if _is_in(real, point.replace("\\040", " "))]
+    kind = max(holding, key=lambda mount: len(mount[0]), default=("", ""))[1]
+    return kind if kind in NETWORK_KINDS else None
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+# --------------------------------------------------------------------------
+# Work that would hold up an event loop is done beside it. Knows nothing of what the work is.
+
+
+T = TypeVar("T")
+
+
+def beside_the_loop(work: Callable[[], T]) -> T:
+    """The result of `work`: under gevent from a real thread, while other greenlets run; else made here.
+
+    `work` takes no lock and logs nothing: those belong to the loop.
+    """
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is None or not monkey.is_module_patched("threading"):
+        return work()
+    hub = sys.modules["gevent"].get_hub()
+    result: T = hub.threadpool.apply(work)
+    return result

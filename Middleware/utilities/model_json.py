@@ -7,7 +7,9 @@ on wish also what Python prints (single quotes, None, True, False). Pure. Source
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 MAX_DEPTH = 100
@@ -115,3 +117,78 @@ def _known_escape(match: re.Match[str]) -> str:
     if len(escape) > 2 or sign in _KNOWN_ESCAPES:
         return escape
     return f"\\\\{sign}" if sign.isalnum() else sign
+
+
+# --------------------------------------------------------------------------
+# JSON in the reply of a model: in a code fence, or between words. Pure.
+
+
+_FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\n(.*?)```", re.S)
+_OPENING = re.compile(r"[{\[]")
+_DECODER = json.JSONDecoder(strict=False)
+"""Models write line ends into strings as they are."""
+_TRIES = 1000
+"""Places from which a value is looked for; a reply of nothing but brackets must not take for ever."""
+
+
+def places_of_json(reply: str) -> list[str]:
+    """Where JSON may be, the likeliest place first: fences that say `json`, other fences, the reply."""
+    fences = sorted(_FENCE.finditer(reply), key=lambda fence: fence[1].lower() != "json")
+    return [*(fence[2] for fence in fences), reply]
+
+
+def json_values(text: str) -> Iterator[tuple[int, Any, int]]:
+    """JSON objects and arrays, each with where it begins and ends, from left to right.
+
+    Up to one that is nested too deeply: to try each bracket of it would take minutes.
+    """
+    position = 0
+    for _ in range(_TRIES):
+        opening = _OPENING.search(text, position)
+        if opening is None:
+            return
+        start, position = opening.start(), opening.end()
+        try:
+            value, position = _DECODER.raw_decode(text, start)
+        except ValueError:
+            continue
+        except RecursionError:
+            return
+        yield start, value, position
+
+
+# --------------------------------------------------------------------------
+# JSON as the standard has it. Python also reads `NaN`, `Infinity` and numbers that no float can hold;
+# written again they would be no JSON, and whoever gets them could read nothing of the answer around them.
+
+
+_SHOWN = 40
+
+
+class NoNumber(ValueError):
+    """A number that JSON has no form for, or that has no value."""
+
+
+def strict_loads(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises NoNumber, ValueError, RecursionError."""
+    return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+
+
+def object_of(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is, all of it; None for any other text."""
+    try:
+        value = strict_loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _no_constant(word: str) -> Any:
+    raise NoNumber(f"{word} is no number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise NoNumber(f"it holds a number that is too large: {digits[:_SHOWN]}")
+    return number

@@ -21,7 +21,7 @@ from Middleware.common.errors import (
     WorkflowError,
 )
 from Middleware.common.request_context import current_request
-from Middleware.config.environment import secrets_in_use
+from Middleware.config.endpoints import secrets_in_use
 
 logger = logging.getLogger(__name__)
 

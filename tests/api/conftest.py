@@ -11,8 +11,7 @@ import pytest
 from Middleware.api import workflow_gateway
 from Middleware.api.api_server import ApiServer
 from Middleware.api.app import _App
-from Middleware.api.requests.access import AccessRules
-from Middleware.api.serving.api_rules import ConsoleWish, ServerRules
+from Middleware.api.requests.access import AccessRules, ConsoleWish, ServerRules
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 
 

@@ -14,12 +14,11 @@ import pytest
 from Middleware.api.api_server import ApiServer
 from Middleware.api.app import _App
 from Middleware.api.handlers import impl  # noqa: F401
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.serving.doors import generation_routes
-from Middleware.common.client_question import ClientQuestion, Wish
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
+from Middleware.api.handlers.front_ends import FRONT_ENDS
+from Middleware.api.wsgi.doors import generation_routes
 from Middleware.common.errors import BackendError, ClientRequestError
+from Middleware.common.request_context import ClientQuestion, Wish
 from Middleware.protocols.base import PROTOCOLS, ClientProtocol, Framer, WireFormat
 from Middleware.services.answers import step_line
 from Middleware.services.cancellation_service import cancellation_service

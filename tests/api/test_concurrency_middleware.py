@@ -10,7 +10,7 @@ import pytest
 
 from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background
 from Middleware.api.handlers import impl  # noqa: F401
-from Middleware.api.handlers.registry import all_doors
+from Middleware.api.handlers.front_ends import all_doors
 from Middleware.api.requests.request_life import LIFE, RequestLife
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from Middleware.api.api_server import ApiServer
 from Middleware.api.app import _App
 from Middleware.api.handlers import impl  # noqa: F401
-from Middleware.api.handlers.registry import FRONT_ENDS, all_doors
+from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
 from Middleware.protocols.base import ErrorReply
 
 POSTS = sorted(

@@ -8,9 +8,8 @@ import pytest
 
 from Middleware.api import workflow_gateway
 from Middleware.api.workflow_gateway import handle_user_prompt, open_answer
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import EarlyTermination
-from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
 from Middleware.config.loader import default_snapshot
 from tests.api.conftest import chunk, sse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.cleaning.block_remover import BlockRemover, BlockRule
-from Middleware.cleaning.matching import literal_tag
+from Middleware.cleaning.head_strip import literal_tag
 from Middleware.cleaning.stage import Findings
 
 

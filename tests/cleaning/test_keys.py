@@ -7,8 +7,18 @@ from itertools import combinations
 import pytest
 
 from Middleware.cleaning import ResponseCleaner
-from Middleware.cleaning.keys import COUNT, FLAG, TEXT, CleaningKey, one_of
-from Middleware.cleaning.stage import REASONING_OUTPUTS, RULES, Findings, Inputs, keys_of
+from Middleware.cleaning.stage import (
+    COUNT,
+    FLAG,
+    REASONING_OUTPUTS,
+    RULES,
+    TEXT,
+    CleaningKey,
+    Findings,
+    Inputs,
+    keys_of,
+    one_of,
+)
 
 PLACES = ("endpoint", "node", "user")
 SAMPLES = {"boolean": True, "string": "x", "array": ["x"], "integer": 7, "object": {"tags": "*"}}

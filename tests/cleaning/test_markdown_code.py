@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.cleaning.markdown_code import MarkdownCode
+from Middleware.cleaning.block_remover import MarkdownCode
 
 OPEN = {
     "behind one backtick": "a `b",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.cleaning.matching import closing_tag, literal_tag, match_prefix, opening_tag
+from Middleware.cleaning.head_strip import closing_tag, literal_tag, match_prefix, opening_tag
 
 NAMES = ["think", "thinking"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.cleaning import stage
-from Middleware.cleaning.keys import FLAG, TEXT
-from Middleware.cleaning.stage import RULES, Chain, reasoning_output, rule, text_of, texts_of
+from Middleware.cleaning.stage import FLAG, RULES, TEXT, Chain, reasoning_output, rule, text_of, texts_of
 
 
 class Doubler:

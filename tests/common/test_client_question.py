@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.common.client_question import ClientQuestion, Wish
+from Middleware.common.request_context import ClientQuestion, Wish
 
 WISHES = {"stop": Wish("secret", "stop")}
 ASKED = ClientQuestion(

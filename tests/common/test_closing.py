@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.common.closing import close_batches
+from Middleware.common.types import close_batches
 
 
 def test_what_can_be_closed_is():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.common.places import NOWHERE, Position, where
+from Middleware.common.errors import NOWHERE, Position, where
 
 HERE = Position(4, 9, "Recall")
 

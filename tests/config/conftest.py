@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import Middleware.utilities.cleaning_fields  # noqa: F401  (hands in the keys of cleaning rules, as a start does)
+import Middleware.utilities.streaming_utils  # noqa: F401  (hands in the keys of cleaning rules, as a start does)
 from Middleware.config import endpoints, users  # noqa: F401  (hand in their fields)
 from Middleware.config.loader import ConfigSnapshot, ConfigTree
 

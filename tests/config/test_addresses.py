@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.config.addresses import address_fault
+from Middleware.config.endpoints import address_fault
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from Middleware.config.endpoints import (
     load_endpoint,
     load_samplers,
 )
-from Middleware.config.file_schemas import schema
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
+from Middleware.config.validation import schema
 
 HOUSE = Path(__file__).parents[2] / "Middleware"
 SCHEMA = schema("endpoint")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.environment import expand, expand_all, from_environment, secrets_in_use
+from Middleware.config.endpoints import expand, expand_all, from_environment, secrets_in_use
 
 
 def test_references_are_replaced(monkeypatch):

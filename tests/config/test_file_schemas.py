@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.config import file_schemas
-from Middleware.config.file_schemas import hand_in, schema
-from Middleware.config.validation import check_file
+from Middleware.config import validation as file_schemas
+from Middleware.config.validation import check_file, hand_in, schema
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.fresh_tree import FreshTree
+from Middleware.config.drafts import FreshTree
 
 FILE = "Workflows/ana/Main.json"
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.config.json_positions import positions
-from Middleware.config.tolerant_json import parse
+from Middleware.config.json_positions import parse, positions
 from Middleware.config.validation import json_pointer
 
 TEXT = """{ // {"nodes": 1}

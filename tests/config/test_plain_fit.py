@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from Middleware.config.file_schemas import schema
-from Middleware.config.plain_fit import plainly_fits
+from Middleware.config.validation import plainly_fits, schema
 
 HOUSE = Path(__file__).resolve().parents[2]
 KINDS = sorted(path.stem for path in (HOUSE / "Middleware/config/schemas").glob("*.json"))

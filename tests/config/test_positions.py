@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.common.places import NOWHERE, Position
-from Middleware.config.positions import place_findings, position_in, repeated_keys
+from Middleware.common.errors import NOWHERE, Position
+from Middleware.config.json_positions import place_findings, position_in, repeated_keys
 from Middleware.config.validation import ERROR, Finding
 
 FLOW = "Workflows/ana/Main.json"

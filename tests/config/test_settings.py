@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
-from Middleware.config.settings import key_of, schema_of, setting, value_of
+from Middleware.config.users import key_of, schema_of, setting, value_of
 
 
 @dataclass(frozen=True, slots=True)

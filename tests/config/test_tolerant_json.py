@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.tolerant_json import parse
+from Middleware.config.json_positions import parse
 
 FORGIVEN = [
     ("plain", b'{"a": 1}', {"a": 1}),

@@ -8,7 +8,6 @@ import logging
 import pytest
 
 from Middleware.common.errors import ConfigError, ConfigMissing
-from Middleware.config.file_schemas import schema
 from Middleware.config.users import (
     SETTINGS,
     UserSettings,
@@ -18,7 +17,7 @@ from Middleware.config.users import (
     settings_of,
     user_names,
 )
-from Middleware.config.validation import check_file
+from Middleware.config.validation import check_file, schema
 
 VALUES = [
     ("number", {"port": 5061}, "port", 5061),

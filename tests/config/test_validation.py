@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from Middleware.config import validation
-from Middleware.config.file_schemas import schema
 from Middleware.config.validation import (
     ERROR,
     KINDS,
@@ -21,6 +20,7 @@ from Middleware.config.validation import (
     json_pointer,
     nearest,
     nearest_file,
+    schema,
     unknown_fields,
 )
 

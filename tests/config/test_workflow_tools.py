@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.config.users import UserSettings
-from Middleware.config.workflow_tools import chat_names, input_count, load_tool, tool_faults, tool_offer
+from Middleware.config.workflows import chat_names, input_count, load_tool, tool_faults, tool_offer
 
 ANA = UserSettings("ana")
 FILE = "Workflows/_shared/tide/_mcpTool.json"

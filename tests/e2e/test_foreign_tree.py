@@ -13,8 +13,8 @@ import pytest
 
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigTree
-from Middleware.workflows.handlers import registry
-from Middleware.workflows.managers import config_check, workflow_check
+from Middleware.workflows.checks import config_check, workflow_check
+from Middleware.workflows.handlers import node_types as registry
 from tests.e2e.conftest import HOUSE, Server
 from tests.patience import PATIENCE_S
 

@@ -9,8 +9,8 @@ import pytest
 
 import Middleware.llmapis.handlers.impl  # noqa: F401  (registers every backend)
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.handlers.backends import backend
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.registry import backend
 
 ROOT = Path(__file__).resolve().parents[2]
 API_TYPES = ROOT / "Public" / "Configs" / "ApiTypes"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.request_context import RequestContext
-from Middleware.llmapis.call_count import count_call
-from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.llm_text import LlmText, count_call
 
 REPORTED = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 CALL = {"content": "Hello", "thinking": "world", "tool_calls": [], "finish_reason": "tool_calls"}

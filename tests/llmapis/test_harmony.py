@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.llmapis.harmony import HEADER_LIMIT, MARKS, HarmonySplitter
+from Middleware.llmapis.reasoning_parser import HEADER_LIMIT, MARKS, HarmonySplitter
 
 FINAL = "<|channel|>final<|message|>"
 CASES = {  # text, thinking, answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.joined import join_batches
+from Middleware.llmapis.llm_text import join_batches
 
 
 def chunk(token="", finish=None, **more):

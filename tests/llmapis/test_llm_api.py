@@ -13,12 +13,13 @@ import pytest
 from Middleware.common.errors import BackendError, ConfigError, SlotTimeout
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
-from Middleware.llmapis import egress
-from Middleware.llmapis.call import open_stream, outgoing_call
+from Middleware.llmapis import failover as egress
+from Middleware.llmapis.call import outgoing_call
+from Middleware.llmapis.call import outgoing_call as open_stream
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.service_call import ServiceCall
 from Middleware.llmapis.llm_api import LlmApiService, LlmText
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.llmapis.service_call import ServiceCall
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 from tests.patience import PATIENCE_S

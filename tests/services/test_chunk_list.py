@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from Middleware.services.chunk_list import (
+from Middleware.services.discussion_store import (
     ChunkList,
+    DiscussionStore,
     Entry,
     ParsedLists,
     newest_hash,
     parsed_lists,
 )
-from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
 
 ONE, TWO = Entry("Mara sold the map.", "a" * 64), Entry("Theo wept. café", "b" * 64)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders, Exported
+from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.services.file_memories import End, FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
 from tests.patience import PATIENCE_S

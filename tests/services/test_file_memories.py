@@ -7,8 +7,7 @@ import json
 import pytest
 
 from Middleware.services import file_memories
-from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 from Middleware.services.file_memories import End, FileMemories, align_entries, before_of, end_at, join_ends
 from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key
 from Middleware.utilities.hashing_utils import sha256_hex

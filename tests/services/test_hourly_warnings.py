@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.services import hourly_warnings
-from Middleware.services.hourly_warnings import HourlyWarnings
+from Middleware.workflows.dispatch import prompt_assembly as hourly_warnings
+from Middleware.workflows.dispatch.prompt_assembly import HourlyWarnings
 
 
 class TestHourlyWarnings:

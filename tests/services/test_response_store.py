@@ -15,7 +15,7 @@ from Middleware.services.response_store import (
     UnknownResponse,
 )
 from Middleware.services.shared_state.member import Member
-from Middleware.services.shared_state.memory_store import MemoryStore, Tables
+from Middleware.services.shared_state.store import MemoryStore, Tables
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-from Middleware.utilities.blocking_calls import beside_the_loop
+from Middleware.utilities.file_utils import beside_the_loop
 from tests.patience import PATIENCE_S
 
 
@@ -21,7 +21,7 @@ def test_under_gevent_other_greenlets_run_meanwhile():
         "from gevent import monkey; monkey.patch_all()\n"
         "import gevent\n"
         "real = monkey.get_original('threading', 'Event')()\n"
-        "from Middleware.utilities.blocking_calls import beside_the_loop\n"
+        "from Middleware.utilities.file_utils import beside_the_loop\n"
         "gevent.spawn(real.set)\n"
         "assert beside_the_loop(lambda: real.wait(60))\n"
     )

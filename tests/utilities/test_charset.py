@@ -6,7 +6,7 @@ import codecs
 
 import pytest
 
-from Middleware.utilities.charset import decode_body
+from Middleware.utilities.html_text import decode_body
 
 U = "\u00fc\u20ac"
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import pytest
 
 from Middleware.cleaning import stage
-from Middleware.cleaning.keys import COUNT, FLAG, TEXT_OR_TEXTS
-from Middleware.cleaning.stage import RULES, rule
-from Middleware.config.file_schemas import schema
-from Middleware.utilities.cleaning_fields import file_fields, node_descriptions, node_fields
+from Middleware.cleaning.stage import COUNT, FLAG, RULES, TEXT_OR_TEXTS, rule
+from Middleware.config.validation import schema
+from Middleware.utilities.streaming_utils import file_fields, node_descriptions, node_fields
 
 
 @pytest.fixture(autouse=True)
 def _a_new_rule(monkeypatch):
     """In a table of its own, which is forgotten."""
     monkeypatch.setattr(stage, "RULES", dict(RULES))
-    monkeypatch.setattr("Middleware.utilities.cleaning_fields.RULES", stage.RULES)
+    monkeypatch.setattr("Middleware.utilities.streaming_utils.RULES", stage.RULES)
 
     @rule(
         order=350,

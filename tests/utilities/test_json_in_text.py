@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.utilities.json_in_text import json_values, places_of_json
+from Middleware.utilities.model_json import json_values, places_of_json
 
 
 def test_fences_come_first_and_those_that_say_json_before_others():

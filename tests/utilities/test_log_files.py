@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from Middleware.utilities.log_files import LogFile
+from Middleware.utilities.file_utils import LogFile
 
 
 @pytest.fixture

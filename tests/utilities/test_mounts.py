@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.utilities.mounts import network_file_system
+from Middleware.utilities.file_utils import network_file_system
 
 TABLE = """/dev/sda / ext4 rw 0 0
 server:/home /srv nfs4 rw 0 0

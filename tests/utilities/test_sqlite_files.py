@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from Middleware.utilities.sqlite_files import identity_of, is_damage, set_aside
+from Middleware.utilities.file_locks import identity_of, is_damage, set_aside
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.utilities.strict_json import NoNumber, strict_loads
+from Middleware.utilities.model_json import NoNumber, strict_loads
 
 
 @pytest.mark.parametrize("text", ['{"a": [1, -2.5e3, 1e308, null, true, "NaN"]}', b"[0.1]", "1" * 400])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.utilities.unspaced_scripts import WORD, is_unspaced
+from Middleware.utilities.text_utils import WORD, is_unspaced
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.common.types import Batch, Batches
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.llmapis.wire import connections
 from Middleware.services.answers import AnswerCollector, WholeAnswer

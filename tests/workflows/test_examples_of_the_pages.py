@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 
 DOCS = INSTALL_DIRECTORY / "docs"
 TALK = [

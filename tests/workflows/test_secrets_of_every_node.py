@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.serving.logging_setup import FILE_NAME, configure_logging
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.api.serving.startup import FILE_NAME, configure_logging
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.tools import mcp_doors
 
 

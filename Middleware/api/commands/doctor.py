@@ -7,19 +7,17 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from Middleware.api.commands.endpoint_advice import is_well, line
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
 from Middleware.api.launch_arguments import check_config_folder
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.validation import ERROR
-from Middleware.llmapis.endpoint_probe import Probe, probe
-from Middleware.workflows.managers.config_check import check_users, checked_tree
-from Middleware.workflows.managers.endpoint_check import with_backups
-from Middleware.workflows.managers.thinking_room import short_of_tokens
-from Middleware.workflows.managers.user_walk import UserWalk
+from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probe
+from Middleware.workflows.checks.config_check import check_users, checked_tree, short_of_tokens
+from Middleware.workflows.checks.endpoint_check import with_backups
+from Middleware.workflows.checks.user_walk import UserWalk
 
 
 @COMMANDS.register("doctor")

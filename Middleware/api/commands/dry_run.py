@@ -11,19 +11,18 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, nonempty_text
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.api.launch_arguments import check_config_folder
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import parse_model_field
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.paths import DEFAULT_WORKFLOW, shared_workflow_folder
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.workflows import workflow_exists
-from Middleware.workflows.managers.dry_run import DryNode, DryRun
+from Middleware.workflows.checks.dry_run import DryNode, DryRun
 
 HELLO = [{"role": "user", "content": "Hello"}]
 

@@ -11,10 +11,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, nonempty_text
-from Middleware.api.serving.install_layout import program
-from Middleware.api.serving.own_endpoints import OWN_FOLDER, make_own_endpoints
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.common.instance_global_variables import shipped_public
+from Middleware.utilities.install_layout import OWN_FOLDER, make_own_endpoints, program
 
 PARTS = ("Configs", "workflow_python_scripts")
 """What ships. A clone's Public folder may also hold the data of the server that runs there."""

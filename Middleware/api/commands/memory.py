@@ -19,24 +19,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ClientRequestError, MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
 from Middleware.common.types import Messages
 from Middleware.config.loader import tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
-from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
-from Middleware.services.discussion_store import VECTOR_DATABASE
+from Middleware.services.discussion_store import MEMORIES, SUMMARY, VECTOR_DATABASE, ChunkList
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
-from Middleware.workflows.managers.memory_rebuild import Rebuild
+from Middleware.workflows.checks.memory_rebuild import Rebuild
 from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare_question
-from Middleware.workflows.memory.progress import Told
+from Middleware.workflows.memory.file_writer import Told
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.upkeep import backfill, count_lacking, embeddings_endpoint, vector_count
 from Middleware.workflows.processors.run import discussions_root, old_discussions

@@ -6,8 +6,8 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments, nonempty_text
-from Middleware.workflows.managers.editor_schemas import editor_schemas
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
+from Middleware.workflows.checks.editor_schemas import editor_schemas
 
 
 @COMMANDS.register("schemas")

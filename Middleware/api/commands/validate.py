@@ -8,11 +8,11 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.users import user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING
-from Middleware.workflows.managers.config_check import check_tree, check_users, checked_tree
+from Middleware.workflows.checks.config_check import check_tree, check_users, checked_tree
 
 
 @COMMANDS.register("validate")

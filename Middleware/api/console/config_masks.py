@@ -9,23 +9,178 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from Middleware.api.console.list_matches import Item, matches
-from Middleware.api.console.text_masks import mask_text
 from Middleware.common.errors import ConfigError
-from Middleware.config.json_positions import JsonPlace, positions
-from Middleware.config.tolerant_json import MAX_DEPTH, parse
+from Middleware.config.endpoints import secrets_in_use
+from Middleware.config.json_positions import MAX_DEPTH, JsonPlace, parse, positions
 from Middleware.config.validation import json_pointer
 from Middleware.utilities.sensitive_logging_utils import (
     MASK,
     SECRET_KEYS,
     SECRET_NAME,
+    has_url_password,
     mask_secrets,
+    without_url_passwords,
 )
+from Middleware.utilities.text_utils import sentence_of
 from Middleware.workflows.tools.mcp_request import secrets_of_words
+
+# --------------------------------------------------------------------------
+# Which items of a list are those of an older one: what was added, taken away or moved shifts the others.
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`seen`: what a reader sees of it. `name`: what it is called, None for nothing. `real`: what it is."""
+
+    seen: Hashable
+    name: Hashable | None = None
+    real: Hashable = None
+
+
+def matches(new: Sequence[Item], old: Sequence[Item]) -> dict[int, int]:
+    """Index in `new` -> index in `old`: items that nobody changed, those of the same name, those changed in
+    their place.
+    """
+    found = dict(_unchanged_items(new, old))
+    taken = set(found.values())
+    names_new = _unique_names({index: item.name for index, item in enumerate(new) if index not in found})
+    names_old = _unique_names({index: item.name for index, item in enumerate(old) if index not in taken})
+    found |= {names_new[name]: names_old[name] for name in names_new.keys() & names_old.keys()}
+    taken = set(found.values())
+    for start, end in list(_gaps(found, len(new))):
+        low, high = found.get(start - 1, -1) + 1, found.get(end, len(old))
+        if high - low == end - start and taken.isdisjoint(range(low, high)):
+            found |= zip(range(start, end), range(low, high), strict=True)
+    return found
+
+
+def _unchanged_items(new: Sequence[Item], old: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """Items that look the same; several of them in their order, if none is missing or they are the same."""
+    olds = _places(old)
+    for seen, places in _places(new).items():
+        before = olds.get(seen, [])
+        if len(before) == len(places):
+            yield from zip(places, before, strict=True)
+        elif before and len({old[index].real for index in before}) == 1:
+            yield from ((place, before[0]) for place in places)
+
+
+def _places(items: Sequence[Item]) -> dict[Hashable, list[int]]:
+    places: dict[Hashable, list[int]] = defaultdict(list)
+    for index, item in enumerate(items):
+        places[item.seen].append(index)
+    return places
+
+
+def _gaps(found: dict[int, int], length: int) -> Iterator[tuple[int, int]]:
+    """(first, end) of each run of items that are not found yet."""
+    start = 0
+    for index in (*sorted(found), length):
+        if index > start:
+            yield start, index
+        start = index + 1
+
+
+def _unique_names(names: dict[int, Hashable | None]) -> dict[Hashable, int]:
+    """Name -> index, of names that stand once."""
+    places: dict[Hashable, list[int]] = defaultdict(list)
+    for index, name in names.items():
+        if name is not None:
+            places[name].append(index)
+    return {name: indexes[0] for name, indexes in places.items() if len(indexes) == 1}
+
+
+# --------------------------------------------------------------------------
+# Secrets inside of a longer text of a config file: in an address, a header, a command line, JSON in a
+# text. Pure.
+
+
+_NO_VARIABLE = r"(?![{$<%])"
+"""A value that begins so is filled in later, or stands for one in a manual."""
+_WORD = rf"{_NO_VARIABLE}[^\s\"'`&]+"
+_SCHEME = r"(?:[A-Za-z][\w-]{0,20}[ \t]+)?"
+_KNOWN_SCHEME = r"(?:(?:bearer|basic|digest|token)[ \t]+)?"
+_END = r"(?=[ \t]*(?:[\"'`\r\n,;)\]}]|\Z))"
+_PART = r"[^\s=&#?'\"]{0,60}"
+_COMPOUND = (
+    r"(?:x-(?:[a-z0-9]{1,30}-){0,5}(?:key|token|secret|auth|password)"
+    r"|(?:[a-z]{1,20}-){0,3}(?:api|access|auth|client|private|refresh|bearer|session)[-_]?"
+    r"(?:key|token|secret|password))"
+)
+"""Names that are no words of prose: `X-Api-Key`, `client_secret`."""
+_PLAIN = r"(?:proxy-)?authorization|(?:set-)?cookie|auth|token|password|passwd|pwd|secret"
+"""Names that prose uses, too: they count where the form leaves no doubt."""
+_SIGNS = re.compile(
+    r"auth|key|secret|token|passw|pwd|cookie|bearer|@|[?&]|[sprx]k[-_]|xai|hf[-_]|ghp|aiza", re.IGNORECASE
+)
+"""A text without any of these needs no closer look."""
+
+_IN_QUERY = rf"([?&]{_PART}?(?:{SECRET_NAME.pattern}){_PART}=){_NO_VARIABLE}[^\s&#'\"]+"
+_NAMED_SECRET = rf"((?<![\w-]){_COMPOUND}[\"']?[ \t]*[:=][ \t]*[\"']?){_WORD}"
+_IN_JSON = (
+    rf"((?:\"(?:{_PLAIN})\"[ \t]*:[ \t]*\"|'(?:{_PLAIN})'[ \t]*:[ \t]*'){_KNOWN_SCHEME})"
+    rf"{_NO_VARIABLE}(?=[^\"'\r\n]*[\w*])[^\"'\r\n]+"
+)
+_AUTHORIZATION = (
+    rf"((?<![\w-])(?:proxy-)?authorization"
+    rf"(?:[:=](?=\S)|[ \t]*[:=][ \t]*{_SCHEME}(?=\*\*\*|\S+?{_END}))){_WORD}"
+)
+_COOKIE = rf"((?<![\w-])(?:set-)?cookie:[ \t]*){_NO_VARIABLE}(?:[^\s=\"']{{1,60}}=[^\"'\r\n]+|\*\*\*)"
+_BEARER = r"(\bbearer[ \t]+)(?:\*\*\*|(?=\S{0,200}\d)[\w.~+/=-]{16,})"
+_OPTION = (
+    rf"((?<!\S)--[\w-]{{0,60}}?(?:{SECRET_NAME.pattern})[\w-]{{0,60}}(?:=|[ \t]+)[\"']?)"
+    rf"(?!-){_WORD}"
+)
+_ENVIRONMENT = (
+    r"((?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,60}?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)[A-Z0-9_]{0,20}=[\"']?)"
+    rf"{_WORD}"
+)
+_KEY_LIKE = r"(\b(?:(?:sk|pk|rk|xai|gsk|hf|ghp)[-_]|AIza))(?:\*\*\*|(?=[\w-]{0,100}\d)[A-Za-z0-9_-]{12,})"
+_IN_ANY_CASE = (_IN_QUERY, _NAMED_SECRET, _IN_JSON, _AUTHORIZATION, _COOKIE, _BEARER, _OPTION)
+_FORMS = (
+    *(re.compile(form, re.IGNORECASE) for form in _IN_ANY_CASE),
+    *map(re.compile, (_ENVIRONMENT, _KEY_LIKE)),
+)
+_ANY_NAME = re.compile(
+    rf"((?<![\w-])[\w-]{{0,60}}?(?:{SECRET_NAME.pattern})[\w-]{{0,60}}[\"']?"
+    rf"[ \t]*[:=][ \t]*[\"']?{_KNOWN_SCHEME}){_WORD}",
+    re.IGNORECASE,
+)
+"""In what is no prose: any name that says so, and its value."""
+
+_QUOTED = re.compile(r"found [\"'].*?(?=, allowed: |\Z)", re.DOTALL)
+
+
+def mask_text(text: str, *, is_prose: bool = True) -> str | None:
+    """The text without its secrets; None: it holds none, and none was hidden in it.
+
+    `is_prose`: false for headers and command lines.
+    """
+    if not _SIGNS.search(text):
+        return None
+    found = has_url_password(text)
+    text = without_url_passwords(text)
+    for form in _FORMS if is_prose else (*_FORMS, _ANY_NAME):
+        text, count = form.subn(rf"\1{MASK}", text)
+        found = found or count > 0
+    return text if found else None
+
+
+def without_quoted_secrets(sentence: str) -> str:
+    """What is wrong with a file, without the value that it quotes where that holds a secret: the quote may be
+    cut, or written as JSON writes it.
+    """
+    plain = sentence.replace("\\n", "\n").replace('\\"', '"')
+    holds = any(mask_text(quote[0], is_prose=False) is not None for quote in _QUOTED.finditer(plain))
+    return _QUOTED.sub(f"found {MASK}", sentence) if holds else sentence
+
+
+# --------------------------------------------------------------------------
 
 LOST = f"{MASK} stands for no old value"
 
@@ -342,3 +497,31 @@ def _is_json(text: str) -> bool:
     except ConfigError:
         return False
     return True
+
+
+# --------------------------------------------------------------------------
+# How secrets are taken out of what the console shows: whole, and as JSON writes them.
+
+
+Mask = Callable[[str], str]
+"""A text -> the same without secrets."""
+
+
+def mask_of(secrets: Iterable[str | None]) -> Mask:
+    """Hides these secrets, the longest first, and what looks like one."""
+    known = {secret for secret in secrets if secret}
+    known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}
+    return partial(_mask_known, sorted(known, key=len, reverse=True))
+
+
+def _mask_known(known: list[str], text: str) -> str:
+    return mask_secrets(text, *known)
+
+
+def told_of_file(error: ConfigError, secrets: Iterable[str | None] = ()) -> str:
+    """What is wrong with a config file, in one sentence: file, field, what was found and is allowed.
+
+    `secrets`: keys of this server.
+    """
+    said = without_quoted_secrets(" ".join(str(error).split()))
+    return sentence_of(mask_of((*secrets, *secrets_in_use()))(said))

@@ -7,21 +7,78 @@ and 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Middleware.api.console.page_files import FOLDER, PageFile, PageFiles, matches_etag
-from Middleware.api.console.rights import ACT, NEEDS, Place, RightsRefusal, Rules, check
-from Middleware.api.console.view_contract import Hub, Reply, json_bytes
-from Middleware.api.console.wrong_keys import WITHIN_S, WrongKeys
-from Middleware.api.serving.doors import CONSOLE, CONSOLE_ROOT
-from Middleware.api.serving.wsgi_replies import StartResponse, WsgiApp, log_refusal, status_line
+from Middleware.api.console.help_index import FOLDER, PageFile, PageFiles, matches_etag
+from Middleware.api.console.view_contract import (
+    ACT,
+    NEEDS,
+    Hub,
+    Place,
+    Reply,
+    RightsRefusal,
+    Rules,
+    check,
+    json_bytes,
+)
+from Middleware.api.wsgi.doors import CONSOLE, CONSOLE_ROOT, StartResponse, WsgiApp, log_refusal, status_line
 from Middleware.protocols.base import ErrorReply
 
 if TYPE_CHECKING:
     from Middleware.api.console.views import Views
+
+
+# --------------------------------------------------------------------------
+# Who tried too many wrong keys: addresses and times, so few that nobody can fill the memory with them.
+
+
+MOST_WRONG = 10
+WITHIN_S = 60.0
+MOST_LOOKS = 20
+LOOKS_WITHIN_S = 1.0
+MOST_ADDRESSES = 1000
+"""So many are remembered, the newest ones."""
+
+
+class WrongKeys:
+    """After `MOST_WRONG` wrong keys within `WITHIN_S` an address is shut out for as long.
+
+    Its right key opens all the same: behind a proxy, and on one machine, the owner has the address of
+    everybody. So that nobody guesses at full speed, no key is looked at while `MOST_LOOKS` wrong ones came
+    within `LOOKS_WITHIN_S`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._times: OrderedDict[str, list[float]] = OrderedDict()
+
+    def add(self, address: str) -> None:
+        """It gave a wrong key."""
+        with self._lock:
+            now = self._clock()
+            recent = [one for one in self._times.pop(address, []) if now - one < WITHIN_S]
+            self._times[address] = [*recent, now][-MOST_LOOKS:]
+            if len(self._times) > MOST_ADDRESSES:
+                self._times.popitem(last=False)
+
+    def shuts_out(self, address: str) -> bool:
+        """Whether a wrong key, or none, from this address is answered with the time that it has to wait."""
+        times = self._times.get(address, [])
+        return len(times) >= MOST_WRONG and self._clock() - times[-1] < WITHIN_S
+
+    def looks_at(self, address: str) -> bool:
+        """Whether a key from this address is looked at now."""
+        times = self._times.get(address, [])
+        return len(times) < MOST_LOOKS or self._clock() - times[0] >= LOOKS_WITHIN_S
+
+
+# --------------------------------------------------------------------------
 
 TRY = f"{CONSOLE_ROOT}/api/try"
 """The one route that generates: it goes on to the front door, as a request that wants to pass the gate."""

@@ -7,29 +7,55 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from Middleware.api.commands.endpoint_advice import is_well, line, step_after
-from Middleware.api.console.endpoint_health import Health, health_of
-from Middleware.api.console.masks import Mask, mask_of
-from Middleware.api.console.probes import NotNow
-from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
+from Middleware.api.console.config_masks import Mask, mask_of
+from Middleware.api.console.hour import Call
+from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
-from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
-from Middleware.config.environment import secrets_in_use
+from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint, secrets_in_use
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_file
 from Middleware.config.users import UserSettings, load_user
-from Middleware.llmapis.call.handler_face import HandlerSettings
-from Middleware.llmapis.endpoint_probe import probe
-from Middleware.llmapis.handlers.registry import BACKENDS
-from Middleware.llmapis.slots import endpoint_gate
+from Middleware.llmapis.call.call_arguments import HandlerSettings
+from Middleware.llmapis.endpoint_probe import is_well, line, probe, step_after
+from Middleware.llmapis.failover import endpoint_gate
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
-from Middleware.workflows.managers.endpoint_check import with_backups
-from Middleware.workflows.managers.user_walk import UserWalk
+from Middleware.workflows.checks.endpoint_check import with_backups
+from Middleware.workflows.checks.user_walk import UserWalk
+
+# --------------------------------------------------------------------------
+# How an endpoint is, seen from its latest calls. Pure. Source: spec console.md 10.
+
+
+class Health(NamedTuple):
+    """`state`: `well`, `failing`, `quiet`. `since`: the first of the unbroken row of such calls, None without
+    one. `failure`: the newest that failed."""
+
+    state: str
+    since: float | None
+    failure: Call | None
+
+
+def health_of(calls: Sequence[Call]) -> Health:
+    """Of calls, oldest first; one that was broken off says nothing of its endpoint."""
+    telling = [call for call in calls if call.ok is not None]
+    failure = next((call for call in reversed(telling) if not call.ok), None)
+    if not telling:
+        return Health("quiet", None, failure)
+    newest = since = telling[-1]
+    for call in reversed(telling):
+        if call.ok != newest.ok:
+            break
+        since = call
+    return Health("well" if newest.ok else "failing", since.unix, failure)
+
+
+# --------------------------------------------------------------------------
 
 MOST_MODELS = 200
 

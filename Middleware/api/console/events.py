@@ -6,20 +6,50 @@ holds no slot, and the end of the server does not wait for it. Source: spec cons
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from Middleware.api.client_watch import end_connection, probe_of
-from Middleware.api.console.answer_times import AnswerTimes
-from Middleware.api.console.looks import Look
-from Middleware.api.console.run_facts import tokens_of
-from Middleware.api.console.shapes import SHORTEST_PART_S
-from Middleware.api.console.state_views import state_of
+from Middleware.api.console.run_texts import AnswerTimes, tokens_of
+from Middleware.api.console.shapes import SHORTEST_PART_S, Look
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Reply, ViewRefused, json_bytes
+from Middleware.common.constants import VERSION
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import RunTrace
+
+# --------------------------------------------------------------------------
+# What the console shows of the server itself. Source: spec console.md 6.1.
+
+
+def state(ask: Ask) -> JsonObject:
+    """GET `state` (6.1)."""
+    ask.words()
+    return state_of(ask.hub, ask.rights)
+
+
+def state_of(hub: Hub, rights: tuple[str, ...]) -> JsonObject:
+    """The state of the server, as a reader with these rights sees it."""
+    return {
+        "version": VERSION,
+        "mode": hub.mode,
+        "rights": list(rights),
+        "pid": os.getpid(),
+        "processes": hub.processes,
+        "started": hub.started,
+        "users": hub.served_users(),
+        "gate": hub.gate(),
+        "kept": hub.recorder.kept(),
+        "seq": hub.recorder.seq,
+    }
+
+
+STATE_ROUTES = (ApiRoute("GET", "state", "look", state),)
+
+
+# --------------------------------------------------------------------------
 
 RUN_EVERY_S = 0.5
 STATE_EVERY_S = 2.0

@@ -6,22 +6,24 @@ variables, and the docs. Source: spec console.md 12.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from Middleware.api.console.view_contract import ApiRoute, Ask, Reply, ViewRefused, json_bytes
 from Middleware.cleaning.stage import RULES, StatedRule
 from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, SHIPPED_DIRECTORY, is_installed
 from Middleware.common.types import JsonObject
 from Middleware.utilities.sensitive_logging_utils import SECRET_KEYS
+from Middleware.workflows.checks.editor_schemas import FILE_KINDS, editor_schemas
 from Middleware.workflows.handlers.base.common_fields import every_node, model_nodes
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers.editor_schemas import FILE_KINDS, editor_schemas
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.variables.providers import VARIABLES
 
 NUMBERED = (
@@ -232,3 +234,101 @@ def _variables() -> Iterator[JsonObject]:
         yield {"name": name, "description": about, "example": ""}
     for name, provider in VARIABLES.items():
         yield {"name": name, "description": provider.about, "example": provider.example}
+
+
+# --------------------------------------------------------------------------
+# The files of the console's page: a list made once, so that no path is ever joined with what a client
+# asks.
+
+
+FOLDER = Path(__file__).parent / "static"
+PAGE = "index.html"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+class PageFile(NamedTuple):
+    """What is sent. `etag`: as the header says it."""
+
+    content_type: str
+    body: bytes
+
+    @property
+    def etag(self) -> str:
+        return f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
+
+
+class PageFiles:
+    """The files of `folder` that a browser can use."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._files = {
+            file.relative_to(folder).as_posix(): file
+            for file in sorted(folder.rglob("*"))
+            if file.suffix in _TYPES and file.is_file()
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """All but the page itself."""
+        return [name for name in self._files if name != PAGE]
+
+    def page(self) -> PageFile | None:
+        return self._read_page_file(PAGE)
+
+    def get(self, name: str) -> PageFile | None:
+        """The file of a name of the list; None for any other."""
+        return self._read_page_file(name) if name != PAGE else None
+
+    def _read_page_file(self, name: str) -> PageFile | None:
+        file = self._files.get(name)
+        try:
+            return None if file is None else PageFile(_TYPES[file.suffix], file.read_bytes())
+        except OSError:  # an update of the program takes files away while it runs
+            return None
+
+
+def matches_etag(etag: str, if_none_match: str) -> bool:
+    """Whether a browser has this version. Source: RFC 9110, 13.1.2."""
+    held = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
+    return etag in held or held == ["*"]
+
+
+# --------------------------------------------------------------------------
+# Help: the index of all that can be written, and the pages of the docs. Source: spec console.md 12.
+
+
+def index(ask: Ask) -> Reply:
+    """GET `help`: the whole index; 304 for a reader that has it."""
+    ask.words()
+    body, etag = _encoded_index()
+    headers = {"ETag": etag}
+    if matches_etag(etag, ask.headers.get("If-None-Match", "")):
+        return Reply(b"", 304, headers)
+    return Reply(body, 200, headers)
+
+
+def page(ask: Ask, name: str) -> JsonObject:
+    """GET `help/<page>`: a page that stands in the index; no path is made of the name."""
+    ask.words()
+    file = help_pages().get(name)
+    if file is None:
+        raise ViewRefused(404, "no such page")
+    return {"title": title_of(file), "markdown": file.read_text("utf-8")}
+
+
+@cache
+def _encoded_index() -> tuple[bytes, str]:
+    """The index as bytes, and its entity tag."""
+    body = json_bytes(help_index())
+    return body, f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+
+
+HELP_ROUTES = (
+    ApiRoute("GET", "help", "look", index),
+    ApiRoute("GET", "help/<path:name>", "look", page),
+)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from Middleware.api.console.run_sums import all_nodes_usage, count_of
+from Middleware.api.console.run_texts import all_nodes_usage, count_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace

@@ -8,17 +8,179 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
-from Middleware.api.console.config_masks import shown_value
-from Middleware.api.console.kept_texts import Cut, cut_middle
-from Middleware.api.console.masks import mask_of
-from Middleware.api.console.run_facts import not_run
+from Middleware.api.console.config_masks import mask_of, shown_value
+from Middleware.api.console.recorder import Cut, cut_middle
 from Middleware.common.types import JsonObject
-from Middleware.config.environment import secrets_in_use
-from Middleware.services.outside_call import json_text
-from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace
+from Middleware.config.endpoints import secrets_in_use
+from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
 from Middleware.utilities.sensitive_logging_utils import MASK
+from Middleware.workflows.handlers.node_types import known_type
+from Middleware.workflows.processors.run import title_of
+
+# --------------------------------------------------------------------------
+# The times of a run as its answer has them: queue, other nodes, first word, thinking, saying, after.
+# Pure.
+
+
+class AnswerTimes:
+    """Parts of a run, in seconds. `now`: of `time.monotonic()`; a part that is not over ends now.
+
+    `answering`: the node that answers, None before one has begun. `thoughts`: what it thought. `first_s`:
+    from arrival to the first text, None before it. `think_s`: 0 where no thought came before the text.
+    `took_s`: from arrival to the end.
+    """
+
+    def __init__(self, run: RunTrace, now: float) -> None:
+        end = run.ended or now
+        self.answering = answering_node(run)
+        self.took_s = end - run.arrived
+        self.queue_s = (run.begun or end) - run.arrived
+        begun = self.answering.begun if self.answering is not None else end
+        self.other_s = max(begun - run.begun, 0.0) if run.begun else 0.0
+        self.first_s = run.first_text - run.arrived if run.first_text else None
+        self.thoughts = _thoughts(self.answering)
+        self.think_s = self._think(run, end)
+
+    def _think(self, run: RunTrace, end: float) -> float:
+        """From the first thing that the backend sent to the first text, if there was a thought between them.
+        Without a text to the answer's end."""
+        calls = list(self.answering.calls) if self.answering is not None else []
+        call = next((call for call in reversed(calls) if call.first), None)
+        text = run.first_text or run.answered
+        if call is None or not call.thought or (text and call.thought > text):
+            return 0.0
+        return max((text or end) - call.first, 0.0)
+
+
+def answering_node(run: RunTrace) -> NodeTrace | None:
+    """The innermost node that answers the client. A parent whose child answers began before it."""
+    return next((node for node in reversed(list(run.nodes)) if node.answers), None)
+
+
+def _thoughts(node: NodeTrace | None) -> list[str]:
+    if node is None:
+        return []
+    return list(node.thoughts) or [thought for call in list(node.calls) for thought in call.thoughts]
+
+
+# --------------------------------------------------------------------------
+# What the calls of a run used. Pure. Source: spec console.md 6.3.
+
+
+_USAGES = (dict, Mapping)
+"""Most are dicts, which are told from others ten times as fast."""
+
+
+def count_of(usage: object, key: str) -> int | None:
+    """A number that a backend reported; None for anything else."""
+    if not isinstance(usage, _USAGES):
+        return None
+    count = usage.get(key)
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+
+
+def all_nodes_usage(run: RunTrace) -> JsonObject:
+    """`{"prompt_tokens", "completion_tokens", "calls"}` of all calls of models: as the client was told them,
+    before that what the backends have reported so far. One that failed gave no answer and is none of them."""
+    told = run.all_usage
+    keys = ("prompt_tokens", "completion_tokens")
+    if told is not None:
+        return {key: count_of(told, key) for key in (*keys, "calls")}
+    calls = [call for node in list(run.nodes) for call in list(node.calls) if _counts(call)]
+    sums = {key: sum(count_of(call.usage, key) or 0 for call in calls) for key in keys}
+    return {**sums, "calls": len(calls)}
+
+
+def _counts(call: CallTrace) -> bool:
+    return call.kind == "model" and not call.error
+
+
+# --------------------------------------------------------------------------
+# Facts of a run that several of its pictures need: tokens, names, nodes that never began. Pure.
+
+
+ENDED = ("done", "failed", "cancelled", "refused")
+RUN_STATES = ("waiting", "running", "answering", "finishing", *ENDED)
+NOT_RUN = "not_run"
+_NAMES = 3
+
+
+def tokens_of(run: RunTrace) -> tuple[int | None, bool]:
+    """The tokens of the answer, and whether that is an estimate. None: nothing is known."""
+    node = answering_node(run)
+    told = count_of(run.usage, "completion_tokens")
+    if told is not None:
+        return told, node is not None and not _is_reported(node)
+    counter = run.counter
+    if counter is not None:
+        return counter(), True
+    return (node.tokens, True) if node is not None and node.tokens else (None, False)
+
+
+def _is_reported(node: NodeTrace) -> bool:
+    """Whether a backend told how much it wrote for this node; else what the client is told is an
+    estimate.
+    """
+    return any(count_of(call.usage, "completion_tokens") is not None for call in list(node.calls))
+
+
+def workflow_names(run: RunTrace) -> list[str]:
+    """The first workflow, and those that lead from it to the one that answers."""
+    names = [run.workflow] if run.workflow else []
+    if run.answering and run.answering not in names:
+        names.append(run.answering)
+    node, nested = answering_node(run), []
+    while node is not None and node.parent is not None:
+        nested.append(PurePosixPath(node.workflow).stem)
+        node = node.parent
+    return [*names, *reversed(nested)]
+
+
+def workflow_of(run: RunTrace) -> str | None:
+    """`Router > Code`; at most three names, then `...`."""
+    names = workflow_names(run)
+    shown = names[:_NAMES] + (["..."] if len(names) > _NAMES else [])
+    return " > ".join(shown) or None
+
+
+def not_run(run: RunTrace) -> list[NodeTrace]:
+    """The nodes of the files that ran which had not begun when the run ended; without times."""
+    if run.state not in ENDED:
+        return []
+    files: dict[tuple[int, str], list[NodeTrace]] = {}
+    for node in list(run.nodes):
+        files.setdefault((id(node.parent), node.workflow), []).append(node)
+    return [_unstarted_node(nodes[0], n) for nodes in files.values() for n in _missing(nodes)]
+
+
+def _missing(nodes: list[NodeTrace]) -> list[int]:
+    begun = {node.number for node in nodes}
+    return [number for number in range(1, nodes[0].of + 1) if number not in begun]
+
+
+def _unstarted_node(sibling: NodeTrace, number: int) -> NodeTrace:
+    fields: Mapping[str, Any] = {}
+    if number <= len(sibling.file_nodes):
+        fields = sibling.file_nodes[number - 1]
+    return NodeTrace(
+        sibling.workflow,
+        number,
+        known_type(fields.get("type")) if fields else "",
+        title_of(fields),
+        of=sibling.of,
+        parent=sibling.parent,
+        label=sibling.label,
+        depth=sibling.depth,
+        begun=0.0,
+        state=NOT_RUN,
+        fields=fields,
+    )
+
+
+# --------------------------------------------------------------------------
 
 START = 200
 _ROOM = 200

@@ -5,23 +5,30 @@ Never shows a secret, and of a private run no text. Source: spec console.md 6.2 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
-from Middleware.api.console.answer_times import AnswerTimes, answering_node
-from Middleware.api.console.run_facts import not_run, tokens_of, workflow_of
-from Middleware.api.console.run_sums import all_nodes_usage
 from Middleware.api.console.run_texts import (
+    AnswerTimes,
     Secrets,
+    all_nodes_usage,
+    answering_node,
     asked_text,
     body_text,
     cleaned_text,
     fields_text,
+    not_run,
     output_text,
     raw_text,
     ref,
     thoughts_of,
+    tokens_of,
+    workflow_of,
 )
+from Middleware.api.console.stood_out import Around, all_that_stood_out, around_of, stood_out
+from Middleware.api.console.view_contract import Hub
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 
@@ -235,3 +242,46 @@ def _since(run: RunTrace, at: float) -> float | None:
 
 def _round_seconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
+
+
+# --------------------------------------------------------------------------
+# Runs as the page is told of them: what shapes need to know of the rest of the server is looked up here.
+
+
+class Look:
+    """One look at the runs of a server, newest first. `clock`: as `time.monotonic`."""
+
+    def __init__(self, hub: Hub, clock: Callable[[], float] = time.monotonic) -> None:
+        self.hub, self.now = hub, clock()
+        self.seq: int = hub.recorder.seq  # before the list: what comes between is looked at again
+        self.runs: list[RunTrace] = hub.recorder.runs()
+        waiting = [run.id for run in reversed(self.runs) if run.state == "waiting"]
+        self._line = {run_id: place for place, run_id in enumerate(waiting, 1)}
+
+    def place(self, run: RunTrace) -> int:
+        """In the line of those that wait, from 1; 0: it waits no more."""
+        return self._line.get(run.id, 0)
+
+    def secrets(self, run: RunTrace) -> Secrets:
+        return Secrets(run, self.hub.secrets)
+
+    def summary(self, run: RunTrace) -> JsonObject:
+        return summary(run, self.now, self.place(run), self._count(run), self.secrets(run))
+
+    def run_json(self, run: RunTrace) -> JsonObject:
+        told = stood_out(run, self.now, self._surroundings)
+        return run_json(run, self.now, self.place(run), told, self.hub.secrets)
+
+    def _count(self, run: RunTrace) -> int:
+        """How much stood out. Of what has ended that is found out once: it costs more than all else."""
+        counts: dict[str, int] = self.hub.recorder.counts
+        count = counts.get(run.id)
+        if count is None:
+            count = len(all_that_stood_out(run, self.now, self._surroundings))
+            if run.ended:
+                self.hub.recorder.note_count(run.id, count)
+        return count
+
+    @cached_property
+    def _surroundings(self) -> Around:
+        return around_of(self.hub)

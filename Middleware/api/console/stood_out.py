@@ -6,22 +6,62 @@ the order in which they are told. Source: spec console.md 8.4.
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from Middleware.api.console.answer_times import AnswerTimes
-from Middleware.api.console.cleaning_steps import LAST_OF_THOUGHTS, cleaning_steps
+from Middleware.api.console.call_views import LAST_OF_THOUGHTS, cleaning_steps
+from Middleware.api.console.config_masks import without_quoted_secrets
 from Middleware.api.console.hour import Call, rate_of
-from Middleware.api.console.kept_texts import Cut
-from Middleware.api.console.run_sums import count_of
-from Middleware.api.console.text_masks import without_quoted_secrets
-from Middleware.api.console.words import count_words, number, rounded_count, seconds
-from Middleware.api.requests.error_replies import outdated_first
+from Middleware.api.console.recorder import Cut
+from Middleware.api.console.run_texts import AnswerTimes, count_of
+from Middleware.api.console.view_contract import Hub
+from Middleware.api.requests.request_life import outdated_first
+from Middleware.common.errors import ConfigError
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import load_user
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 from Middleware.utilities.text_utils import estimate_tokens
+from Middleware.workflows.checks.workflow_check import WorkflowReach, variable_findings
+
+# --------------------------------------------------------------------------
+# Numbers in the console's sentences. Pure. Source: spec console.md 13.3.
+
+
+AT_ONCE_S = 0.01
+
+
+def seconds(span: float) -> str:
+    """`< 10 ms`, `0.04 s`, `0.8 s`, `12 s`, `3 min 20 s`."""
+    if span < AT_ONCE_S:
+        return "< 10 ms"
+    for limit, decimals in ((0.095, 2), (9.95, 1), (59.5, 0)):
+        if span < limit:
+            return f"{span:.{decimals}f} s"
+    minutes, rest = divmod(round(span), 60)
+    return f"{number(minutes)} min {rest} s" if rest else f"{number(minutes)} min"
+
+
+def number(count: float) -> str:
+    """A count with commas: `1,204`. A share of one that says something keeps a digit: `0.4`."""
+    return f"{count:,.1f}" if 0 < count < 1 else f"{round(count):,}"
+
+
+def count_words(count: int, one: str, many: str = "") -> str:
+    """`1 request`, `34 requests`."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def rounded_count(count: int) -> str:
+    """An estimated count, to three digits: `18,400`."""
+    step = 10 ** max(len(str(count)) - 3, 0)
+    return number(round(count / step) * step)
+
+
+# --------------------------------------------------------------------------
 
 MOST = 8
 SLOT_S = 0.5
@@ -411,3 +451,87 @@ RULES: Mapping[str, Rule] = {
     )
 }
 """Name -> rule, in the order of telling."""
+
+
+# --------------------------------------------------------------------------
+# What is known besides a run, for the sentences about it: the gate, earlier calls, names that nobody
+# fills.
+
+
+_NAME = re.compile(r"\{([^{}]+)\}")
+_HINT = re.compile(r" \(did you mean .+\?\)$")
+_LATE = "is not known yet"
+_EARLY = "is not known here"
+
+
+def around_of(hub: Hub) -> Around:
+    """What the server knows now. Configs are read when they are asked for."""
+    calls = hub.hour.calls if hub.hour is not None else no_calls
+    return Around(slots=hub.gate()["limit"], calls=calls, unfilled=Unfilled(hub))
+
+
+class Unfilled:
+    """The names in a node's texts that look like variables and are none, each once with why.
+
+    The check of the files (`variable_findings`), asked about a node that ran: what a caller may pass is
+    taken to be there, and of a file that was changed since only what the node itself shows is told.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._known: dict[tuple[str, int, int], tuple[NodeTrace, dict[str, str]]] = {}
+
+    def __call__(self, user: str, node: NodeTrace) -> Iterable[tuple[str, str]]:
+        """Runs of one file share its nodes: each is looked at once."""
+        key = (user, id(node.fields), node.number)
+        if key not in self._known:
+            self._known[key] = (node, self._names(user, node))  # with the node, whose id it is
+        return self._known[key][1].items()
+
+    def _names(self, user: str, node: NodeTrace) -> dict[str, str]:
+        """Name -> why it has no value."""
+        told: dict[str, str] = {}
+        for message in self._messages(user, node):
+            found = _NAME.search(message)
+            if found is not None:
+                told.setdefault(found[1], _why(message))
+        return told
+
+    def _messages(self, user: str, node: NodeTrace) -> Iterator[str]:
+        document = self._document(node)
+        nodes: list[Mapping[str, Any]] = [{}] * (node.number - 1) + [node.fields]
+        reach = WorkflowReach(self._user_variables(user), inputs=None, categorises=True)
+        own = {key: value for key, value in document.items() if key != "nodes"} if document else {}
+        for finding in variable_findings(node.workflow, {**own, "nodes": nodes}, reach):
+            if document is not None or _LATE in finding.message:
+                yield finding.message
+
+    def _document(self, node: NodeTrace) -> Mapping[str, Any] | None:
+        """The node's file, if the node still stands in it as it ran. A bare list has no variables."""
+        try:
+            read = self._snapshot.read(node.workflow)
+        except ConfigError:
+            return None
+        document = read if isinstance(read, Mapping) else {"nodes": read}
+        nodes = document.get("nodes")
+        here = nodes[node.number - 1 : node.number] if isinstance(nodes, list) else []
+        return document if here == [node.fields] else None
+
+    def _user_variables(self, user: str) -> frozenset[str]:
+        try:
+            return frozenset(load_user(self._snapshot, user).user_wide_workflow_variables)
+        except ConfigError:
+            return frozenset()
+
+    @cached_property
+    def _snapshot(self) -> ConfigSnapshot:
+        return self._hub.snapshot()
+
+
+def _why(message: str) -> str:
+    """The check's sentence as a half one: `is not known yet`."""
+    for known in (_LATE, _EARLY):
+        if known in message:
+            return known
+    hint = _HINT.search(message)
+    return "is no variable" + (hint[0] if hint else "")

@@ -6,31 +6,336 @@ the first look at the console. Source: spec console.md 5.2.
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import (
-    call_views,
-    endpoint_views,
-    events,
-    file_views,
-    help_views,
-    state_views,
-    workflow_views,
+from Middleware.api.console import call_views, endpoint_views, events, file_views
+from Middleware.api.console import events as state_views
+from Middleware.api.console import help_index as help_views
+from Middleware.api.console import workflow_files as workflow_views
+from Middleware.api.console.call_views import NO_RUN, run_of
+from Middleware.api.console.config_files import config_file
+from Middleware.api.console.config_masks import mask_text, shown_value, told_of_file, without_quoted_secrets
+from Middleware.api.console.file_views import checked_bytes, read_held
+from Middleware.api.console.recorder import Cut
+from Middleware.api.console.run_texts import (
+    RUN_STATES,
+    Secrets,
+    Text,
+    all_texts,
+    find,
+    whole_text,
+    workflow_names,
 )
-from Middleware.api.console.dry_run_views import DRY_RUN_ROUTES
-from Middleware.api.console.name_views import NAME_ROUTES
-from Middleware.api.console.run_views import RUN_ROUTES
-from Middleware.api.console.masks import told_of_file
+from Middleware.api.console.shapes import Look
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
-from Middleware.api.serving.wsgi_replies import on_one_line
-from Middleware.common.errors import ConfigError, MiddlewareError, let_go
+from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.wsgi.doors import on_one_line
+from Middleware.common.errors import ConfigError, MiddlewareError, RequestCancelled, let_go
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
+from Middleware.common.types import JsonObject
+from Middleware.config import paths
+from Middleware.config.drafts import draft_snapshot
+from Middleware.config.endpoints import endpoint_names, load_endpoint
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import WORKFLOWS
+from Middleware.config.users import UserSettings, load_user
+from Middleware.config.validation import describe_value
+from Middleware.config.workflows import folders_to_try
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import RunTrace
+from Middleware.utilities.sensitive_logging_utils import mask_secrets
 from Middleware.utilities.text_utils import sentence_of
+from Middleware.workflows.checks.dry_run import DryNode, DryRun
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# POST `dry-run`: a workflow file walked without a model, saved or not. Source: spec console.md 9.8.
+
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def dry_run(ask: Ask) -> JsonObject:
+    """`{"nodes": [...], "error"}`: what was walked, and the sentence of the failure that ended the walk, if
+    one did.
+    """
+    fields = ask.fields(path=str, user=str, messages=list | None, text=str | None, stub=str | None)
+    snapshot = ask.hub.snapshot()
+    if fields["user"] not in ask.hub.served_users():
+        allowed = ", ".join(ask.hub.served_users())
+        raise ViewRefused(400, f"user: found {describe_value(fields['user'])}, allowed: {allowed}")
+    messages = check_messages(HELLO if fields["messages"] is None else fields["messages"])
+    place = config_file(snapshot.root, fields["path"])
+    if fields["text"] is not None:
+        ask.require_right("save")
+        raw = checked_bytes(snapshot, place.file, fields["text"], read_held(snapshot, place))
+        snapshot = draft_snapshot(snapshot, place.file, raw)
+    user = load_user(snapshot, fields["user"])
+    request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)
+    walk = DryRun(user, request, fields["stub"])
+    error = _walk_file(walk, place.file, ClientQuestion(internal_messages(messages, user)))
+    sent_with = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
+    secrets = sorted(sent_with.union(ask.hub.secrets), key=len, reverse=True)  # one may begin another
+    nodes = [_mask_values(_node_json(node), secrets) for node in walk.nodes]
+    return {"nodes": nodes, "error": error and mask_secrets(error, *secrets)}
+
+
+def _walk_file(walk: DryRun, file: str, question: ClientQuestion) -> str | None:
+    """Walk the file; the sentence of the failure that ended the walk, None: it went to its end."""
+    folder, _, name = file.removeprefix(f"{WORKFLOWS}/").removesuffix(".json").rpartition("/")
+    with enter_request(walk.request):
+        try:
+            for _ in walk.open_run(name, question, folder=folder):
+                continue
+        except RequestCancelled:
+            raise
+        except MiddlewareError as error:
+            return without_quoted_secrets(sentence_of(str(error)))
+    return None
+
+
+def _node_json(node: DryNode) -> JsonObject:
+    return {
+        "workflow": node.workflow,
+        "number": node.number,
+        "type": node.type,
+        "title": node.title,
+        "depth": node.depth,
+        "answers": node.answers,
+        "fields": shown_value(node.fields),
+        "sent": [{"url": sent.url, "headers": dict(sent.headers), "body": sent.body} for sent in node.sent],
+        "notes": node.notes,
+        "output": node.output,
+    }
+
+
+def _mask_values(value: Any, secrets: Iterable[str]) -> Any:
+    """A copy in which no text holds a secret."""
+    if isinstance(value, str):
+        said = mask_secrets(value, *secrets)
+        return mask_text(said) or said
+    if isinstance(value, dict):
+        return {key: _mask_values(item, secrets) for key, item in value.items()}
+    return [_mask_values(item, secrets) for item in value] if isinstance(value, list | tuple) else value
+
+
+DRY_RUN_ROUTES = (ApiRoute("POST", "dry-run", "act", dry_run),)
+
+
+# --------------------------------------------------------------------------
+# The names that exist for a user, for the completion of the editor: endpoints, presets, workflows and so
+# on.
+
+
+_ANY = "any"
+"""Stands for a name, where only the folders of it are wanted."""
+
+
+def names(ask: Ask) -> Mapping[str, list[str]]:
+    """GET `names?user=&path=`: `{"endpoints","presets","workflows","structured_outputs",...}`, each sorted.
+
+    `user`: one that is served, else the first. `path`: the file that names them. Raises Refused, ConfigError.
+    """
+    words = ask.words("user", "path")
+    served = ask.hub.served_users()
+    user = words["user"] or (served[0] if served else "")
+    if user not in served:
+        raise ViewRefused(404, "no such user is served here")
+    snapshot = ask.hub.snapshot()
+    return names_for(snapshot, load_user(snapshot, user), words["path"])
+
+
+def names_for(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> Mapping[str, list[str]]:
+    """What can be named in a file of this user, each list sorted and without repeats."""
+    endpoints = endpoint_names(snapshot, paths.endpoint_folder(user))
+    return {
+        "endpoints": endpoints,
+        "presets": _files(snapshot, _preset_folders(snapshot, user, endpoints)),
+        "workflows": _files(snapshot, _workflow_folders(user, path)),
+        "structured_outputs": _files(snapshot, map(_parent, paths.structured_output_files(user, _ANY))),
+        "prompt_templates": snapshot.files("PromptTemplates"),
+        "mcp_servers": snapshot.files("MCPServers"),
+        "api_types": snapshot.files("ApiTypes"),
+        "variables": sorted(user.user_wide_workflow_variables),
+    }
+
+
+def _workflow_folders(user: UserSettings, path: str) -> Iterable[str]:
+    """Where a node of the file `path` finds its children."""
+    folder = _parent(path.removeprefix(f"{paths.WORKFLOWS}/"))
+    return (f"{paths.WORKFLOWS}/{each}" for each in folders_to_try(user, None, folder) if each)
+
+
+def _preset_folders(snapshot: ConfigSnapshot, user: UserSettings, endpoints: Iterable[str]) -> Iterable[str]:
+    """Those of the preset types of the user's endpoints; an endpoint that cannot be read has none."""
+    kinds: dict[str, None] = {}
+    for name in endpoints:
+        try:
+            kinds[load_endpoint(snapshot, user, name).preset_type] = None
+        except ConfigError:
+            continue
+    return (_parent(file) for kind in kinds for file in paths.preset_files(user, kind, _ANY))
+
+
+def _files(snapshot: ConfigSnapshot, folders: Iterable[str]) -> list[str]:
+    return sorted({name for folder in folders if _stays(folder) for name in snapshot.files(folder)})
+
+
+def _stays(folder: str) -> bool:
+    """Whether a folder lies in the tree: the path of a question may say anything."""
+    return all(paths.is_flat_name(part) for part in folder.split("/"))
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+NAME_ROUTES = (ApiRoute("GET", "names", "look", names),)
+
+
+# --------------------------------------------------------------------------
+# The runs of this process: their list, each one, its texts, its end. Source: spec console.md 5.2, 6, 11.
+
+
+MOST = 200
+DEFAULT = 50
+BY_CONSOLE = "the console"
+PRIVATE = "The user's settings keep texts private; times and counts only."
+NO_TEXT = "this run has no such text"
+
+Fits = Callable[[RunTrace], bool]
+
+
+def runs(ask: Ask) -> JsonObject:
+    """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all."""
+    wish = ask.words("user", "workflow", "state", "text", "before", "limit")
+    limit = ask.number("limit", DEFAULT, 1, MOST)
+    states = _states(wish["state"])
+    look = Look(ask.hub)
+    fits = _filters(look, wish, states)
+    found_runs: list[RunTrace] = []
+    for run in _runs_before(look.runs, wish["before"]):
+        if all(fit(run) for fit in fits):
+            found_runs.append(run)
+            if len(found_runs) > limit:
+                break
+    shown = found_runs[:limit]
+    return {
+        "runs": [look.summary(run) for run in shown],
+        "next": shown[-1].id if len(found_runs) > limit else None,
+        "seq": look.seq,
+    }
+
+
+def run(ask: Ask, run_id: str) -> JsonObject:
+    """GET `runs/<id>`."""
+    ask.words()
+    return Look(ask.hub).run_json(run_of(ask, run_id))
+
+
+def text(ask: Ask, run_id: str, ref: str) -> JsonObject:
+    """GET `runs/<id>/texts/<ref>`."""
+    ask.words()
+    kept = run_of(ask, run_id)
+    value = find(kept, ref)
+    if value is None:
+        raise ViewRefused(404, PRIVATE if kept.private else NO_TEXT)
+    return whole_text(ref, value, Look(ask.hub).secrets(kept))
+
+
+def cancel(ask: Ask, run_id: str) -> JsonObject:
+    """POST `runs/<id>/cancel`: as DELETE of a client."""
+    ask.words()
+    ask.no_fields()
+    kept = run_of(ask, run_id)
+    active = cancellation_service.is_running(kept.id)
+    if active:
+        cancellation_service.request_cancellation(kept.id, BY_CONSOLE)
+    return {"status": "cancelled", "active": active}
+
+
+def numbers(ask: Ask) -> JsonObject:
+    """GET `numbers`."""
+    ask.words()
+    series: JsonObject = ask.hub.hour.series()
+    return series
+
+
+def _states(wish: str) -> set[str]:
+    """The states asked for; empty: any. Raises Refused."""
+    states = {state.strip() for state in wish.split(",") if state.strip()}
+    for state in sorted(states - set(RUN_STATES)):
+        raise ViewRefused(400, f"state: found {describe_value(state)}, allowed: {', '.join(RUN_STATES)}")
+    return states
+
+
+def _runs_before(kept: list[RunTrace], run_id: str) -> list[RunTrace]:
+    """Those that arrived before this run. Raises Refused when it is not kept."""
+    if not run_id:
+        return kept
+    for i, one in enumerate(kept):
+        if one.id == run_id:
+            return kept[i + 1 :]
+    raise ViewRefused(404, NO_RUN)
+
+
+def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
+    """What a run must fit; the quick ones first."""
+    fits: list[Fits] = []
+    if wish["user"]:
+        fits.append(lambda run: run.user == wish["user"])
+    if states:
+        fits.append(lambda run: run.state in states)
+    if wish["workflow"]:
+        fits.append(lambda run: wish["workflow"] in workflow_names(run))
+    if wish["text"]:
+        needle = wish["text"].casefold()
+        fits.append(lambda run: _holds_text(look, run, needle))
+    return fits
+
+
+def _holds_text(look: Look, run: RunTrace, needle: str) -> bool:
+    """Whether its facts or texts hold this, as a reader sees them: what is masked is not found."""
+    secrets = look.secrets(run)
+    needles = (needle, json.dumps(needle)[1:-1])
+    nodes = list(run.nodes)
+    facts: list[Text] = [run.id, run.user, *workflow_names(run), run.error]
+    facts += [fact for node in nodes for fact in (node.title, node.endpoint, node.error)]
+    facts += [fact for node in nodes for call in list(node.calls) for fact in (call.endpoint, call.error)]
+    return any(
+        _is_in(kept, needles) and _is_in(_as_seen(kept, secrets), needles)
+        for kept in chain(facts, all_texts(run))
+    )
+
+
+def _as_seen(kept: Text, secrets: Secrets) -> Text:
+    return secrets.out_of_cut(kept) if isinstance(kept, Cut) else secrets.out_of(kept)
+
+
+def _is_in(kept: Text, needles: tuple[str, ...]) -> bool:
+    parts = (kept.head, kept.tail) if isinstance(kept, Cut) else (kept,)
+    return any(needle in part.casefold() for part in parts for needle in needles)
+
+
+RUN_ROUTES = (
+    ApiRoute("GET", "runs", "look", runs),
+    ApiRoute("GET", "runs/<run_id>", "look", run),
+    ApiRoute("GET", "runs/<run_id>/texts/<ref>", "look", text),
+    ApiRoute("POST", "runs/<run_id>/cancel", "act", cancel),
+    ApiRoute("GET", "numbers", "look", numbers),
+)
+
+
+# --------------------------------------------------------------------------
 
 BELOW = "/console/api/"
 _FILES = ("workflows/", "files/")

@@ -10,32 +10,144 @@ from __future__ import annotations
 import posixpath
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.console.check_limits import too_large
-from Middleware.api.console.config_masks import shown_text, shown_value
-from Middleware.api.console.problems import problem, problems
-from Middleware.api.console.view_contract import ViewRefused
-from Middleware.common.errors import ConfigError
+from Middleware.api.console.config_files import (
+    ConfigText,
+    config_file,
+    read_config_text,
+    why_not_writable,
+    with_line_feeds,
+)
+from Middleware.api.console.config_masks import secrets_in, shown_text, shown_value
+from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, ViewRefused
+from Middleware.common.errors import ConfigError, node_index
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
-from Middleware.config.drafts import draft_snapshot
+from Middleware.config.drafts import FreshTree, draft_snapshot
 from Middleware.config.endpoints import load_endpoint
-from Middleware.config.fresh_tree import FreshTree
-from Middleware.config.json_positions import Positions, positions
+from Middleware.config.json_positions import Positions, count_values, parse, positions
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import COMMON_FOLDER, WORKFLOWS
 from Middleware.config.users import UserSettings, load_user
-from Middleware.config.validation import ERROR, WARNING, Finding
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, describe_value
 from Middleware.config.workflows import child_file, is_workflow, shared_names, shared_root
-from Middleware.utilities.blocking_calls import beside_the_loop
+from Middleware.services.run_trace import RunTrace
+from Middleware.utilities.file_utils import beside_the_loop
+from Middleware.utilities.sensitive_logging_utils import MASK, MIN_SECRET, mask_secrets
+from Middleware.workflows.checks import workflow_check
+from Middleware.workflows.checks.config_check import UNNAMED, all_files, check_tree, check_workflow_file
+from Middleware.workflows.checks.workflow_graph import EndpointFacts, Lookups, workflow_graph
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
-from Middleware.workflows.managers import workflow_check
-from Middleware.workflows.managers.config_check import UNNAMED, all_files, check_tree, check_workflow_file
-from Middleware.workflows.managers.workflow_graph import EndpointFacts, Lookups, workflow_graph
+
+# --------------------------------------------------------------------------
+# How large a text may be that the page has checked: a look must not hold the server. Pure.
+
+
+MOST_CHARS = 1 << 17
+MOST_VALUES = 5_000
+MOST_BRACES = 20_000
+MOST_PROBLEMS = 500
+"""So many are told of one file, the worst first."""
+
+
+def too_large(text: str) -> str:
+    """Why a text is not checked here; empty: it is."""
+    if len(text) > MOST_CHARS:
+        return _more_than(MOST_CHARS, "characters")
+    if text.count("{") > MOST_BRACES:
+        return _more_than(MOST_BRACES, "braces")
+    if count_values(text, MOST_VALUES + 1) > MOST_VALUES:
+        return _more_than(MOST_VALUES, "values")
+    return ""
+
+
+def _more_than(most: int, what: str) -> str:
+    return f"this text has more than {most:,} {what} and is not checked here; --validate checks it"
+
+
+def count_sentence(count: int) -> str:
+    """What is said of the problems behind the first `MOST_PROBLEMS`."""
+    return f"and {count:,} more; --validate tells all"
+
+
+# --------------------------------------------------------------------------
+# Findings of one config file as the page shows them: at their places in the text that it is shown. Pure.
+
+
+def problems(
+    findings: Iterable[Finding], file: str, text: str, shown: Positions | None = None
+) -> list[JsonObject]:
+    """The findings of `file`, in their order, each `{"line", "column", "end_line", "end_column", "pointer",
+    "node", "level", "message"}`.
+
+    `text`: of the file, secrets and all. `shown`: the map of it as it is shown, made here when not given.
+    `node`: its number, null for what is in none. Of very many the first ones, then how many there are more.
+    """
+    own = [finding for finding in findings if finding.file == file]
+    if not own:
+        return []
+    told = shown or positions(shown_text(text))
+    secrets = secrets_in(text)
+    shown_ones, rest = own[:MOST_PROBLEMS], len(own) - MOST_PROBLEMS
+    made = [
+        {
+            **_span(told, finding),
+            "pointer": finding.pointer,
+            "node": None if (index := node_index(file, finding.pointer)) is None else index + 1,
+            "level": finding.level,
+            "message": _message(finding.message, secrets),
+        }
+        for finding in shown_ones
+    ]
+    return [*made, problem(NOTE, count_sentence(rest))] if rest > 0 else made
+
+
+def problem(level: str, message: str) -> JsonObject:
+    """One about the whole text."""
+    span = {"line": 1, "column": 1, "end_line": 1, "end_column": 1}
+    return {**span, "pointer": "", "node": None, "level": level, "message": message}
+
+
+def _span(told: Positions, finding: Finding) -> dict[str, int]:
+    """Where the value stands that a finding is about, or the sign that is no JSON."""
+    broken = None if finding.pointer else _syntax_error_position(told)
+    if broken is not None:
+        line, column = broken
+        return {"line": line, "column": column, "end_line": line, "end_column": column + 1}
+    pointer = finding.pointer
+    if told.find(pointer) is None and told.find("/nodes") is None:
+        pointer = pointer.removeprefix("/nodes")  # some findings name the nodes of a bare list so
+    start, end = told.value(pointer)
+    place = told.find(pointer)
+    if place is not None and place.members is not None:
+        end = start + 1  # as for a field that an object lacks: its bracket, not all that it holds
+    (line, column), (end_line, end_column) = told.line_column(start), told.line_column(end)
+    return {"line": line, "column": column, "end_line": end_line, "end_column": end_column}
+
+
+def _syntax_error_position(told: Positions) -> tuple[int, int] | None:
+    """Line and column where the text that is shown is no JSON; None: it is."""
+    try:
+        parse(told.text.encode("utf-8", "replace"), "")
+    except ConfigError as error:
+        return (error.position.line, error.position.column) if error.position.line else None
+    return None
+
+
+def _message(message: str, secrets: Iterable[Any]) -> str:
+    for secret in secrets:
+        message = message.replace(f"found {describe_value(secret)}", f"found {describe_value(MASK)}")
+        if len(secret) >= MIN_SECRET:
+            message = message.replace(secret, MASK)
+    return mask_secrets(message)
+
+
+# --------------------------------------------------------------------------
 
 _TOP = f"{paths.WORKFLOWS}/"
 _PATIENCE_S = 10.0
@@ -257,3 +369,153 @@ def _endpoint(snapshot: ConfigSnapshot, user: UserSettings | None, name: str) ->
         return EndpointFacts(file, load_endpoint(snapshot, user, name).model)
     except ConfigError:
         return EndpointFacts(file)
+
+
+# --------------------------------------------------------------------------
+# The routes of the page Workflows: the tree of files, one file, a text that is not saved (9.1 to 9.3).
+
+
+_MARK = "\ufeff"
+
+
+def tree(ask: Ask) -> JsonObject:
+    """GET `workflows`: the files of each served user, of each shared folder, of `_common`, and the others."""
+    ask.words()
+    files = _files(ask)
+    entries = files.entries()
+    homes = files.homes(ask.hub.served_users())
+    listing = _Listing(ask.hub.recorder.runs())
+    by_home: dict[str | None, list[FileEntry]] = {}
+    for entry in entries.values():
+        by_home.setdefault(homes.of(entry.path), []).append(entry)
+
+    def list_folder(folder: str | None) -> list[JsonObject]:
+        return [listing.file(entry, folder or "") for entry in by_home.get(folder, ())]
+
+    taken = set(homes.users.values())
+    return {
+        "users": [
+            {"name": name, "folder": folder, "files": list_folder(folder)}
+            for name, folder in homes.users.items()
+        ],
+        "shared": [
+            {"folder": folder, "model": model, "files": list_folder(folder)}
+            for folder, model in homes.shared.items()
+            if folder not in taken
+        ],
+        "common": [] if COMMON_FOLDER in taken else list_folder(COMMON_FOLDER),
+        "other": list_folder(None),
+    }
+
+
+def file(ask: Ask, path: str) -> JsonObject:
+    """GET `workflows/<path>?user=`: the text of one file, what is wrong with it, and its graph."""
+    snapshot = ask.hub.snapshot()
+    place = config_file(snapshot.root, path)
+    wanted = ask.words("user")["user"]
+    files = _files(ask)
+    user = _user(ask, files, path, wanted or None)
+    try:
+        held = read_config_text(snapshot.tree, place)
+    except OSError as error:
+        raise ViewRefused(404, NO_FILE) from error
+    return {**_facts(held, files, user), "last": last_of_file(ask.hub.recorder.runs(), path)}
+
+
+def _facts(held: ConfigText, files: WorkflowFiles, user: str | None) -> JsonObject:
+    path = held.place.file
+    reading = files.read_file(path, held.text, held.raw, user)
+    return {
+        "path": path,
+        "user": user,
+        "kind": reading.kind,
+        "text": held.shown_text,
+        "version": held.version,
+        "writable": not why_not_writable(held.place),
+        "problems": reading.problems,
+        "graph": reading.graph,
+    }
+
+
+def check(ask: Ask) -> JsonObject:
+    """POST `check`: `{"problems", "graph"}` of a text in place of a file's own."""
+    fields = ask.fields(path=str, text=str, user=str | None)
+    path = config_file(ask.hub.snapshot().root, fields["path"]).file
+    files = _files(ask)
+    user = _user(ask, files, path, fields["user"])
+    text = with_line_feeds(fields["text"]).removeprefix(_MARK)
+    reading = files.read_file(path, text, text.encode("utf-8", "surrogatepass"), user)
+    return {"problems": reading.problems, "graph": reading.graph}
+
+
+def _files(ask: Ask) -> WorkflowFiles:
+    return workflow_files(ask.hub.snapshot().root)
+
+
+def _user(ask: Ask, files: WorkflowFiles, path: str, wanted: str | None) -> str | None:
+    """In whose folders names are looked up. Raises Refused for one who is not served."""
+    names = ask.hub.served_users()
+    if wanted is None:
+        return files.user_of(path, names)
+    if wanted not in names:
+        raise ViewRefused(400, f"user: found {describe_value(wanted)}, allowed: {', '.join(names)}")
+    return wanted
+
+
+class _Listing:
+    """Entries as the page gets them, with the newest ended run of each file."""
+
+    def __init__(self, runs: Iterable[RunTrace]) -> None:
+        self._last: dict[str, RunTrace] = {}
+        for run in runs:
+            if run.ended:
+                for node in list(run.nodes):
+                    self._last.setdefault(node.workflow, run)
+
+    def file(self, entry: FileEntry, folder: str) -> JsonObject:
+        run = self._last.get(entry.path)
+        below = f"{WORKFLOWS}/{folder}/" if folder else f"{WORKFLOWS}/"
+        return {
+            "path": entry.path,
+            "name": entry.path.removeprefix(below).removesuffix(".json"),
+            "kind": entry.kind,
+            "nodes": entry.nodes,
+            "errors": entry.errors,
+            "warnings": entry.warnings,
+            "unused": entry.unused,
+            "last": None if run is None else _last_run(run),
+        }
+
+
+def _last_run(run: RunTrace) -> JsonObject:
+    return {
+        "id": run.id,
+        "at": round(run.wall, 3),
+        "state": run.state,
+        "took_s": round(run.ended - run.arrived, 3),
+    }
+
+
+def last_of_file(runs: Iterable[RunTrace], path: str) -> JsonObject | None:
+    """The newest ended run in which a file ran: `{"id", "at", "nodes": {"1": {"s", "state"}}}`. A node that
+    ran more than once: its last time.
+    """
+    for run in runs:
+        nodes = [node for node in list(run.nodes) if node.workflow == path] if run.ended else []
+        if nodes:
+            times = {
+                str(node.number): {
+                    "s": round(node.seconds, 3) if node.ended else None,
+                    "state": node.state,
+                }
+                for node in nodes
+            }
+            return {"id": run.id, "at": round(run.wall, 3), "nodes": times}
+    return None
+
+
+ROUTES = (
+    ApiRoute("GET", "workflows", "look", tree),
+    ApiRoute("GET", "workflows/<path:path>", "look", file),
+    ApiRoute("POST", "check", "look", check),
+)

@@ -11,18 +11,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
-from Middleware.api.requests.error_replies import outdated_first, reply_to
-from Middleware.api.requests.request_life import HUNG_UP, RequestLife
-from Middleware.api.serving.background import BackgroundThreads
-from Middleware.common.closing import close_batches
+from Middleware.api.requests.request_life import HUNG_UP, RequestLife, outdated_first, reply_to
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import RequestContext, enter_request
-from Middleware.common.types import Batch, Batches, JsonObject
+from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import (
     AnswerCollector,
@@ -36,6 +34,57 @@ from Middleware.services.answers import steps_of, usage_numbers
 from Middleware.services.cancellation_service import cancellation_service
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# Threads for work that outlives or precedes an answer: reused while idle, never waited for at exit.
+
+
+Task = Callable[[], object]
+IDLE_S = 30.0
+
+
+class BackgroundThreads:
+    """Any number of daemon threads; one that is idle for `idle_s` seconds ends."""
+
+    def __init__(self, idle_s: float = IDLE_S) -> None:
+        self._idle_s = idle_s
+        self._tasks: deque[Task] = deque()
+        self._changed = threading.Condition()
+        self._idle = 0
+
+    def run(self, task: Task) -> None:
+        """Start the task at once, in an idle thread or a new one. What it raises is logged."""
+        with self._changed:
+            self._tasks.append(task)
+            if self._idle >= len(self._tasks):
+                self._changed.notify()
+                return
+        threading.Thread(target=self._work, name="answer", daemon=True).start()
+
+    @property
+    def idle(self) -> int:
+        """How many threads wait for a task."""
+        return self._idle
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._tasks:
+                    self._idle += 1
+                    self._changed.wait_for(lambda: bool(self._tasks), timeout=self._idle_s)
+                    self._idle -= 1
+                if not self._tasks:
+                    return
+                task = self._tasks.popleft()
+            try:
+                task()
+            except Exception:
+                logger.exception("a background task failed")
+            del task
+
+
+# --------------------------------------------------------------------------
 
 HEARTBEAT_S = 1.0
 UNREACHED_S = 5.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from Middleware.common.errors import ClientRequestError
@@ -146,3 +146,124 @@ def image_of(part: JsonObject) -> str:
     if source.get("type") != "base64" or not isinstance(data, str) or not data:
         return ""
     return f"data:{source.get('media_type') or 'image/png'};base64,{data}"
+
+
+# --------------------------------------------------------------------------
+# Which requests Open WebUI makes for itself: tool selection, and titles, tags and the like. Pure.
+
+
+TOOL_SENTENCE = (
+    "Your task is to choose and return the correct tool(s) "
+    "from the list of available tools based on the query"
+)
+TOOL_ANSWER = '{"tool_calls": []}'
+TASK_HEADER = "X-OpenWebUI-Task"
+TASK_START, TASK_HISTORY = "### Task:", "<chat_history>"
+"""What the text of a background task begins with, and what it holds."""
+EMOJI_START = "Your task is to reflect the speaker's likely facial expression through a fitting emoji."
+"""What the text of the one task begins with that has another form. Source: Open WebUI's own template."""
+TASK_MARKS = ((TASK_START, "chat_history"), ("likely facial expression through a fitting emoji",))
+"""For each form, words that are in its JSON however that is written: no quotes, no `<`."""
+
+_KINDS = (  # by what the text asks for, and by the key of the JSON that it wants
+    ("autocompletion", re.compile("autocomplet", re.I)),
+    ("follow-ups", re.compile('"follow_ups"|follow[- ]?up', re.I)),
+    ("query", re.compile(r'"queries"|\bquer(?:y|ies)\b', re.I)),
+    ("tags", re.compile(r'"tags"|\btags\b', re.I)),
+    ("title", re.compile(r'"title"|\btitle\b', re.I)),
+    ("emoji", re.compile("emoji", re.I)),
+)
+
+
+def is_tool_selection(messages: Any, user: UserSettings) -> bool:
+    """Open WebUI's own tool picker asks, and the user wants it answered without a workflow."""
+    if not user.intercept_open_web_ui_tool_requests:
+        return False
+    listed = messages if isinstance(messages, list) else ()
+    return any(TOOL_SENTENCE in text for role, text in _texts(listed) if role == "system")
+
+
+def task_of(messages: Any, header: str, stream: bool) -> str | None:
+    """The kind of a background task (`title`, `tags`, ..., else `unknown`), None for an ordinary request.
+
+    `header`: value of `TASK_HEADER`, or nothing; what it says is the kind.
+    """
+    if kind := header.strip():
+        return kind
+    if stream:
+        return None
+    newest_first = reversed(messages) if isinstance(messages, list) else ()
+    last = next((text for role, text in _texts(newest_first) if role == "user"), "")
+    last = last.lstrip()
+    if last.startswith(EMOJI_START):
+        return "emoji"
+    if not last.startswith(TASK_START) or TASK_HISTORY not in last:
+        return None
+    asked = last.partition(TASK_HISTORY)[0]
+    return next((kind for kind, words in _KINDS if words.search(asked)), "unknown")
+
+
+def _texts(messages: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """(role, text) of each message."""
+    for message in messages:
+        if isinstance(message, dict) and isinstance(message.get("role"), str):
+            yield message["role"].strip().lower(), flatten_content(message.get("content"), set())[0]
+
+
+# --------------------------------------------------------------------------
+# Prompts of the two text routes -> internal messages, by their `[Beg_<word>]` tags. Pure.
+
+
+_TAG = re.compile(r"\[Beg_(\w+)\]")
+_TAG_ROLES = {"Sys": "system", "SysMes": "systemMes", "User": "user", "Assistant": "assistant"}
+
+
+def has_tags(prompt: str) -> bool:
+    return _TAG.search(prompt) is not None
+
+
+def tagged_messages(prompt: str) -> Messages:
+    """One message a tag, contents stripped. Text before the first tag and tags of other words are dropped."""
+    messages: Messages = []
+    tags = list(_TAG.finditer(prompt))
+    system_seen = False
+    for tag, following in zip(tags, [*tags[1:], None], strict=True):
+        role = _TAG_ROLES.get(tag[1])
+        if role is None:
+            continue
+        if role == "system":
+            role = "systemMes" if system_seen else "system"
+            system_seen = True
+        content = prompt[tag.end() : following.start() if following else len(prompt)].strip()
+        messages.append({"role": role, "content": content})
+    return messages
+
+
+def completion_messages(prompt: Any) -> Messages:
+    """`prompt` of `/v1/completions`: a text, or a list of one text. Without tags it is one user message."""
+    if isinstance(prompt, list):
+        if len(prompt) != 1 or not isinstance(prompt[0], str):
+            raise ClientRequestError(
+                "'prompt' must be one text; several prompts and token ids are not supported", param="prompt"
+            )
+        prompt = prompt[0]
+    text = text_of(prompt)
+    return tagged_messages(text) if has_tags(text) else [{"role": "user", "content": text}]
+
+
+def generate_messages(system: str, prompt: str, images: list[str]) -> Messages:
+    """`system`, `prompt` and `images` of `/api/generate`. The images go to the last user message."""
+    whole = system + prompt
+    if has_tags(whole):
+        messages = tagged_messages(whole)
+        if system.strip() and not has_tags(system):
+            messages.insert(0, {"role": "system", "content": system.strip()})
+    else:
+        messages = [{"role": "user", "content": whole}] if whole else []
+    if images:
+        last = next((m for m in reversed(messages) if m["role"] == "user"), None)
+        if last is None:
+            last = {"role": "user", "content": ""}
+            messages.append(last)
+        last["images"] = images
+    return messages

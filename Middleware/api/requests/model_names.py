@@ -12,8 +12,7 @@ from Middleware.common.errors import ClientRequestError, ConfigError, NotFound
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import load_user, pointer_user
-from Middleware.config.workflow_tools import LATEST_TAG, chat_names
-from Middleware.config.workflows import picked_folder
+from Middleware.config.workflows import LATEST_TAG, chat_names, picked_folder
 
 logger = logging.getLogger(__name__)
 

@@ -7,11 +7,18 @@ Sampling fields are accepted in any type and never used: presets and workflows d
 from __future__ import annotations
 
 import json
+import types
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ClientRequestError
-from Middleware.common.types import JsonObject
-from Middleware.utilities.strict_json import NoNumber, strict_loads
+from Middleware.common.request_context import WISH_NAMES, Wish
+from Middleware.common.types import JsonObject, Messages
+from Middleware.config.validation import describe_value
+from Middleware.services.answers import compact_json
+from Middleware.utilities.model_json import NoNumber, strict_loads
+from Middleware.utilities.text_utils import estimate_json_tokens, estimate_message_tokens
 
 DEEPEST = 200
 """Levels of lists and objects in a body; no client sends a tenth of it."""
@@ -99,3 +106,114 @@ def tools_of(body: JsonObject) -> tuple[list[JsonObject] | None, Any]:
 def _objects(value: Any) -> list[JsonObject] | None:
     """The objects of a list; None when there are none."""
     return ([item for item in value if isinstance(item, dict)] if isinstance(value, list) else []) or None
+
+
+# --------------------------------------------------------------------------
+# The fields of a body of which every one is known: a field too much, or of another type, is refused.
+# Pure.
+
+
+_TYPE_WORDS: dict[type, str] = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    list: "a list",
+    dict: "an object",
+    types.NoneType: "null",
+}
+
+
+def typed_fields(body: JsonObject, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of each name of `kinds`, whose values are types: `str`, `str | None`, `list`...
+
+    What may be null may also be absent: it is None then. Raises ClientRequestError.
+    """
+    for name in body:
+        if name not in kinds:
+            allowed = ", ".join(kinds) or "none"
+            raise ClientRequestError(f"{describe_value(name)} is no field of this body, allowed: {allowed}")
+    return {name: _fit(name, body, _types(kind)) for name, kind in kinds.items()}
+
+
+def _types(kind: Any) -> tuple[type, ...]:
+    return kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
+
+
+def _fit(name: str, body: JsonObject, kinds: tuple[type, ...]) -> Any:
+    value = body.get(name)
+    if value is None and types.NoneType in kinds:
+        return None
+    if type(value) not in kinds:
+        what = describe_value(value) if name in body else "nothing"
+        allowed = " or ".join(_TYPE_WORDS[kind] for kind in kinds)
+        raise ClientRequestError(f"{name}: found {what}, allowed: {allowed}", param=name)
+    return value
+
+
+# --------------------------------------------------------------------------
+# What a client asks of the model itself: sampling fields, limits, formats. Read, never checked. Pure.
+
+
+_NO_LIMIT = (-1, -2)
+"""What clients of local servers send as `max_tokens` when they want none."""
+
+WishFields = Mapping[str, tuple[str, ...]]
+"""Name of a wish -> the client's fields for it, `options.num_predict` for a field of a field. The first that
+says something counts. Names beside `WISH_NAMES`: what no node can take, told in the log."""
+
+
+def read_wishes(body: JsonObject, fields: WishFields) -> Mapping[str, Wish]:
+    """The wishes of a body, read-only, in the order of `fields`."""
+    found: dict[str, Wish] = {}
+    for name, places in fields.items():
+        for place in places:
+            value = _at(body, place)
+            if _says_something(name, value):
+                found[name] = Wish(value, place)
+                break
+    return MappingProxyType(found)
+
+
+def _at(body: JsonObject, place: str) -> Any:
+    value: Any = body
+    for key in place.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _says_something(name: str, value: Any) -> bool:
+    if value is None or value in ("", [], {}):
+        return False
+    if name == "response_format":
+        return bool(value != {"type": "text"})
+    if name == "max_tokens":
+        return value not in _NO_LIMIT
+    if name in WISH_NAMES:
+        return True
+    return bool(value) and not (name in ("n", "best_of") and value == 1)
+
+
+# --------------------------------------------------------------------------
+# How many tokens a question has, for the routes that only count and for streams that tell it first. Pure.
+
+
+PER_MESSAGE = 8
+PER_IMAGE = 1600
+
+
+def count_tokens(messages: Messages, tools: Iterable[JsonObject] | None = None) -> int:
+    """The estimate of internal messages (a brace in their texts counts more) and of the tools beside them."""
+    total = sum(_of_message(message) for message in messages)
+    listed = list(tools or ())
+    return total + (estimate_json_tokens(compact_json(listed)) if listed else 0)
+
+
+def _of_message(message: Any) -> int:
+    total = (
+        estimate_message_tokens(message["content"])
+        + PER_MESSAGE
+        + PER_IMAGE * len(message.get("images") or ())
+    )
+    if calls := message.get("tool_calls"):
+        total += estimate_json_tokens(compact_json(calls))
+    return int(total)

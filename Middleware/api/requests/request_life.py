@@ -9,17 +9,73 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
+from flask import current_app
+
 from Middleware.api.client_watch import Watch
-from Middleware.api.requests.error_replies import outdated_first
+from Middleware.common.errors import (
+    ClientRequestError,
+    ConfigError,
+    MiddlewareError,
+    RequestCancelled,
+    ServerBusy,
+)
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
+from Middleware.protocols.base import ErrorReply
+from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
 from Middleware.services.run_trace import RunTrace
+from Middleware.utilities.sensitive_logging_utils import without_quotes
+from Middleware.utilities.text_utils import sentence_of
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# An exception -> what the client is told of it: status, sentence, headers. Pure.
+
+
+NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RequestCancelled)
+
+
+def reply_to(
+    error: BaseException, request_id: str, *, privacy: bool = False, outdated: Iterable[str] = ()
+) -> ErrorReply:
+    """What to tell the client about a failure. `privacy`: nothing that may quote a prompt. `outdated`: the
+    sentences about files whose last good version was used, which come first: the error may be theirs.
+    """
+    before = "" if isinstance(error, NO_FAULT_OF_FILES) else outdated_first(outdated)
+    said = f"{before}{_sentence(error, privacy)} (request {request_id})"
+    if not isinstance(error, MiddlewareError):
+        headers = {"x-should-retry": "false"}
+        return ErrorReply(500, said, headers=headers, request_id=request_id)
+    if isinstance(error, ClientRequestError):
+        return ErrorReply(error.status_hint, said, error.param, error.code, request_id=request_id)
+    headers = {} if isinstance(error, ServerBusy) else {"x-should-retry": "false"}
+    if error.retry_after_s is not None and error.status_hint in (429, 503):
+        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    code = 503 if isinstance(error, ServerBusy) else error.code
+    return ErrorReply(error.status_hint, said, code=code, headers=headers, request_id=request_id)
+
+
+def outdated_first(outdated: Iterable[str]) -> str:
+    """What is said before anything else of a request that used old versions of files; "" if it did not."""
+    return "".join(f"{sentence_of(' '.join(said.split()))}. " for said in outdated)
+
+
+def _sentence(error: BaseException, privacy: bool) -> str:
+    if not isinstance(error, MiddlewareError):
+        return f"internal error ({type(error).__name__}); the server's log says more"
+    quotes_nobody = isinstance(error, ConfigError)
+    said = error.cause_first() if quotes_nobody or not privacy else without_quotes(error)
+    return sentence_of(" ".join(said.split())) or type(error).__name__
+
+
+# --------------------------------------------------------------------------
 
 REQUEST_ID = "headrace.request_id"
 """Key of the WSGI environment under which a request's id stands."""
@@ -162,3 +218,60 @@ class HeldBody:
                 close()
         finally:
             self._release()
+
+
+# --------------------------------------------------------------------------
+# Running requests by a name that their client gave them, so that another request of it can speak of them.
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRequest:
+    """`sent`: the texts of its answer that went out so far."""
+
+    life: RequestLife
+    sent: list[str] = field(default_factory=list, repr=False)
+
+
+class NamedRequests:
+    """Name -> the requests that run under it. A name may be given more than once. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[Hashable, list[NamedRequest]] = {}
+
+    def add(self, name: Hashable, life: RequestLife) -> NamedRequest:
+        """The request has this name until its life ends."""
+        named = NamedRequest(life)
+        with self._lock:
+            self._running.setdefault(name, []).append(named)
+        life.at_end(lambda: self._remove(name, named))
+        return named
+
+    def _remove(self, name: Hashable, named: NamedRequest) -> None:
+        with self._lock:
+            rest = [one for one in self._running[name] if one is not named]
+            if rest:
+                self._running[name] = rest
+            else:
+                del self._running[name]
+
+    def of(self, name: Hashable) -> list[NamedRequest]:
+        """Those whose answer is not complete, oldest first."""
+        with self._lock:
+            return [one for one in self._running.get(name, ()) if not one.life.answered]
+
+    def cancel(self, name: Hashable) -> bool:
+        """Cancel them. False: there was none."""
+        found = self.of(name)
+        for one in found:
+            cancellation_service.request_cancellation(one.life.request_id, ASKED_TO)
+        return bool(found)
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+
+def named_of(front_end: str) -> NamedRequests:
+    """Those of the current application that came through this front end."""
+    made: NamedRequests = current_app.extensions.setdefault(f"headrace.named.{front_end}", NamedRequests())
+    return made

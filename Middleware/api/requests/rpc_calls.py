@@ -21,7 +21,7 @@ from Middleware.protocols.mcp import (
     VERSIONS,
     rpc_error,
 )
-from Middleware.utilities.strict_json import strict_loads
+from Middleware.utilities.model_json import strict_loads
 from Middleware.utilities.text_utils import sentence_of
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from Middleware.api.requests.model_names import is_multi_user, single_user
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import load_user
-from Middleware.config.workflow_tools import ToolOffer, WorkflowTool, tool_offer
+from Middleware.config.workflows import ToolOffer, WorkflowTool, tool_offer
 from Middleware.services.answers import compact_json
 from Middleware.utilities.text_utils import sentence_of
 

@@ -17,10 +17,10 @@ from waitress.parser import HTTPRequestParser  # type: ignore[import-untyped]
 from waitress.task import ErrorTask, WSGITask  # type: ignore[import-untyped]
 from waitress.utilities import BadRequest  # type: ignore[import-untyped]
 
-from Middleware.api.serving.lingering import LINGER_BYTES, LINGER_S
+from Middleware.api.requests.request_body import LINGER_BYTES, LINGER_S
 
 if TYPE_CHECKING:
-    from Middleware.api.serving.front_door import FrontDoor
+    from Middleware.api.front_door import FrontDoor
 
 UNREAD_S = 14400
 """A client that reads nothing of its answer for so long is given up."""

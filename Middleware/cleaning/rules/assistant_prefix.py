@@ -5,8 +5,7 @@ it goes.
 from __future__ import annotations
 
 from Middleware.cleaning.head_strip import HeadStrip
-from Middleware.cleaning.keys import FLAG
-from Middleware.cleaning.stage import Inputs, Stage, rule
+from Middleware.cleaning.stage import FLAG, Inputs, Stage, rule
 
 SPEAKER = "Assistant:"
 FLAGS = {

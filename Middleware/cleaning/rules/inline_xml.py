@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from Middleware.cleaning.keys import CleaningKey
-from Middleware.cleaning.stage import Inputs, Stage, rule
+from Middleware.cleaning.stage import CleaningKey, Inputs, Stage, rule
 from Middleware.cleaning.xml_elements import ElementNames, PairedElements, Pieces, SelfClosingTags
 
 STRIP = CleaningKey(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from Middleware.cleaning.head_strip import HeadStrip
-from Middleware.cleaning.keys import FLAG, TEXT_OR_TEXTS
-from Middleware.cleaning.stage import Inputs, Stage, rule, texts_of
+from Middleware.cleaning.stage import FLAG, TEXT_OR_TEXTS, Inputs, Stage, rule, texts_of
 
 
 @rule(

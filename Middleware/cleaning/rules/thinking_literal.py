@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from Middleware.cleaning.block_remover import ANYWHERE, BlockRemover, BlockRule
-from Middleware.cleaning.keys import COUNT, FLAG, TEXT, TEXTS, one_of
-from Middleware.cleaning.matching import literal_tag
-from Middleware.cleaning.stage import Inputs, Stage, rule, text_of, texts_of
+from Middleware.cleaning.head_strip import literal_tag
+from Middleware.cleaning.stage import COUNT, FLAG, TEXT, TEXTS, Inputs, Stage, one_of, rule, text_of, texts_of
 
 GRACE_PERIOD = 100
 

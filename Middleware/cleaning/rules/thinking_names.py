@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from Middleware.cleaning.block_remover import BlockRemover, BlockRule
-from Middleware.cleaning.matching import closing_tag, opening_tag
+from Middleware.cleaning.head_strip import closing_tag, opening_tag
 from Middleware.cleaning.rules.thinking_literal import NAMED
 from Middleware.cleaning.stage import Inputs, Stage, rule, texts_of
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from Middleware.cleaning.head_strip import HeadStrip
-from Middleware.cleaning.keys import FLAG
-from Middleware.cleaning.stage import Inputs, Stage, rule
+from Middleware.cleaning.stage import FLAG, Inputs, Stage, rule
 
 STAMP = "[Sent less than a minute ago]"
 

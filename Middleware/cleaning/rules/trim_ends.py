@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.cleaning.keys import FLAG
-from Middleware.cleaning.stage import Inputs, Stage, rule
+from Middleware.cleaning.stage import FLAG, Inputs, Stage, rule
 
 
 class TrimEnds:

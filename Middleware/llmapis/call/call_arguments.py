@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
-from Middleware.common.types import JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
+from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +33,96 @@ class CallArguments:
     trace: TracedNode | None = field(default=None, repr=False, compare=False)
     backup_of: str = ""
     asks_again: bool = True
+
+
+# --------------------------------------------------------------------------
+# What a backend's handler and the stream reader tell each other about one stream.
+
+
+@dataclass(slots=True)
+class StreamState:
+    """One stream. `_map_event` may set `model` and `ended` and keep its own notes in `memo`; the rest is the
+    reader's.
+
+    `ended`: the end mark of this dialect was seen (`done: true`, `message_stop`); `[DONE]` is seen by the
+    reader."""
+
+    model: str | None = None
+    ended: bool = False
+    saw_tool_calls: bool = False
+    usage: JsonObject = field(default_factory=dict)
+    memo: dict[str, Any] = field(default_factory=dict)
+
+
+class ThoughtSplitter(Protocol):
+    """Takes reasoning that stands inside the text out of it. Both give `(thinking, text)`; what is undecided
+    is held. `in_thought`: what comes next is thought until a mark says otherwise."""
+
+    @property
+    def in_thought(self) -> bool: ...
+
+    def feed(self, text: str) -> tuple[str, str]: ...
+
+    def finish(self) -> tuple[str, str]: ...
+
+
+# --------------------------------------------------------------------------
+# What the shared machinery knows of a backend's handler: its settings and the methods that it calls.
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSettings:
+    """All that a handler needs to know. `samplers`: the resolved `gen` (translated, append preset merged),
+    before the structural fields. `stream`: whether the backend is asked to stream. `suppress_retries`: the
+    endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS (egress guard), empty =
+    ask."""
+
+    endpoint: EndpointConfig
+    url: str
+    api_key: str = field(default="", repr=False)
+    samplers: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stream: bool = False
+    max_tokens: int = 0
+    suppress_retries: bool = False
+    connect_timeout_s: float = 30.0
+    read_timeout_s: float = 14400.0
+    pinned: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show: the key, the values of headers that carry one, and what the URL holds."""
+        values = [value for name, value in self.headers.items() if SECRET_NAME.search(name)]
+        in_headers = (value.split()[-1] for value in values if value.strip())
+        return (self.api_key, *in_headers, *secrets_of_url(self.url))
+
+
+class HandlerFace(Protocol):
+    """`LlmApiHandler`, seen from the machinery that it uses. Each member is described there."""
+
+    settings: HandlerSettings
+    generates: ClassVar[bool]
+    eof_is_end: ClassVar[bool]
+    _iterate_by_lines: ClassVar[bool]
+    _required_event_name: ClassVar[str | None]
+
+    def _get_api_endpoint_url(self) -> str: ...
+
+    def _payload(self, call: CallArguments) -> JsonObject: ...
+
+    def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None: ...
+
+    def _is_answer(self, data: JsonObject) -> bool: ...
+
+    def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None: ...
+
+    def _reasoning_splitter(self) -> ThoughtSplitter | None: ...
+
+    def abort_request(self) -> tuple[str, JsonObject] | None: ...
+
+    def request_headers(self) -> dict[str, str]: ...
+
+    def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject: ...
+
+    def read_whole(self, body: JsonObject) -> LlmText | JsonObject: ...

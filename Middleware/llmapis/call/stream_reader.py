@@ -7,6 +7,7 @@ backends.md 10, 11."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -23,18 +24,98 @@ from Middleware.llmapis.backend_errors import (
     told_failure,
     unrecognised_answer_error,
 )
-from Middleware.llmapis.call.chunk_forms import content_taken_out, is_visible, one_chunk, set_split
-from Middleware.llmapis.call.handler_face import HandlerFace
-from Middleware.llmapis.call.repeated_form import RepeatedForm
-from Middleware.llmapis.call.split_chunks import split_in_order
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.backend_json import DECODER, decode_json
-from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, text_of
+from Middleware.llmapis.call.call_arguments import HandlerFace, StreamState, ThoughtSplitter
+from Middleware.llmapis.call.call_log import content_taken_out, is_visible, one_chunk, set_split
+from Middleware.llmapis.dialects.event_mapping import DECODER, ToolCallDeltas, decode_json, text_of
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
 from Middleware.services.answers import CUTTING_REASONS
 from Middleware.utilities.sensitive_logging_utils import loggable_error, loggable_text
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# The form that the events of a stream repeat: most differ from the one before in a single JSON string,
+# the token.
+
+
+MISSES = 16
+"""After so many events in a row that fitted no form (each has its own time stamp, say), none is looked for
+any more."""
+
+NO_FORM = "\0"
+
+
+class RepeatedForm:
+    """`head`, `tail`: the text around the token, `NO_FORM` while none is known. `name`: the event's name.
+    `misses`: events since one had the form; whoever finds one sets it to 0."""
+
+    __slots__ = ("head", "misses", "name", "tail")
+
+    def __init__(self) -> None:
+        self.name = "message"
+        self.head = self.tail = NO_FORM
+        self.misses = 0
+
+    def learn(self, name: str, text: str, token: str) -> None:
+        """An event with this text meant exactly this token, and nothing else."""
+        if self.misses >= MISSES:
+            return
+        self.misses += 1
+        self.head = self.tail = NO_FORM
+        quoted = f'"{token}"'
+        at = text.find(quoted)
+        if at < 0 or text.find(quoted, at + 1) >= 0:
+            return
+        end = at + len(quoted)
+        if text[end : end + 1] in (",", "}", "]"):
+            self.name, self.head, self.tail = name, text[: at + 1], text[end - 1 :]
+
+    def forget(self) -> None:
+        """From now on every event is read as JSON."""
+        self.head = self.tail = NO_FORM
+        self.misses = MISSES
+
+
+# --------------------------------------------------------------------------
+# A chunk whose text holds thoughts -> chunks in which both stand in the order of the model. Pure.
+
+
+_MARKS_BEGIN = re.compile(r"(?=[<\[])")
+"""No cut changes what a splitter says of a text; cut here, thought and text change at most once a piece."""
+
+
+def split_in_order(splitter: ThoughtSplitter, chunk: Chunk) -> list[Chunk]:
+    """The chunks that come before `chunk`, which keeps the last thought and the text behind it."""
+    thought = chunk.pop("thinking", "")
+    parts: list[tuple[bool, str]] = [(True, thought)] if thought else []
+    for piece in _MARKS_BEGIN.split(chunk["token"]):
+        first = splitter.in_thought
+        thinking, text = splitter.feed(piece)
+        for is_thought, part in (
+            ((True, thinking), (False, text)) if first else ((False, text), (True, thinking))
+        ):
+            _add(parts, is_thought, part)
+    chunk["token"] = parts.pop()[1] if parts and not parts[-1][0] else ""
+    if parts and parts[-1][0]:
+        chunk["thinking"] = parts.pop()[1]
+    return [_chunk(is_thought, part) for is_thought, part in parts]
+
+
+def _add(parts: list[tuple[bool, str]], is_thought: bool, part: str) -> None:
+    if part and parts and parts[-1][0] is is_thought:
+        parts[-1] = is_thought, parts[-1][1] + part
+    elif part:
+        parts.append((is_thought, part))
+
+
+def _chunk(is_thought: bool, part: str) -> Chunk:
+    if is_thought:
+        return {"token": "", "thinking": part, "finish_reason": None}
+    return {"token": part, "finish_reason": None}
+
+
+# --------------------------------------------------------------------------
 
 MAX_BAD_EVENTS = 20
 SHOWN = 200

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from Middleware.utilities.model_json import object_of
 from Middleware.utilities.sensitive_logging_utils import loggable_text
-from Middleware.utilities.strict_json import object_of
 
 logger = logging.getLogger(__name__)
 
@@ -260,3 +261,24 @@ def whole_tool_calls(calls: Iterable[Any]) -> list[JsonObject]:
         del delta["index"]
         delta["function"].setdefault("name", "")
     return deltas
+
+
+# --------------------------------------------------------------------------
+# JSON as backends write it: raw control characters in texts; `NaN`, `Infinity` and what no float can
+# hold, which are read as null.
+
+
+_BOM = "\ufeff"
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return None if math.isinf(number) else number
+
+
+DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_float=_finite)
+
+
+def decode_json(text: str) -> Any:
+    """The value of a whole JSON text. Raises ValueError, RecursionError."""
+    return DECODER.decode(text.removeprefix(_BOM))

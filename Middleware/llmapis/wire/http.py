@@ -29,8 +29,7 @@ from urllib3.poolmanager import PoolManager
 from Middleware.common.constants import TICK_S
 from Middleware.common.errors import BackendError, let_go
 from Middleware.llmapis.backend_errors import BackendRefusal, status_error
-from Middleware.llmapis.wire.abort import AbortHandle, opening
-from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
+from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
 from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from Middleware.services.shared_state.memory_store import MemoryStore
-from Middleware.services.shared_state.store import BEAT_S, Forgotten, SharedStore, StoreLost
+from Middleware.services.shared_state.store import BEAT_S, Forgotten, MemoryStore, SharedStore, StoreLost
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from Middleware.services.shared_state.store import LEASE_S, MESSAGE_LIFE_S, Forgotten, Places, StoreLost
-from Middleware.utilities.sqlite_files import Identity, identity_of, is_damage, set_aside
+from Middleware.utilities.file_locks import Identity, identity_of, is_damage, set_aside
 
 logger = logging.getLogger(__name__)
 

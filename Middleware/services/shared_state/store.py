@@ -7,7 +7,11 @@ held by itself. Stores know nothing of requests; `member.py` puts them to use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 BEAT_S = 2.0
@@ -93,3 +97,174 @@ class SharedStore(Protocol):
     def receive(self, wait_s: float) -> list[str]:
         """The messages since the last call, or the kept ones; waits for one at most so long."""
         ...
+
+
+# --------------------------------------------------------------------------
+# What processes share when there is one: tables in its memory. Nothing is polled, nothing beats.
+
+
+@dataclass(slots=True)
+class _Gate:
+    """Tickets with their owners, in the order in which they came."""
+
+    holding: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+    behind: dict[str, str] = field(default_factory=dict)
+
+    def all(self) -> tuple[dict[str, str], ...]:
+        return self.holding, self.waiting, self.behind
+
+
+@dataclass(slots=True)
+class Tables:
+    """`beats`: owner -> time of its last beat. `records`: (kind, key) -> (owner, value)."""
+
+    beats: dict[str, float] = field(default_factory=dict)
+    records: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    gates: dict[str, _Gate] = field(default_factory=dict)
+    inboxes: dict[str, list[str]] = field(default_factory=dict)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+
+class MemoryStore:
+    """The view of one owner. `tables` None: its own, which no other process sees and in which nobody dies."""
+
+    many_machines = False
+
+    def __init__(
+        self, owner: str = "", tables: Tables | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.shared = tables is not None
+        self._owner, self._tables, self._clock = owner, tables or Tables(), clock
+        self._lock = self._tables.changed
+        if self.shared:
+            self._tables.inboxes[owner] = []
+
+    def join(self) -> None:
+        with self._lock:
+            self._drop({self._owner})
+            self._tables.beats[self._owner] = self._clock()
+
+    def beat(self) -> bool:
+        with self._lock:
+            self._bury()
+            if self._owner not in self._tables.beats:
+                return False
+            self._tables.beats[self._owner] = self._clock()
+            return True
+
+    def put(self, kind: str, key: str, value: str) -> str | None:
+        with self._lock:
+            self._check_known()
+            before = self._tables.records.pop((kind, key), None)
+            self._tables.records[kind, key] = (self._owner, value)
+        return before[1] if before else None
+
+    def add(self, kind: str, key: str, value: str) -> bool:
+        with self._lock:
+            self._check_known()
+            mine = (self._owner, value)
+            return self._tables.records.setdefault((kind, key), mine) == mine
+
+    def find(self, kind: str, key: str) -> str | None:
+        with self._lock:
+            self._bury()
+            found = self._tables.records.get((kind, key))
+        return found[1] if found else None
+
+    def remove(self, kind: str, key: str, value: str) -> None:
+        with self._lock:
+            if self._tables.records.get((kind, key)) == (self._owner, value):
+                del self._tables.records[kind, key]
+
+    def turns(self, gate: str, limit: int, places: Places) -> list[str]:
+        with self._lock:
+            self._check_known()
+            there = self._tables.gates.get(gate)
+            if there is None:
+                there = self._tables.gates[gate] = _Gate()
+            self._place(there, places)
+            turns = _whose_turn(there, limit)
+            mine = [ticket for ticket, owner in turns if owner == self._owner]
+            for ticket in mine:
+                there.waiting.pop(ticket, None)
+                there.behind.pop(ticket, None)
+                there.holding[ticket] = self._owner
+            if not (there.holding or there.waiting or there.behind):
+                del self._tables.gates[gate]
+            if places.leave and len(mine) < len(turns):
+                self._tell(f"gate {gate}")
+        return mine
+
+    def _place(self, gate: _Gate, places: Places) -> None:
+        for ticket in places.leave:
+            for table in gate.all():
+                table.pop(ticket, None)
+        for ticket in places.hold:
+            gate.holding[ticket] = self._owner
+        for ticket in places.wait:
+            gate.behind.pop(ticket, None)
+            if ticket not in gate.holding:
+                gate.waiting.setdefault(ticket, self._owner)
+        for ticket in places.behind:
+            if ticket not in gate.holding:
+                gate.behind.setdefault(ticket, self._owner)
+
+    def waiting(self, gate: str) -> int:
+        with self._lock:
+            there = self._tables.gates.get(gate)
+            return len(there.waiting) if there else 0
+
+    def tell(self, message: str) -> None:
+        with self._lock:
+            self._tell(message)
+
+    def _tell(self, message: str) -> None:
+        for inbox in self._tables.inboxes.values():
+            inbox.append(message)
+        self._lock.notify_all()
+
+    def receive(self, wait_s: float) -> list[str]:
+        with self._lock:
+            inbox = self._tables.inboxes.get(self._owner, [])
+            if not inbox and wait_s:
+                self._lock.wait(wait_s)
+            heard, inbox[:] = inbox[:], []
+        return heard
+
+    def _bury(self) -> None:
+        """What the dead left is gone. Alone in its tables nobody dies."""
+        if self.shared:
+            end = self._clock() - LEASE_S
+            if dead := {owner for owner, beat in self._tables.beats.items() if beat < end}:
+                self._drop(dead)
+
+    def _check_known(self) -> None:
+        self._bury()
+        if self.shared and self._owner not in self._tables.beats:
+            raise Forgotten(f"{self._owner} has not joined")
+
+    def _drop(self, owners: set[str]) -> None:
+        """Forget processes; those who waited for what they held are told."""
+        for owner in owners:
+            self._tables.beats.pop(owner, None)
+        self._tables.records = {k: v for k, v in self._tables.records.items() if v[0] not in owners}
+        for name, gate in self._tables.gates.items():
+            for table in gate.all():
+                for ticket in [ticket for ticket, owner in table.items() if owner in owners]:
+                    del table[ticket]
+            self._tell(f"gate {name}")
+
+
+def _whose_turn(gate: _Gate, limit: int) -> list[tuple[str, str]]:
+    """The (ticket, owner) that may come in now, in order."""
+    room = limit - len(gate.holding)
+    if room > 0 and gate.waiting:
+        return _first(gate.waiting.items(), room)
+    if gate.behind and not gate.holding and not gate.waiting and limit > 0:
+        return _first(gate.behind.items(), 1)
+    return []
+
+
+def _first(items: Iterable[tuple[str, str]], count: int) -> list[tuple[str, str]]:
+    return list(islice(items, count))

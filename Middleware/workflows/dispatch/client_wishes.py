@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from Middleware.common.client_question import Wish
 from Middleware.common.errors import ClientRequestError
+from Middleware.common.request_context import Wish
 from Middleware.common.types import JsonObject, NodeConfig
 from Middleware.llmapis.dialects.message_building import ANY_OBJECT
 

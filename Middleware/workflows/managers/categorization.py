@@ -10,24 +10,24 @@ import string
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigError, NotFound
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import Batch, Batches
 from Middleware.config import paths
+from Middleware.config.json_positions import position_in
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.positions import position_in
 from Middleware.config.users import NO_CUSTOM_WORKFLOW
 from Middleware.config.validation import json_pointer
-from Middleware.config.workflow_tools import chat_names
 from Middleware.config.workflows import (
     Category,
     WorkflowFile,
+    chat_names,
     load_routing,
     load_workflow,
     workflow_exists,
 )
 from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare_question
-from Middleware.workflows.models.node_result import result_text
+from Middleware.workflows.models.execution_context import result_text
 from Middleware.workflows.processors.run import Run
 
 logger = logging.getLogger(__name__)

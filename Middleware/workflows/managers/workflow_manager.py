@@ -15,9 +15,8 @@ from dataclasses import replace
 from functools import cache
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
@@ -25,15 +24,19 @@ from Middleware.config.workflows import WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.workflows.dispatch.client_wishes import unused_fields
-from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult, NodeStream, NodeValue
-from Middleware.workflows.processors.delivery import Ending, finish_chunks, merge_chunks
+from Middleware.workflows.models.execution_context import (
+    ChildCall,
+    ExecutionContext,
+    NodeResult,
+    NodeStream,
+    NodeValue,
+)
+from Middleware.workflows.processors.delivery import Ending, finish_chunks, merge_chunks, tell_answer
 from Middleware.workflows.processors.node_lines import trace_for_the_log
-from Middleware.workflows.processors.node_telling import tell_answer
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shorten_chain
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
-from Middleware.workflows.variables.source import VariableSource
+from Middleware.workflows.variables.providers import VariableSource
 
 logger = logging.getLogger(__name__)
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from Middleware.common.types import Messages
-from Middleware.services.chunk_list import ChunkList, Entries, Entry
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
 from Middleware.utilities.hashing_utils import message_hash, text_hash
 from Middleware.utilities.text_utils import stored_message_tokens
-from Middleware.workflows.memory import prompts
+from Middleware.workflows.memory import calls as prompts
 from Middleware.workflows.memory.calls import Templates, ask
 from Middleware.workflows.memory.chunking import content
 from Middleware.workflows.memory.settings import SettingsFile

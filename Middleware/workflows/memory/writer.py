@@ -7,17 +7,252 @@ Source: spec memory.md 7.1, 18.2 (4, 27).
 from __future__ import annotations
 
 import logging
+import sqlite3
+from dataclasses import dataclass, field
 
-from Middleware.common.errors import ConfigError
-from Middleware.services.discussion_store import DiscussionStore
-from Middleware.services.disk_faults import DiskFaults
-from Middleware.workflows.memory.file_writer import write_file_memories
-from Middleware.workflows.memory.settings import memory_settings
-from Middleware.workflows.memory.vector_store import NotADatabaseOfMemories
-from Middleware.workflows.memory.vector_writer import write_vector_memories
-from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.common.errors import ConfigError, ConfigMissing, MiddlewareError, RequestCancelled
+from Middleware.common.types import Messages
+from Middleware.services.discussion_store import DiscussionStore, DiskFaults
+from Middleware.utilities.hashing_utils import message_hash
+from Middleware.workflows.memory import calls as prompts
+from Middleware.workflows.memory import reader as state_document
+from Middleware.workflows.memory.calls import Templates, ask, run_tool
+from Middleware.workflows.memory.chunking import (
+    Processed,
+    chunk_hash,
+    chunk_messages,
+    chunk_text,
+    processed_chunks,
+    tokens_of,
+    without_system,
+)
+from Middleware.workflows.memory.extraction import Extracted, extract
+from Middleware.workflows.memory.file_writer import Told, log_progress, write_file_memories
+from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s, memory_settings
+from Middleware.workflows.memory.upkeep import embed_new
+from Middleware.workflows.memory.vector_store import (
+    MAX_RETRIES,
+    ChunkRecord,
+    Failure,
+    NotADatabaseOfMemories,
+    VectorDatabase,
+)
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# Workflows that the user file names for memory nodes. A name that leads nowhere costs no chat.
+
+
+def tool_value(context: ExecutionContext, setting: str, workflow: str, otherwise: str) -> NodeResult:
+    """The value of `workflow`, which the user file names under `setting`; `otherwise` (and an error in the
+    log)
+    when it names none, or one that does not exist. Raises what a node of the workflow raises.
+    """
+    fault: object = "a memory node needs a workflow here"
+    if workflow:
+        try:
+            return context.run_workflow(workflow, internal=True)
+        except ConfigMissing as error:
+            fault = error
+    logger.error("%s", ConfigError(str(fault), file=f"Users/{context.user.name}.json", pointer=f"/{setting}"))
+    return otherwise
+
+
+# --------------------------------------------------------------------------
+# Vector memories: new messages become rows of the vector database, a chunk in one step.
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkJob:
+    """One chunk to be done. `record`: how it is known; `retried`: it gave no memory before."""
+
+    record: ChunkRecord
+    messages: Messages = field(repr=False)
+    retried: bool = False
+
+    @classmethod
+    def of(cls, messages: Messages) -> ChunkJob:
+        return cls(record_of(messages), messages)
+
+
+def record_of(messages: Messages) -> ChunkRecord:
+    """How a chunk is known."""
+    return ChunkRecord(chunk_hash(messages), tuple(map(message_hash, messages)))
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMemoryPlan:
+    """What is to be done. `after`: hash of the newest chunk that it was made from."""
+
+    jobs: list[ChunkJob]
+    after: str | None
+
+
+def write_vector_memories(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
+) -> None:
+    """Remember what is new, if it is enough, and what gave no memory before; the state document gets what it
+    lacks.
+
+    Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled; what was stored by then stays stored.
+    """
+    if plan_chunks(context, store, settings) is None and not state_document.lacks_facts(store, settings):
+        return
+    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
+        if not held:
+            context.warn(
+                "another request makes memories of this discussion; this one leaves it to a later turn"
+            )
+            return
+        writer = _Writer(context, store, settings)
+        plan = plan_chunks(context, store, settings)
+        if plan is not None:
+            writer.write(plan, told)
+        if not writer.has_merged:
+            writer.merge()
+
+
+def plan_chunks(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile
+) -> VectorMemoryPlan | None:
+    """The chunks to be done now; None: there are none."""
+    messages = without_system(context.messages)
+    lookback = settings.whole_number("lookbackStartTurn", 3)
+    eligible = messages[: max(0, len(messages) - lookback)]
+    if not eligible:
+        return None
+    hashes = list(map(message_hash, eligible))
+    with VectorDatabase(store).reading() as log:
+        failures = log.failures()
+        done = processed_chunks(hashes, log.chunks(), log.chunks_beside(failures))
+        after = log.newest()
+    if done.start is None and after is not None:
+        context.warn(
+            "no remembered chunk ends in this history; only messages that were in no chunk are taken"
+        )
+    new = [eligible[place] for place in done.new(len(eligible))]
+    retries = _retries(failures, done, eligible)
+    size = settings.scaled_size("vectorMemoryChunkEstimatedTokenSize", 1000)
+    most = settings.whole_number("vectorMemoryMaxMessagesBetweenChunks", 5, minimum=1)
+    enough = bool(new) and (tokens_of(new) >= size or len(new) >= most)
+    jobs = [*retries, *map(ChunkJob.of, chunk_messages(new, size) if enough else [])]
+    return VectorMemoryPlan(jobs, after) if jobs else None
+
+
+def _retries(failures: list[Failure], done: Processed, eligible: Messages) -> list[ChunkJob]:
+    """Failed chunks that may be tried again and of which the history still has messages."""
+    jobs = []
+    for failure, places in zip(failures, done.beside, strict=False):
+        if failure.may_be_tried and places:
+            messages = [eligible[place] for place in places]
+            record = ChunkRecord(failure.chunk.hash, tuple(map(message_hash, messages)))
+            jobs.append(ChunkJob(record, messages, retried=True))
+    return jobs
+
+
+class _Writer:
+    """The work of one run. `has_merged`: the state document was asked for."""
+
+    def __init__(self, context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+        self._context, self._store, self._settings = context, store, settings
+        self._database = VectorDatabase(store)
+        self.has_merged = False
+
+    def write(self, plan: VectorMemoryPlan, told: Told) -> None:
+        after = plan.after
+        for number, job in enumerate(plan.jobs, 1):
+            if self._context.is_cancelled():
+                raise RequestCancelled
+            found = self._extract_memories(job)
+            for reason in found.rejected:
+                self._context.warn(f"a memory is not stored: {reason}")
+            if not found.memories and not found.nothing_to_keep:
+                self._record_failure(job, found)
+                continue
+            if not self._store_memories(job, found, after):
+                self._context.warn(
+                    "the memories have changed meanwhile; what was made from their older state is dropped"
+                )
+                return
+            after = after if job.retried else job.record.hash
+            told(number, len(plan.jobs))
+
+    def _extract_memories(self, job: ChunkJob) -> Extracted:
+        text = chunk_text(job.messages)
+        if not text.strip():
+            return Extracted(found=True)
+        workflow = self._settings.text("vectorMemoryWorkflowName")
+        if workflow:
+            return extract(run_tool(self._context, workflow, (text,)))
+        settings = self._settings
+        config = settings.node(
+            {
+                "endpointName": settings.override("vectorMemoryEndpointName", "endpointName"),
+                "preset": settings.override("vectorMemoryPreset", "preset"),
+                "maxResponseSizeInTokens": settings.whole_number(
+                    "vectorMemoryMaxResponseSizeInTokens", 1024, minimum=1
+                ),
+            }
+        )
+        templates = Templates(prompts.FACTS_SYSTEM, prompts.FACTS_PROMPT)
+        return extract(ask(self._context, config, templates, {"[TextChunk]": text}, variables=False))
+
+    def _record_failure(self, job: ChunkJob, found: Extracted) -> None:
+        reason = "; ".join(found.rejected) or "the reply holds no JSON object or array"
+        record = job.record if job.retried else job.record.with_unique_name
+        attempts = self._database.record_failure(record, reason)
+        if attempts > MAX_RETRIES:
+            logger.error(
+                "a chunk of the conversation gave no memory %d times and is left out: %s", attempts, reason
+            )
+        else:
+            self._context.warn(
+                f"a chunk of the conversation gave no memory and is tried again later: {reason}"
+            )
+
+    def _store_memories(self, job: ChunkJob, found: Extracted, after: str | None) -> bool:
+        stored = self._database.save(
+            job.record,
+            found.memories,
+            after=after,
+            index_topics=self._settings.flag("vectorMemoryIndexTopics"),
+            retried=job.retried,
+            document=state_document.is_kept(self._settings),
+        )
+        if stored is None:
+            return False
+        if stored:
+            self._embed(stored)
+            self.merge()
+        return True
+
+    def _embed(self, memories: dict[int, str]) -> None:
+        """Vectors for new memories, which stay stored whatever happens here; later chunks bring the rest."""
+        try:
+            embed_new(self._context, self._store, self._settings, memories)
+        except (MiddlewareError, ValueError, OSError, sqlite3.Error) as error:
+            _raise_if_cancelled(error)
+            logger.error("new memories got no vectors: %s", error)
+
+    def merge(self) -> None:
+        """Bring the state document up to date; what it lacks after this waits for the next time."""
+        self.has_merged = True
+        try:
+            state_document.merge(self._context, self._store, self._settings)
+        except (MiddlewareError, ValueError, OSError, sqlite3.Error) as error:
+            _raise_if_cancelled(error)
+            logger.error("the state document stays as it is for now: %s", error)
+
+
+def _raise_if_cancelled(error: BaseException) -> None:
+    if isinstance(error, RequestCancelled):
+        raise error
+
+
+# --------------------------------------------------------------------------
 
 FEWEST_MESSAGES = 3
 

@@ -18,8 +18,8 @@ from threading import Semaphore
 from typing import Any, TypeVar
 
 from Middleware.common.errors import without_tracebacks
-from Middleware.workflows.handlers.registry import node_handler
-from Middleware.workflows.variables.live_values import LiveValues
+from Middleware.workflows.handlers.node_types import node_handler
+from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 
 logger = logging.getLogger(__name__)
 

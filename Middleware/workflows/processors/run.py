@@ -16,13 +16,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, ConfigError, MiddlewareError, WorkflowError, let_go
 from Middleware.common.instance_global_variables import is_same_path, launch_facts
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext
+from Middleware.common.types import Batch
+from Middleware.config.json_positions import position_in
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_files
-from Middleware.config.positions import position_in
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.discussion_store import DiscussionStore
@@ -30,7 +30,8 @@ from Middleware.services.locking_service import LockingService, lock_database
 from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
-from Middleware.workflows.variables.live_values import LiveValues
+from Middleware.workflows.handlers.node_types import known_type
+from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +276,30 @@ def responder_index(nodes: tuple[Mapping[str, Any], ...]) -> int:
         if node["is_responder"] if "is_responder" in node else node.get("returnToUser"):
             return index
     return len(nodes) - 1
+
+
+# --------------------------------------------------------------------------
+# What a run says of a node that starts, for clients that want to see it. Source: spec more-fronts.md 8.
+
+
+def progress_batch(run: Run, start: int, end: int, of: int) -> Batch:
+    """One chunk for each of the nodes from index `start` to before `end`, which start together. `of`: how
+    many nodes there are up to the one that answers.
+    """
+    return [
+        {
+            "token": "",
+            "finish_reason": None,
+            "progress": {
+                "number": index + 1,
+                "of": of,
+                "title": _one_line(title_of(node)) or known_type(node.get("type")),
+                "depth": len(run.chain) - 1,
+            },
+        }
+        for index, node in enumerate(run.file.nodes[start:end], start)
+    ]
+
+
+def _one_line(title: str) -> str:
+    return " ".join(title.split())

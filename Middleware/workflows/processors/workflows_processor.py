@@ -12,7 +12,6 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 
-from Middleware.common.closing import close_batches
 from Middleware.common.errors import (
     ClientRequestError,
     ConfigError,
@@ -21,24 +20,22 @@ from Middleware.common.errors import (
     RequestCancelled,
 )
 from Middleware.common.request_context import NO_PROGRESS
-from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig
-from Middleware.llmapis.call_count import count_call
-from Middleware.llmapis.joined import join_batches
-from Middleware.llmapis.llm_text import LlmText
+from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig, close_batches
+from Middleware.llmapis.llm_text import LlmText, count_call, join_batches
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.dispatch.client_wishes import refuse_wrong
-from Middleware.workflows.handlers.registry import (
+from Middleware.workflows.handlers.node_types import (
     DEFAULT_TYPE,
     NODES,
     OLD_NAMES,
     node_handler,
 )
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import (
+from Middleware.workflows.models.execution_context import (
+    ExecutionContext,
     NodeResult,
     NodeStream,
     NodeValue,
@@ -51,18 +48,15 @@ from Middleware.workflows.processors.delivery import (
     cleaned_result,
     finish_chunks,
     merge_chunks,
-    static_batches,
-)
-from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
-from Middleware.workflows.processors.node_telling import (
     node_trace,
     note_model,
+    static_batches,
     tell_answer,
     tell_output,
 )
+from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
-from Middleware.workflows.processors.progress import progress_batch
-from Middleware.workflows.processors.run import Known, Run, responder_index
+from Middleware.workflows.processors.run import Known, Run, progress_batch, responder_index
 
 logger = logging.getLogger(__name__)
 

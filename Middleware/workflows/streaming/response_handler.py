@@ -12,16 +12,66 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
-from Middleware.common.closing import close_batches
 from Middleware.common.request_context import current_request
-from Middleware.common.types import Batch, Batches, Chunk, JsonObject
+from Middleware.common.types import Batch, Batches, Chunk, JsonObject, close_batches
 from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply, Framer
 from Middleware.services.answers import AnswerFacts, client_finish_reason
 from Middleware.utilities.sensitive_logging_utils import shorten_text
 from Middleware.utilities.streaming_utils import endpoint_name, log_findings, routed_node, user_of_request
-from Middleware.workflows.streaming.thought_route import ThoughtRoute
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# Where the thoughts of an answer go: nowhere, into a field of their own, or into the text where they
+# came.
+
+
+OPENING = "<think>\n"
+CLOSING = "\n</think>\n\n"
+
+
+class ThoughtRoute:
+    """The way of one answer's thoughts.
+
+    `mode`: `drop`, `field` or `inline`; the endpoint's literal tags frame `inline`.
+    """
+
+    def __init__(self, mode: str, endpoint_config: Mapping[str, Any]) -> None:
+        self._field, self._inline = mode == "field", mode == "inline"
+        self._opening = endpoint_config.get("startThinkTag") or OPENING
+        self._closing = endpoint_config.get("endThinkTag") or CLOSING
+        self._open = False
+
+    @property
+    def keeps_order(self) -> bool:
+        """Thoughts stand in the text: they must come in order with it."""
+        return self._inline
+
+    def think(self, thought: str, out: Batch) -> None:
+        """Send a thought.
+
+        Inline: the first opens a tag, and so does the first behind a text.
+        """
+        if not thought:
+            return
+        if self._field:
+            out.append({"token": "", "finish_reason": None, "thinking": thought})
+        elif self._inline:
+            out.append({"token": thought if self._open else self._opening + thought, "finish_reason": None})
+            self._open = True
+
+    def before_text(self) -> str:
+        """What stands before a text that goes out now, or before the end: the closing tag of thoughts that
+        are open.
+        """
+        if not self._open:
+            return ""
+        self._open = False
+        return self._closing
+
+
+# --------------------------------------------------------------------------
 
 _FACTS = ("usage", "model", "native_finish_reason", "truncated", "refusal")
 """What any chunk may say of the whole answer; the finish chunk repeats it."""

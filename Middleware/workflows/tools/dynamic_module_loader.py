@@ -20,12 +20,13 @@ from typing import Any
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, is_installed, launch_facts
-from Middleware.workflows.tools.old_style_imports import (
+from Middleware.workflows.tools.script_check import (
     HOUSE,
+    MANUAL,
     allow_old_style_imports,
     packages_of_the_house,
+    script_faults,
 )
-from Middleware.workflows.tools.script_check import MANUAL, script_faults
 
 logger = logging.getLogger(__name__)
 

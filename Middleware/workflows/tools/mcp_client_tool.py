@@ -20,7 +20,7 @@ from Middleware.config.loader import default_snapshot
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.tools.mcp_doors import door_soon
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError, read_server
-from Middleware.workflows.tools.outside_log import log_outside_call
+from Middleware.workflows.tools.web import log_outside_call
 
 __all__ = ["MCPClient", "MCPToolCallError"]
 

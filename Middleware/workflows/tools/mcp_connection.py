@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import httpx2
 import mcp.types as types
@@ -29,15 +33,144 @@ from Middleware.utilities.network_security_utils import (
     Resolver,
     system_resolver,
 )
-from Middleware.utilities.sensitive_logging_utils import mask_secrets
+from Middleware.utilities.sensitive_logging_utils import REDACTED, mask_secrets
 from Middleware.workflows.tools import mcp_stdio
-from Middleware.workflows.tools.mcp_bounds import Bounded
-from Middleware.workflows.tools.mcp_pipe import error_pipe
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
-from Middleware.workflows.tools.mcp_stderr import LAST_WORDS_S, StandardError
-from Middleware.workflows.tools.mcp_stdio import NotRead, stdio_streams
+from Middleware.workflows.tools.mcp_stdio import NotRead, stdio_streams, too_long
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# How much of an answer of an HTTP tool server is read: one message at most, and nothing that is packed.
+
+
+class Bounded(httpx2.AsyncByteStream):
+    """The bytes of a response. Of a stream of events the SDK counts each event itself.
+
+    Raises NotRead, and tells `on_fault` of it.
+    """
+
+    def __init__(
+        self,
+        response: httpx2.Response,
+        stream: httpx2.AsyncByteStream,
+        on_fault: Callable[[NotRead], None],
+    ) -> None:
+        self._stream, self._on_fault = stream, on_fault
+        self._has_events = response.headers.get("Content-Type", "").lower().startswith("text/event-stream")
+        self._is_packed = response.headers.get("Content-Encoding", "identity").strip().lower() != "identity"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._is_packed:
+            raise self._fault(NotRead("its answer is packed, though nobody asked for that"))
+        length = 0
+        async for piece in self._stream:
+            length += len(piece)
+            if length > mcp_stdio.LONGEST_MESSAGE and not self._has_events:
+                raise self._fault(too_long())
+            yield piece
+
+    def _fault(self, error: NotRead) -> NotRead:
+        self._on_fault(error)
+        return error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+# --------------------------------------------------------------------------
+# A pipe for the standard error of a process: each line is handed to a function, in a thread of its own.
+
+
+LONGEST_LINE = 64 * 1024
+"""Characters of a line that are handed on; the rest of it is dropped."""
+
+
+@contextmanager
+def error_pipe(
+    take: Callable[[str], None], name: str, silent: threading.Event | None = None
+) -> Iterator[TextIO]:
+    """The end to write to; it is closed here after the block, the process has its own copy.
+
+    The thread ends, and `silent` is set, when the last process that holds the pipe has ended.
+    """
+    reading, writing = os.pipe()
+
+    def read_lines() -> None:
+        is_new = True
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            while line := lines.readline(LONGEST_LINE):
+                if is_new and line.strip():
+                    take(line.rstrip())
+                is_new = line.endswith("\n")
+        if silent is not None:
+            silent.set()
+
+    threading.Thread(target=read_lines, name=name, daemon=True).start()
+    with os.fdopen(writing, "w") as end:
+        yield end
+
+
+# --------------------------------------------------------------------------
+# What a stdio tool server writes to its standard error: its last lines for messages, all of it for its
+# log.
+
+
+LAST_WORDS = 10
+"""Lines that the message of a failure repeats."""
+LAST_WORDS_S = 2.0
+SHOWN = 4000
+"""Characters of a line that are told; secrets are looked for in all of it."""
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class StandardError:
+    """Lines come in the pipe's thread (`hear`), questions from the loop. `say`: where lines go."""
+
+    def __init__(self, secrets: tuple[str, ...], say: Callable[[str], None]) -> None:
+        self._secrets, self._say = secrets, say
+        self._last: deque[str] = deque(maxlen=LAST_WORDS)
+        self._guard = threading.Lock()
+        self._hidden = False
+        self.silent = threading.Event()
+        """Set when the last process that holds the pipe has ended."""
+
+    def hide(self) -> None:
+        """A private request begins. May be said again."""
+        with self._guard:
+            if self._hidden:
+                return
+            self._hidden = True
+        self._say(f"{REDACTED} from here on: the session serves a private request")
+
+    def hear(self, line: str) -> None:
+        with self._guard:
+            if self._hidden:
+                return
+            line = mask_secrets(_COLOURS.sub("", line), *self._secrets)
+            line = _CONTROL.sub("\ufffd", line[:SHOWN])
+            self._last.append(line)
+            self._say(line)
+
+    def note(self, line: str) -> None:
+        """A line of ours for the message of a failure."""
+        with self._guard:
+            self._last.append(line)
+
+    def last_words(self) -> str:
+        """The end of what was heard, for a message."""
+        with self._guard:
+            return "".join(f"\n  {line}" for line in self._last)
+
+    async def all_words(self) -> str:
+        """The same when the server has ended: what it said last is still on its way through the pipe."""
+        await asyncio.to_thread(self.silent.wait, LAST_WORDS_S)
+        return self.last_words()
+
+
+# --------------------------------------------------------------------------
 
 for _name in ("mcp", "httpx2", "httpcore2"):  # they show messages, headers and URLs
     logging.getLogger(_name).setLevel(logging.CRITICAL)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.environment import ENV_REFERENCE, expand, expand_all, from_environment
+from Middleware.config.endpoints import ENV_REFERENCE, expand, expand_all, from_environment
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_mcp_server
 from Middleware.config.validation import without_nulls

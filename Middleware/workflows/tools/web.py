@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import http.client
+import logging
 import re
 import threading
 import time
@@ -28,14 +29,46 @@ from requests.cookies import extract_cookies_to_jar
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, ReadTimeoutError
 from urllib3.poolmanager import PoolManager
 
-from Middleware.llmapis.wire.abort import AbortHandle, opening
-from Middleware.llmapis.wire.connections import POOL_CLASSES, close_idle
+from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
 from Middleware.llmapis.wire.http import is_loopback
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.outside_call import outside_call
-from Middleware.services.run_trace import TracedNode
+from Middleware.services.run_trace import TracedNode, outside_call
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
-from Middleware.workflows.tools.outside_log import log_outside_call
+
+logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# One log line for each call that leaves the process: node, host, how it ended, bytes, milliseconds.
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Filled in while the call runs. `status`: of HTTP, of a process, or a word; None: there is no answer."""
+
+    status: int | str | None = None
+    length: int = 0
+
+
+@contextmanager
+def log_outside_call(what: str, host: str, caller: str = "") -> Iterator[Outcome]:
+    """`what`: `GET`, `curl`, `MCP`. `host`: or the server's name. `caller`: the node; empty: a script."""
+    outcome, began = Outcome(), time.monotonic()
+    try:
+        yield outcome
+    finally:
+        logger.info(
+            "%s%s %s: status %s, %d bytes, %d ms",
+            f"{caller}: " if caller else "",
+            what,
+            host,
+            outcome.status,
+            outcome.length,
+            (time.monotonic() - began) * 1000,
+        )
+
+
+# --------------------------------------------------------------------------
 
 # `"verify": false` is the author's wish and warned of by the node; urllib3 would warn at every request.
 urllib3.disable_warnings(InsecureRequestWarning)

@@ -10,26 +10,98 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
-from Middleware.common.errors import ConfigError
-from Middleware.common.places import where
+from Middleware.common.errors import ConfigError, where
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.workflows.variables import jinja_text
 from Middleware.workflows.variables.format_text import (
+    MAX_DEPTH,
     FilledText,
+    Found,
     Origin,
     Piece,
+    Placeholder,
     VariableNames,
     fill_pieces,
     join_pieces,
+    placeholders,
 )
-from Middleware.workflows.variables.names import AllNames, EarlyNames
-from Middleware.workflows.variables.source import VariableSource
+from Middleware.workflows.variables.providers import VARIABLES, Layer, VariableSource, View
 
 __all__ = ["VariableSource", "fill", "fill_early", "fill_override", "fill_parts", "fill_prefix"]
 
 logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# Which value a name has: configured names and `providers.py`, in the order of precedence of workflows.md
+# 7.5.
+
+
+class AllNames:
+    """Every variable of a node, for its format and Jinja texts."""
+
+    def __init__(self, source: VariableSource) -> None:
+        self._source = source
+        self._view = View(source)
+        self._found: dict[str, Found | None] = {}
+
+    def find(self, name: str) -> Found | None:
+        if name not in self._found:
+            self._found[name] = self._look_up(name)
+        return self._found[name]
+
+    def _look_up(self, name: str) -> Found | None:
+        source = self._source
+        rank = self._rank(name)
+        if rank < Layer.NODES and (made := _find_made(name, _of_nodes(source))):
+            return made
+        if rank > Layer.WORKFLOW:
+            return self._find_provided(name, Origin.RUN)
+        if name in source.workflow_variables:
+            return _find_configured(name, source.workflow_variables)
+        if rank == Layer.DATE:
+            return self._find_provided(name, Origin.STATIC)
+        return _find_configured(name, source.user.user_wide_workflow_variables)
+
+    def _rank(self, name: str) -> int:
+        """The layer of a name of `providers.py` that exists for this node, else 0."""
+        provider = VARIABLES.get(name)
+        return provider.layer if provider is not None and self._view.has(provider.layer) else 0
+
+    def _find_provided(self, name: str, origin: Origin) -> Found:
+        return Found(VARIABLES[name].value(self._view), live=False, origin=origin)
+
+
+class EarlyNames:
+    """Workflow variables and agent inputs (which win), for fields read before the model is loaded."""
+
+    def __init__(self, source: VariableSource, *, with_outputs: bool) -> None:
+        self._source = source
+        self._of_nodes = _of_nodes(source) if with_outputs else (source.agent_inputs,)
+
+    def find(self, name: str) -> Found | None:
+        return _find_made(name, self._of_nodes) or _find_configured(name, self._source.workflow_variables)
+
+
+def _of_nodes(source: VariableSource) -> tuple[Mapping[str, Any], ...]:
+    return (source.agent_outputs, source.agent_inputs, source.thoughts)
+
+
+def _find_made(name: str, of_nodes: tuple[Mapping[str, Any], ...]) -> Found | None:
+    for values in of_nodes:
+        if name in values:
+            return Found(values[name], live=False, origin=Origin.RUN)
+    return None
+
+
+def _find_configured(name: str, values: Mapping[str, Any]) -> Found | None:
+    return Found(values[name], live=True, origin=Origin.STATIC) if name in values else None
+
+
+# --------------------------------------------------------------------------
 
 _LIKE_A_NAME = re.compile(r"[\w-]+")
 
@@ -147,3 +219,86 @@ def _folder(prefix: str) -> str:
     if end < 0:
         return "."
     return prefix[:end] or prefix[:1]
+
+
+# --------------------------------------------------------------------------
+# What stands behind a placeholder: texts of workflow and user-wide variables may hold placeholders
+# themselves.
+
+
+MOST_NAMES = 50_000
+"""How many names are followed in all: texts that name each other over and over hold nobody up."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOT_ALWAYS_THERE = (Layer.CATEGORY,)
+
+
+class LiveValues:
+    """The variables of a file and of its user, without those that one of the program's own goes before.
+
+    `own`: the document of the file, or its variables alone. One serves one look at a file.
+    """
+
+    def __init__(self, own: Mapping[str, Any], of_user: Mapping[str, Any] = _NOTHING) -> None:
+        theirs = {name: value for name, value in of_user.items() if not _is_hidden(name, Layer.USER_WIDE)}
+        ours = {name: value for name, value in own.items() if not _is_hidden(name, Layer.WORKFLOW)}
+        self.values = {**theirs, **ours}
+        self.values.pop("nodes", None)
+        self._inside: dict[Placeholder, tuple[Placeholder, ...]] = {}
+        self._left = MOST_NAMES
+
+    def names_behind(self, placeholder: Placeholder) -> Iterator[str]:
+        """The names that filling a placeholder looks up besides its own, each once; those of its value first,
+        then theirs.
+
+        As deep as a run follows them; a circle is left where a run leaves it.
+        """
+        seen, told = {placeholder}, {placeholder.name}
+        level = [(placeholder, frozenset({placeholder.name}))]
+        for _ in range(MAX_DEPTH):
+            deeper = []
+            for one, within in level:
+                for other in self._placeholders_of(one):
+                    self._left -= 1
+                    if self._left < 0:
+                        return
+                    if other.name not in told:
+                        told.add(other.name)
+                        yield other.name
+                    if other not in seen and other.name not in within:
+                        seen.add(other)
+                        deeper.append((other, within | {other.name}))
+            level = deeper
+
+    def _placeholders_of(self, placeholder: Placeholder) -> tuple[Placeholder, ...]:
+        """Those of the text that is filled in turn; none for a value that holds nothing to fill."""
+        if placeholder not in self._inside:
+            text = _text_at(placeholder, self.values)
+            self._inside[placeholder] = tuple(dict.fromkeys(placeholders(text))) if text else ()
+        return self._inside[placeholder]
+
+    def names_looked_up(self, value: Any) -> Iterator[str]:
+        """The names behind every placeholder in the texts of a JSON value."""
+        if isinstance(value, str):
+            for placeholder in dict.fromkeys(placeholders(value)) if "{" in value else ():
+                yield from self.names_behind(placeholder)
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                yield from self.names_looked_up(item)
+        elif isinstance(value, list):
+            for item in value:
+                yield from self.names_looked_up(item)
+
+
+def _is_hidden(name: str, layer: Layer) -> bool:
+    provider = VARIABLES.get(name)
+    return provider is not None and provider.layer > layer and provider.layer not in _NOT_ALWAYS_THERE
+
+
+def _text_at(placeholder: Placeholder, values: Mapping[str, Any]) -> str:
+    value = values.get(placeholder.name, "")
+    for key in placeholder.path:
+        try:
+            value = value[key]
+        except (LookupError, TypeError):
+            return ""
+    return value if isinstance(value, str) and "{" in value else ""

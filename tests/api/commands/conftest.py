@@ -9,8 +9,7 @@ import pytest
 
 from Middleware.api.commands import memory
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
-from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 
 
 class House:

@@ -13,8 +13,8 @@ from Middleware.api.commands import doctor
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import tree_of
 from Middleware.config.users import load_user, user_names
-from Middleware.workflows.managers.thinking_room import short_of_tokens
-from Middleware.workflows.managers.user_walk import UserWalk
+from Middleware.workflows.checks.config_check import short_of_tokens
+from Middleware.workflows.checks.user_walk import UserWalk
 from tests.patience import PATIENCE_S
 from tests.shipped import copy_configs
 

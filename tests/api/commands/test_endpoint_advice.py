@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.commands.endpoint_advice import STEPS, is_well, line, shown_address
 from Middleware.common.errors import KIND_STATUS, BackendError
 from Middleware.config.endpoints import EndpointConfig
-from Middleware.llmapis.endpoint_probe import Probe
+from Middleware.llmapis.endpoint_probe import STEPS, Probe, is_well, line, shown_address
 
 ENDPOINT = EndpointConfig("Main", {}, "Open-AI-API", {}, "Endpoints/lan/Main.json")
 URL = "http://10.0.0.2:8080/v1/chat/completions"

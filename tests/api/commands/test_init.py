@@ -11,9 +11,9 @@ import pytest
 
 from Middleware.api.commands import init
 from Middleware.api.launch_arguments import parse
-from Middleware.api.serving.own_endpoints import OWN_FOLDER
 from Middleware.common import instance_global_variables
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, shipped_public
+from Middleware.utilities.install_layout import OWN_FOLDER
 
 OWN = tuple(f"Configs/{OWN_FOLDER}/{name}.json" for name in ("Main", "Embeddings"))
 """Files of the user's own; a clone that was started has them, a wheel has not."""
@@ -26,7 +26,7 @@ def ship(place: Path, monkeypatch) -> Path:
         shutil.copytree(INSTALL_DIRECTORY / "Public" / part, shipped / "Public" / part)
     for name in OWN:
         (shipped / "Public" / name).unlink(missing_ok=True)
-    for module in ("Middleware.common.instance_global_variables", "Middleware.api.serving.install_layout"):
+    for module in ("Middleware.common.instance_global_variables", "Middleware.utilities.install_layout"):
         monkeypatch.setattr(f"{module}.SHIPPED_DIRECTORY", shipped)
     return shipped / "Public"
 

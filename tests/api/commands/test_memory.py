@@ -10,8 +10,7 @@ import responses
 from Middleware.api.commands import memory
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import LaunchFacts, set_launch_facts
-from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key, encrypt
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 

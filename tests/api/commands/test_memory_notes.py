@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from Middleware.api.commands import memory_notes
+from Middleware.api.serving import startup as memory_notes
 from Middleware.config.users import UserSettings
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import responses
 
-from Middleware.services.chunk_list import ChunkList
+from Middleware.services.discussion_store import ChunkList
 from Middleware.utilities.hashing_utils import message_hash
 
 

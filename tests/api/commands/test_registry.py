@@ -11,7 +11,7 @@ import pytest
 
 import server
 from Middleware.api import commands
-from Middleware.api.commands.registry import COMMANDS, Command
+from Middleware.api.command_registry import COMMANDS, Command
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.common.registry import load_all
@@ -23,7 +23,7 @@ FILE = '''
 
 from argparse import Namespace
 
-from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
 from Middleware.common.instance_global_variables import launch_facts
 
 
@@ -181,4 +181,4 @@ def test_a_start_to_serve_loads_no_command():
     shown = subprocess.run(
         [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S
     )
-    assert shown.stdout.strip() == "['Middleware.api.commands.registry']", shown.stderr
+    assert shown.stdout.strip() == "['Middleware.api.command_registry']", shown.stderr

@@ -13,7 +13,7 @@ import pytest
 from Middleware.api.console.config_files import version_of
 from Middleware.api.console.view_contract import json_bytes
 from Middleware.api.console.views import Views
-from Middleware.workflows.managers.config_check import check_tree, checked_tree
+from Middleware.workflows.checks.config_check import check_tree, checked_tree
 from tests.api.console.conftest import a_hub, asking
 
 FILES: dict[str, Any] = {

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from Middleware.api.console.view_contract import ApiRoute
 from Middleware.api.console.views import all_routes
-from Middleware.api.requests.access import AccessRules
-from Middleware.api.serving.api_rules import ConsoleWish
+from Middleware.api.requests.access import AccessRules, ConsoleWish
 
 TRY = ApiRoute("POST", "try", "act", lambda ask: None)
 ROUTES = [*all_routes(), TRY]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.answer_times import AnswerTimes, answering_node
+from Middleware.api.console.run_texts import AnswerTimes, answering_node
 from tests.api.console.traced import ARRIVED, call_of, node_of, run_of
 
 

@@ -11,7 +11,7 @@ import os
 import pytest
 
 from Middleware.api.console.views import all_routes
-from Middleware.api.serving.api_rules import ConsoleWish
+from Middleware.api.requests.access import ConsoleWish
 from Middleware.config.loader import ConfigTree
 
 KEY = "k2345678"

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from Middleware.api.console.call_views import NO_RUN, NO_TEXTS, ROUTES
-from Middleware.api.console.commands import CUT_BODY
+from Middleware.api.console.call_views import CUT_BODY, NO_RUN, NO_TEXTS, ROUTES
 from tests.api.console.conftest import a_hub
 from tests.api.console.traced import call_of, node_of, run_of
 

@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from Middleware.api.console.check_limits import MOST_BRACES, MOST_CHARS, MOST_PROBLEMS, MOST_VALUES, too_large
+from Middleware.api.console.workflow_files import (
+    MOST_BRACES,
+    MOST_CHARS,
+    MOST_PROBLEMS,
+    MOST_VALUES,
+    too_large,
+)
 from tests.api.console.config_house import house
 
 assert house

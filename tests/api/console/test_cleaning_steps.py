@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.console.cleaning_steps import steps
+from Middleware.api.console.call_views import steps
 from Middleware.cleaning import ResponseCleaner
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from Middleware.api.console.commands import CUT_BODY, as_explain, call_as_curl, request_as_curl
+from Middleware.api.console.call_views import CUT_BODY, as_explain, call_as_curl, request_as_curl
 from tests.api.console.traced import call_of, node_of, run_of
 
 URL = "http://10.0.0.7:8080/v1/chat/completions"

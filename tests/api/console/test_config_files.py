@@ -10,6 +10,7 @@ from Middleware.api.console import config_files
 from Middleware.api.console.config_files import (
     ConfigText,
     NotKept,
+    Place,
     backups_of,
     keep_old,
     like_old,
@@ -17,7 +18,6 @@ from Middleware.api.console.config_files import (
     version_of,
     why_not_writable,
 )
-from Middleware.api.console.config_paths import Place
 
 MARK = b"\xef\xbb\xbf"
 FILE = "Workflows/mira/Main.json"

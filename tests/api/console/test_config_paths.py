@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from Middleware.api.console.config_paths import OTHER_FOLDERS, config_file
+from Middleware.api.console.config_files import OTHER_FOLDERS, config_file
 from Middleware.api.console.view_contract import ViewRefused
 
 

@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from Middleware.api.console import config_files, config_saving
+from Middleware.api.console import config_files
+from Middleware.api.console import file_views as config_saving
 from Middleware.api.console.config_files import version_of
-from Middleware.api.console.config_saving import CHANGED, make, save
+from Middleware.api.console.file_views import CHANGED, make, save
 from Middleware.api.console.view_contract import ViewRefused
 from tests.api.console.config_house import house as house
 

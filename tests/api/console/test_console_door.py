@@ -8,10 +8,8 @@ import sys
 
 import pytest
 
-from Middleware.api.console.console_door import ConsoleDoor
-from Middleware.api.console.wrong_keys import MOST_LOOKS, WrongKeys
-from Middleware.api.requests.access import AccessRules
-from Middleware.api.serving.api_rules import ConsoleWish
+from Middleware.api.console.console_door import MOST_LOOKS, ConsoleDoor, WrongKeys
+from Middleware.api.requests.access import AccessRules, ConsoleWish
 from tests.patience import PATIENCE_S
 
 STATE = "/console/api/state"

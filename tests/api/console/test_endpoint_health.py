@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.endpoint_health import health_of
+from Middleware.api.console.endpoint_views import health_of
 from Middleware.api.console.hour import Call
 
 GOOD = (0.5, 30.0, True, "", "")

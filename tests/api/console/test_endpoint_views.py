@@ -13,7 +13,7 @@ from Middleware.api.console.hour import Call, Hour
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
-from Middleware.llmapis.slots import take_slots
+from Middleware.llmapis.failover import take_slots
 from tests.api.console.conftest import a_hub
 from tests.patience import PATIENCE_S
 

@@ -12,9 +12,9 @@ from Middleware.api.console import help_index as made
 from Middleware.api.console.help_index import docs_folder, help_index, index_of, pages_of
 from Middleware.cleaning.stage import RULES
 from Middleware.common import instance_global_variables
+from Middleware.workflows.checks.editor_schemas import FILE_KINDS
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers.editor_schemas import FILE_KINDS
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.variables.providers import VARIABLES
 
 INDEX = help_index()

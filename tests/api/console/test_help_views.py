@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from Middleware.api.console.help_index import docs_folder, help_index
-from Middleware.api.console.help_views import HELP_ROUTES
+from Middleware.api.console.help_index import HELP_ROUTES, docs_folder, help_index
 from Middleware.api.console.views import Views
 from tests.api.console.conftest import a_hub, asking
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.kept_texts import (
+from Middleware.api.console.recorder import (
     RUN_LIMIT,
     TEXT_LIMIT,
     Cut,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.list_matches import Item, matches
+from Middleware.api.console.config_masks import Item, matches
 
 
 def items(text: str) -> list[Item]:

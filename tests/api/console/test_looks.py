@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from Middleware.api.console.hour import Hour
-from Middleware.api.console.looks import Look
 from Middleware.api.console.recorder import MOST_ENDED, Recorder
+from Middleware.api.console.shapes import Look
 from Middleware.common.request_context import RequestContext
 from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
 from tests.api.console.conftest import a_hub

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.api.console.masks import mask_of, told_of_file
+from Middleware.api.console.config_masks import mask_of, told_of_file
 from Middleware.common.errors import ConfigError
 
 

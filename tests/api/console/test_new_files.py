@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from Middleware.api.console.new_files import templates
-from Middleware.common.client_question import ClientQuestion
-from Middleware.common.request_context import RequestContext
+from Middleware.api.console.file_views import templates
+from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.config.users import load_user
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from tests.api.console.config_house import house as house

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from Middleware.api.console.page_files import PageFiles, matches_etag
+from Middleware.api.console.help_index import PageFiles, matches_etag
 
 
 @pytest.fixture

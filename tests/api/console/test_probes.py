@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from Middleware.api.console.probes import AT_ONCE, EACH_S, NotNow, Probes
+from Middleware.api.console.view_contract import AT_ONCE, EACH_S, NotNow, Probes
 from tests.patience import PATIENCE_S
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.problems import problems
+from Middleware.api.console.workflow_files import problems
 from Middleware.config.validation import ERROR, WARNING, Finding
 
 FILE = "Workflows/mira/Main.json"

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from Middleware.api.console import recorder as module
-from Middleware.api.console.kept_texts import Cut
-from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, MOST_REFUSED, Recorder
+from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, MOST_REFUSED, Cut, Recorder
 from Middleware.common.request_context import RequestContext
 from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, RunTrace
 from tests.patience import PATIENCE_S

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.console.rights import (
+from Middleware.api.console.view_contract import (
     NEEDS_GIVEN_KEY,
     NEEDS_ONE_PROCESS,
     RightsRefusal,
@@ -18,8 +18,7 @@ from Middleware.api.console.rights import (
     settle_rules,
 )
 from Middleware.api.launch_arguments import parse
-from Middleware.api.requests.access import AccessRules
-from Middleware.api.serving.api_rules import NEEDS_KEY, ConsoleWish
+from Middleware.api.requests.access import NEEDS_KEY, AccessRules, ConsoleWish
 
 KEY = ("--console-key", "k2345678")
 NAMED = ("--console", "edit", *KEY, "--cors-origin", "https://llm.example.com")

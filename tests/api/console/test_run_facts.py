@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.run_facts import NOT_RUN, not_run, tokens_of, workflow_of
+from Middleware.api.console.run_texts import NOT_RUN, not_run, tokens_of, workflow_of
 from tests.api.console.traced import node_of, run_of
 
 

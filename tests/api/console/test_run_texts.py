@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.kept_texts import Cut
+from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_texts import Secrets, all_texts, find, whole_text
 from tests.api.console.traced import call_of, node_of, run_of
 

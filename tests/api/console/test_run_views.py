@@ -9,10 +9,9 @@ from urllib.parse import urlencode
 import pytest
 
 from Middleware.api.console.call_views import NO_RUN
-from Middleware.api.console.kept_texts import Cut
-from Middleware.api.console.run_facts import RUN_STATES
-from Middleware.api.console.run_views import BY_CONSOLE, NO_TEXT, PRIVATE
-from Middleware.api.console.views import Views
+from Middleware.api.console.recorder import Cut
+from Middleware.api.console.run_texts import RUN_STATES
+from Middleware.api.console.views import BY_CONSOLE, NO_TEXT, PRIVATE, Views
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.console.conftest import a_hub, asking
 from tests.api.console.traced import call_of, node_of, run_of

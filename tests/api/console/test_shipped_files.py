@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.workflows.managers.config_check import checked_tree
+from Middleware.workflows.checks.config_check import checked_tree
 from tests.api.console.config_house import House, recorder
 from tests.api.console.conftest import a_hub
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from Middleware.api.console.events import state_of
 from Middleware.api.console.recorder import Recorder
-from Middleware.api.console.state_views import state_of
 from Middleware.common.constants import VERSION
 from Middleware.services.run_trace import Observers
 from tests.api.console.conftest import a_hub

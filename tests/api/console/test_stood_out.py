@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.api.console.hour import Call
-from Middleware.api.console.kept_texts import Cut
+from Middleware.api.console.recorder import Cut
 from Middleware.api.console.stood_out import MOST, RULES, Around, stood_out
 from tests.api.console.traced import FILE, call_of, node_of, run_of
 

@@ -11,9 +11,8 @@ import threading
 import pytest
 
 from Middleware.api.console import workflow_files as module
-from Middleware.api.console.check_limits import MOST_CHARS
 from Middleware.api.console.view_contract import ViewRefused
-from Middleware.api.console.workflow_files import FileEntry, Homes, WorkflowFiles, workflow_files
+from Middleware.api.console.workflow_files import MOST_CHARS, FileEntry, Homes, WorkflowFiles, workflow_files
 from tests.api.console.config_house import house
 from tests.patience import PATIENCE_S
 

@@ -14,8 +14,8 @@ from Middleware.api.console.views import Views
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.loader import ConfigTree
 from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
-from Middleware.workflows.managers import workflow_check
-from Middleware.workflows.managers.config_check import check_tree
+from Middleware.workflows.checks import workflow_check
+from Middleware.workflows.checks.config_check import check_tree
 from tests.api.console.config_house import House, house
 from tests.api.console.conftest import a_hub, asking
 

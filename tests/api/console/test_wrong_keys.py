@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.wrong_keys import MOST_ADDRESSES, MOST_LOOKS, MOST_WRONG, WrongKeys
+from Middleware.api.console.console_door import MOST_ADDRESSES, MOST_LOOKS, MOST_WRONG, WrongKeys
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from flask import Flask
 
 from Middleware.api.handlers import impl
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.handlers.front_ends import FRONT_ENDS
 
 
 @pytest.mark.parametrize("name", FRONT_ENDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.error_replies import reply_to
+from Middleware.api.requests.request_life import reply_to
 from Middleware.common.errors import (
     BackendError,
     ClientRequestError,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.named_requests import NamedRequests
-from Middleware.api.requests.request_life import RequestLife
+from Middleware.api.requests.request_life import NamedRequests, RequestLife
 from Middleware.services.cancellation_service import cancellation_service
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.open_webui import TOOL_SENTENCE, is_tool_selection, task_of
+from Middleware.api.requests.chat_messages import TOOL_SENTENCE, is_tool_selection, task_of
 from Middleware.config.users import UserSettings
 
 ON = UserSettings("mira", intercept_open_web_ui_tool_requests=True)

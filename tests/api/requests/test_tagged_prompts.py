@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.tagged_prompts import completion_messages, generate_messages
+from Middleware.api.requests.chat_messages import completion_messages, generate_messages
 from Middleware.common.errors import ClientRequestError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.token_counts import count_tokens
+from Middleware.api.requests.request_fields import count_tokens
 
 USER = {"role": "user", "content": "Hello world"}
 TOOL = {"type": "function", "function": {"name": "tide", "parameters": {"type": "object"}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.typed_fields import typed_fields
+from Middleware.api.requests.request_fields import typed_fields
 from Middleware.common.errors import ClientRequestError
 
 KINDS = {"path": str, "user": str | None, "messages": list | None, "deep": bool | None, "n": int | None}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.wishes import read_wishes
-from Middleware.common.client_question import Wish
+from Middleware.api.requests.request_fields import read_wishes
+from Middleware.common.request_context import Wish
 
 FIELDS = {
     "max_tokens": ("max_completion_tokens", "options.num_predict"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from Middleware.api.serving.background import BackgroundThreads
+from Middleware.api.requests.answering import BackgroundThreads
 from tests.patience import PATIENCE_S
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.serving.demo_hints import demo_hints
-from Middleware.api.serving.own_endpoints import make_own_endpoints
+from Middleware.api.serving.waitress_server import demo_hints
 from Middleware.config.loader import ConfigTree
+from Middleware.utilities.install_layout import make_own_endpoints
 
 PUBLIC = Path(__file__).resolve().parents[3] / "Public" / "Configs"
 

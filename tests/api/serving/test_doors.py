@@ -6,8 +6,8 @@ import pytest
 from flask.views import MethodView
 
 from Middleware.api.handlers import impl  # noqa: F401
-from Middleware.api.handlers.registry import all_doors
-from Middleware.api.serving.doors import Doors, Generation, Route, generation_routes, routes_to
+from Middleware.api.handlers.front_ends import all_doors
+from Middleware.api.wsgi.doors import Doors, Generation, Route, generation_routes, routes_to
 from Middleware.protocols.base import ClientProtocol, ErrorReply
 
 

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from Middleware.api.serving.foreign_refusals import refuse_in_our_form
+from Middleware.api.serving.foreign_servers import refuse_in_our_form
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from Middleware.api.client_watch import ClientWatcher
+from Middleware.api.front_door import FrontDoor
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.request_life import RequestLife
-from Middleware.api.serving import foreign_stop
-from Middleware.api.serving.doors import Doors
-from Middleware.api.serving.foreign_stop import stop_in_order
-from Middleware.api.serving.front_door import FrontDoor
+from Middleware.api.serving import foreign_servers as foreign_stop
+from Middleware.api.serving.foreign_servers import stop_in_order
+from Middleware.api.wsgi.doors import Doors
 from Middleware.services.cancellation_service import cancellation_service
 from tests.patience import PATIENCE_S
 

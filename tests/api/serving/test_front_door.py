@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from Middleware.api.handlers.base import generation_view
+from Middleware.api.handlers.base import base_api_handler as generation_view
 from Middleware.api.requests.access import AccessRules
 from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.handlers.base import generation_view
-from Middleware.api.serving.heap import LARGE_BYTES, WAIT_S, Heap, limit_arenas
+from Middleware.api.handlers.base import base_api_handler as generation_view
+from Middleware.api.wsgi.processes import LARGE_BYTES, WAIT_S, Heap, limit_arenas
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from platformdirs import user_data_path
 
 from Middleware.api.launch_arguments import check_config_folder, parse
-from Middleware.api.serving import install_layout
-from Middleware.api.serving.demo_hints import demo_hints
+from Middleware.api.serving.waitress_server import demo_hints
 from Middleware.common import instance_global_variables
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
+from Middleware.utilities import install_layout
 from Middleware.workflows.processors.run import discussions_root, lock_folder
 from tests.api.commands.test_init import ship
 

@@ -6,9 +6,8 @@ import socket
 
 import pytest
 
-from Middleware.api.requests.request_body import LimitedBody
-from Middleware.api.serving import lingering
-from Middleware.api.serving.lingering import LINGER_BYTES, drop_all, drop_rest
+from Middleware.api.requests import request_body as lingering
+from Middleware.api.requests.request_body import LINGER_BYTES, LimitedBody, drop_all, drop_rest
 
 
 class Connection:

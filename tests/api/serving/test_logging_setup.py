@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from Middleware.api.serving.logging_setup import configure_logging
+from Middleware.api.serving.startup import configure_logging
 from Middleware.common.request_context import RequestContext, enter_request
 
 

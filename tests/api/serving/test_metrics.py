@@ -9,8 +9,8 @@ import sys
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from Middleware.api.serving import metrics as module
-from Middleware.api.serving.metrics import MOST_NAMES, Metrics, outcome_of
+from Middleware.api.wsgi import metrics as module
+from Middleware.api.wsgi.metrics import MOST_NAMES, Metrics, outcome_of
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.request_context import RequestContext
@@ -290,7 +290,7 @@ class TestShown:
 def _made_with(folder):
     """A process that counts into this folder."""
     return subprocess.run(
-        [sys.executable, "-c", "from Middleware.api.serving.metrics import Metrics; Metrics(1)"],
+        [sys.executable, "-c", "from Middleware.api.wsgi.metrics import Metrics; Metrics(1)"],
         env={"PROMETHEUS_MULTIPROC_DIR": str(folder), "PATH": "/usr/bin:/bin"},
         capture_output=True, text=True, check=False, cwd=str(module.__file__).partition("/Middleware/")[0],
     )  # fmt: skip

@@ -11,8 +11,8 @@ import pytest
 
 from Middleware.api.launch_arguments import parse
 from Middleware.api.serving import startup
-from Middleware.api.serving.own_endpoints import FIELDS, FORMER, OWN_FOLDER, make_own_endpoints
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.utilities.install_layout import FIELDS, FORMER, OWN_FOLDER, make_own_endpoints
 
 SHIPPED = INSTALL_DIRECTORY / "Public" / "Configs"
 EXAMPLE = f"{OWN_FOLDER}/Main.example.json"

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from Middleware.api.serving import processes
-from Middleware.api.serving.processes import act_as_one, worker_count, workers_file
+from Middleware.api.wsgi import processes
+from Middleware.api.wsgi.processes import act_as_one, worker_count, workers_file
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.services.shared_state.member import share_by, this_process
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.api.serving.setup_phase import SetupPhase
+from Middleware.api.handlers.base.base_api_handler import SetupPhase
 
 
 def test_places_are_given_back_once():

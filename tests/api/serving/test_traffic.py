@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.api.serving.traffic import Traffic
+from Middleware.api.wsgi.processes import Traffic
 
 
 def test_counts():

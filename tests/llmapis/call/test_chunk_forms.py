@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.llmapis.call.chunk_forms import content_taken_out, is_visible, one_chunk
+from Middleware.llmapis.call.call_log import content_taken_out, is_visible, one_chunk
 from Middleware.llmapis.llm_text import LlmText
 
 

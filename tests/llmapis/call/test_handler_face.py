@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.endpoints import EndpointConfig
-from Middleware.llmapis.call.handler_face import HandlerSettings
+from Middleware.llmapis.call.call_arguments import HandlerSettings
 
 
 def settings(url, **more):

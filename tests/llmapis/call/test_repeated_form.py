@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from Middleware.config.endpoints import EndpointConfig
-from Middleware.llmapis.call.repeated_form import MISSES, NO_FORM, RepeatedForm
+from Middleware.llmapis.call.stream_reader import MISSES, NO_FORM, RepeatedForm
 from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.registry import BACKENDS
 
 _ = impl
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.service_call import ServiceCall
+from Middleware.llmapis.service_call import ServiceCall
 
 PICTURE = [{"role": "user", "content": ["x"], "images": ["AAAA"]}]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.llmapis.call.split_chunks import split_in_order
+from Middleware.llmapis.call.stream_reader import split_in_order
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 
 

@@ -14,8 +14,8 @@ from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call import stream_reader
 from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.registry import BACKENDS
 
 _ = impl
 OPENAI, OLLAMA, KOBOLD = "openAIChatCompletion", "ollamaApiChat", "koboldCppGenerate"

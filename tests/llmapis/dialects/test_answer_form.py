@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.llmapis.dialects.answer_form import answer_form
+from Middleware.llmapis.dialects.openai_messages import answer_form
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 

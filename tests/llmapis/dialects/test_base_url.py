@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.llmapis.dialects.base_url import (
+from Middleware.llmapis.dialects.model_lists import (
     ends_in_openai_route,
     joined_url,
     koboldcpp_url,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.llmapis.dialects.thinking_replay import KEPT_FOR_S, MOST_CALLS, ThinkingReplay
+from Middleware.llmapis.dialects.claude_messages import KEPT_FOR_S, MOST_CALLS, ThinkingReplay
 
 BLOCK = {"type": "thinking", "thinking": "hm", "signature": "s"}
 

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.dialects.backend_json import decode_json
-from Middleware.llmapis.joined import join_batches as as_whole
+from Middleware.llmapis.dialects.event_mapping import decode_json
+from Middleware.llmapis.llm_text import join_batches as as_whole
 
 ODD = [
     None,

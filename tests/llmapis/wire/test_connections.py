@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import NewConnectionError
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.llmapis.wire.abort import AbortHandle, current_handle, opening
-from Middleware.llmapis.wire.connections import RecordedHTTPConnection
+from Middleware.llmapis.wire.connections import AbortHandle, RecordedHTTPConnection, current_handle, opening
 from Middleware.llmapis.wire.http import Post, Transport
 from tests.patience import PATIENCE_S
 
@@ -233,7 +232,7 @@ import gevent, gevent.event
 from gevent.server import StreamServer
 from Middleware.common.errors import RequestCancelled
 from Middleware.llmapis.wire import http
-from Middleware.llmapis.wire.abort import AbortHandle
+from Middleware.llmapis.wire.connections import AbortHandle
 http.TICK_S = 0.05
 
 open_calls, all_are_open, hangs = [], gevent.event.Event(), gevent.event.Event()

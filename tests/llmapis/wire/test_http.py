@@ -13,7 +13,7 @@ import pytest
 import responses
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.llmapis.wire.abort import AbortHandle
+from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.http import Post, Transport
 from tests.patience import PATIENCE_S
 

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from Middleware.llmapis.wire.shared_wait import shared_wait
+from Middleware.llmapis.wire.reader import shared_wait
 from tests.patience import PATIENCE_S
 
 SETTING = """

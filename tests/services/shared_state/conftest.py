@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 import redis
 
-from Middleware.services.shared_state.memory_store import MemoryStore, Tables
 from Middleware.services.shared_state.redis_store import RedisStore
 from Middleware.services.shared_state.sqlite_store import SqliteStore
+from Middleware.services.shared_state.store import MemoryStore, Tables
 from tests.redis_server import RedisServer
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Middleware.common.client_question import WISH_NAMES, Wish
 from Middleware.common.errors import ClientRequestError
+from Middleware.common.request_context import WISH_NAMES, Wish
 from Middleware.llmapis.dialects.message_building import ANY_OBJECT
 from Middleware.workflows.dispatch.client_wishes import Taken, refuse_wrong, unused_fields
 

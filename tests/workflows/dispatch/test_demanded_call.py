@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.workflows.dispatch.demanded_call import call_of, demand_of
+from Middleware.workflows.dispatch.llm_dispatch import call_of, demand_of
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("look", "hear")]
 DEMAND = demand_of(TOOLS, "required")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from Middleware.common.errors import RequestCancelled, WorkflowError
-from Middleware.llmapis.handlers.registry import backend
+from Middleware.llmapis.handlers.backends import backend
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.hourly_warnings import HourlyWarnings
 from Middleware.workflows.dispatch import llm_dispatch
+from Middleware.workflows.dispatch.prompt_assembly import HourlyWarnings
 
 TOOL = {
     "type": "function",

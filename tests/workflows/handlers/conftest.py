@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.client_question import ClientQuestion
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import check
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.workflows.handlers.registry import NODES, node_handler, node_schema
+from Middleware.workflows.handlers.node_types import NODES, node_handler, node_schema
 from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.places import NOWHERE
+from Middleware.common.errors import NOWHERE
 from Middleware.config.loader import ConfigTree
 from Middleware.config.validation import Finding
-from Middleware.workflows.managers import config_check, workflow_check
+from Middleware.workflows.checks import config_check, workflow_check
 
 ABSENT = object()
 

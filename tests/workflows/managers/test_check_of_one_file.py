@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.config.fresh_tree import FreshTree
+from Middleware.config.drafts import FreshTree
 from Middleware.config.loader import ConfigTree
-from Middleware.workflows.managers import workflow_check
-from Middleware.workflows.managers.config_check import check_tree, check_workflow_file
+from Middleware.workflows.checks import workflow_check
+from Middleware.workflows.checks.config_check import check_tree, check_workflow_file
 from tests.workflows.managers.conftest import GOOD, CheckedConfigs
 
 FLOWS = [

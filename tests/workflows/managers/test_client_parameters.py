@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.client_question import Wish
 from Middleware.common.errors import BackendError, ClientRequestError
+from Middleware.common.request_context import Wish
 from Middleware.services.answers import AnswerCollector
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

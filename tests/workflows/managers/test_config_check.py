@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from Middleware.common.errors import ConfigError
-from Middleware.common.places import NOWHERE
+from Middleware.common.errors import NOWHERE, ConfigError
 from Middleware.config.loader import tree_of
-from Middleware.workflows.managers import config_check
+from Middleware.workflows.checks import config_check
 from tests.workflows.managers.conftest import ABSENT, GOOD, llm
 
 MEMORY = {"discussionIdMemoryFileWorkflowSettings": "Mem"}

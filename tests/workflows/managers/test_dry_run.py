@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.client_question import ClientQuestion
+from Middleware.common.request_context import ClientQuestion
 from Middleware.utilities.sensitive_logging_utils import MASK
-from Middleware.workflows.managers.dry_run import DryRun
+from Middleware.workflows.checks.dry_run import DryRun
 
 
 def ask(endpoint: str = "chat", **fields: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from referencing import Registry, Resource
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.validation import known_fields
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers.editor_schemas import FILE_KINDS, editor_schemas
+from Middleware.workflows.checks.editor_schemas import FILE_KINDS, editor_schemas
+from Middleware.workflows.handlers.node_types import NODES
 
 SCHEMAS = editor_schemas()
 

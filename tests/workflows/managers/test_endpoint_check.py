@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.managers.endpoint_check import is_remote
+from Middleware.workflows.checks.endpoint_check import is_remote
 
 BASE = {"endpoint": "http://127.0.0.1:1", "apiTypeConfigFileName": "Api"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.managers.incomplete import INCOMPLETE
+from Middleware.workflows.checks.workflow_check import INCOMPLETE
 
 USER, ENDPOINT, API = "Users", "Endpoints", "ApiTypes"
 NOTHING = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.managers.known_text import known_text
+from Middleware.workflows.checks.workflow_graph import known_text
 
 VALUES = {"b": "x", "n": 5, "w": "small", "v": "{w}", "u": "{v}-{b}", "r": "{agent1Input}", "o": {"k": "{w}"}, "c": "{c}"}  # fmt: skip
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 import pytest
 
 from Middleware.common.errors import Forbidden, MiddlewareError
-from Middleware.services.chunk_list import ChunkList, Entry
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
+from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START
 from Middleware.utilities.hashing_utils import message_hash
-from Middleware.workflows.managers.memory_rebuild import Rebuild
+from Middleware.workflows.checks.memory_rebuild import Rebuild
 from Middleware.workflows.memory.vector_store import ChunkRecord, NotADatabaseOfMemories, VectorDatabase
 
 FILES = {

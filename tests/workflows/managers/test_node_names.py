@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.workflows.checks.workflow_check import names_filled, names_written, schemas_of
 from Middleware.workflows.handlers import impl
-from Middleware.workflows.managers.node_names import names_filled, names_written, schemas_of
-from Middleware.workflows.variables.live_values import LiveValues
+from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 
 assert impl
 LLM = {"type": "Standard"}

@@ -8,12 +8,12 @@ import pytest
 
 from Middleware.cleaning import ResponseCleaner, stage
 from Middleware.cleaning.stage import RULES
-from Middleware.workflows.managers.editor_schemas import editor_schemas
+from Middleware.workflows.checks.editor_schemas import editor_schemas
 from tests.workflows.managers.conftest import llm
 
 FILE = '''
 from Middleware.cleaning.head_strip import HeadStrip
-from Middleware.cleaning.keys import FLAG, TEXT
+from Middleware.cleaning.stage import FLAG, TEXT
 from Middleware.cleaning.stage import Inputs, Stage, rule, text_of
 
 
@@ -38,7 +38,7 @@ def rule_file(tmp_path, monkeypatch):
     """A rule is loaded from its file, and forgotten after the test."""
     table = dict(RULES)
     monkeypatch.setattr(stage, "RULES", table)
-    for reader in ("Middleware.cleaning.cleaner", "Middleware.utilities.cleaning_fields"):
+    for reader in ("Middleware.cleaning.cleaner", "Middleware.utilities.streaming_utils"):
         monkeypatch.setattr(f"{reader}.RULES", table)
 
     def load():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.managers.config_check import check_users
+from Middleware.workflows.checks.config_check import check_users
 
 SETTINGS = "discussionIdMemoryFileWorkflowSettings"
 

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from Middleware.api.serving.own_endpoints import OWN_FOLDER, make_own_endpoints
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.endpoints import load_endpoint, load_samplers
-from Middleware.config.file_schemas import schema
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user, pointer_user, user_names
-from Middleware.llmapis.handlers.registry import BACKENDS
+from Middleware.config.validation import schema
+from Middleware.llmapis.handlers.backends import BACKENDS
+from Middleware.utilities.install_layout import OWN_FOLDER, make_own_endpoints
 from Middleware.utilities.streaming_utils import post_process_llm_output
-from Middleware.workflows.managers.config_check import check_tree, check_users
-from Middleware.workflows.managers.user_walk import UserWalk
-from Middleware.workflows.managers.workflow_check import own_errors
+from Middleware.workflows.checks.config_check import check_tree, check_users
+from Middleware.workflows.checks.user_walk import UserWalk
+from Middleware.workflows.checks.workflow_check import own_errors
 from tests.shipped import CONFIGS, copy_configs, is_own
 
 ROOT = CONFIGS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.workflows import Category
+from Middleware.workflows.checks.workflow_check import lost_categories
 from Middleware.workflows.managers.categorization import matching_category
-from Middleware.workflows.managers.unreachable import lost_categories
 
 SITUATIONS = [
     ("none", ["CODING", "WIKI"], {}),

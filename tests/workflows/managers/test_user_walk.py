@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.managers import config_check
+from Middleware.workflows.checks import config_check
 from Middleware.workflows.tools.script_check import MANUAL
 
 LLM = {"type": "Standard", "endpointName": "small-model", "prompt": "x"}

@@ -7,11 +7,9 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from Middleware.common.client_question import WISH_NAMES
+from Middleware.common.request_context import WISH_NAMES
 from Middleware.config.validation import explain, known_fields
-from Middleware.workflows.handlers import impl
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers.workflow_check import (
+from Middleware.workflows.checks.workflow_check import (
     WorkflowReach,
     output_named,
     own_errors,
@@ -20,6 +18,8 @@ from Middleware.workflows.managers.workflow_check import (
     unguarded_findings,
     variable_findings,
 )
+from Middleware.workflows.handlers import impl
+from Middleware.workflows.handlers.node_types import NODES
 
 assert impl
 LLM = {"type": "Standard", "endpointName": "e"}

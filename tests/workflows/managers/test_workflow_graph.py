@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.common.places import node_index
+from Middleware.common.errors import node_index
 from Middleware.config.json_positions import positions
+from Middleware.workflows.checks.workflow_check import WorkflowReach, own_findings, variable_findings
+from Middleware.workflows.checks.workflow_graph import EndpointFacts, Lookups, workflow_graph
 from Middleware.workflows.handlers import impl
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.managers.workflow_check import WorkflowReach, own_findings, variable_findings
-from Middleware.workflows.managers.workflow_graph import EndpointFacts, Lookups, workflow_graph
+from Middleware.workflows.handlers.node_types import NODES
 
 assert impl
 FILE = "Workflows/mira/Reviewers.json"

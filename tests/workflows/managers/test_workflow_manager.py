@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import ConfigMissing, WorkflowError
+from Middleware.common.request_context import ClientQuestion
 from Middleware.workflows.managers.workflow_manager import prepare_question
 
 

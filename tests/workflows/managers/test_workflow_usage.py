@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError
+from Middleware.common.request_context import ClientQuestion
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.managers.categorization import open_answer_run

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.types import Messages
-from Middleware.services.chunk_list import ChunkList, Entries
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries
 from Middleware.utilities.hashing_utils import message_hash
 from tests.patience import PATIENCE_S
 from tests.workflows.conftest import House, ScriptedModel

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Middleware.workflows.memory.chunk_places import processed_chunks
+from Middleware.workflows.memory.chunking import processed_chunks
 
 
 def new(history, *done, beside=()):

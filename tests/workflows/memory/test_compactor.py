@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.workflows.memory.compactor import compact, tagged_summaries, windows_of
 from Middleware.workflows.memory.settings import SettingsFile
 from tests.patience import PATIENCE_S

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.workflows.memory.condensation import condense
+from Middleware.services.discussion_store import ChunkList, Entry
+from Middleware.workflows.memory.file_writer import condense
 from Middleware.workflows.memory.settings import SettingsFile
 from tests.workflows.memory.conftest import hash_of, talk
 
@@ -101,7 +101,7 @@ def test_a_kill_before_the_tracker_is_written_loses_and_doubles_nothing(discussi
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("Middleware.workflows.memory.condensation.save_tracker", killed)
+        patch.setattr("Middleware.workflows.memory.file_writer.save_tracker", killed)
         remember(3)
     assert discussion.texts == ["joined", "new"]
     discussion.model.replies += ["m4", "m5", "again"]

@@ -79,7 +79,7 @@ from tests.workflows.handlers.conftest import Bench
 from tests.workflows.memory.conftest import talk
 from Middleware.workflows.memory.file_writer import write_file_memories
 from Middleware.workflows.memory.settings import SettingsFile
-from Middleware.workflows.memory.vector_writer import write_vector_memories
+from Middleware.workflows.memory.writer import write_vector_memories
 
 bench = Bench(Path(sys.argv[1]))
 store = bench.store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.workflows.memory.embedding import batches, embed_texts
+from Middleware.workflows.memory.upkeep import batches, embed_texts
 
 
 class Embedder:

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from Middleware.common.errors import BackendError, WorkflowError
-from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import ChunkList, Entry
 from tests.workflows.memory.conftest import hash_of, talk
 
 SMALL = {"chunkEstimatedTokenSize": 1_000_000, "maxMessagesBetweenChunks": 4, "lookbackStartTurn": 2}

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.services.chunk_list import ChunkList, Entry
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.vector_search import MemoryQuery, VectorSearch

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from Middleware.services.chunk_list import ChunkList
+from Middleware.services.discussion_store import ChunkList
 from Middleware.workflows.memory.file_writer import write_file_memories
 from Middleware.workflows.memory.settings import SettingsFile
 

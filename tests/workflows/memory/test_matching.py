@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.services.file_memories import End, before_of, end_at
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
-from Middleware.workflows.memory.matching import unprocessed_range
+from Middleware.workflows.memory.chunking import unprocessed_range
 from tests.workflows.memory.conftest import hash_of, talk
 
 

@@ -8,9 +8,9 @@ from contextlib import closing, suppress
 import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.workflows.memory import state_document
+from Middleware.workflows.memory import reader as state_document
+from Middleware.workflows.memory.reader import accept_document, without_fence
 from Middleware.workflows.memory.settings import SettingsFile
-from Middleware.workflows.memory.state_document import accept_document, without_fence
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
 ON = {"useStateDocument": True, "stateDocumentWorkflowName": "Merge"}

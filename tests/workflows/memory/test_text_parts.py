@@ -7,8 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from Middleware.utilities.search_utils import Terms
-from Middleware.workflows.memory.text_parts import ranks
+from Middleware.utilities.search_utils import Terms, ranks
 from Middleware.workflows.memory.vector_tables import DEFINITIONS
 
 

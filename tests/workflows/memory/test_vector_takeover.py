@@ -9,11 +9,10 @@ from contextlib import closing
 import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.workflows.memory import vector_takeover
-from Middleware.workflows.memory.state_reach import StateReach
-from Middleware.workflows.memory.vector_cache import VectorCache
-from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
-from Middleware.workflows.memory.vector_takeover import is_sound, take_over
+from Middleware.workflows.memory import vector_store as vector_takeover
+from Middleware.workflows.memory.vector_search import VectorCache
+from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase, is_sound, take_over
+from Middleware.workflows.memory.vector_tables import StateReach
 from tests.workflows.memory.test_vector_store import CHUNK, FACT, PEER_TABLES, ask, database, store
 
 __all__ = ["ask", "database", "store"]

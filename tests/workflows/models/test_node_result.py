@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.models.node_result import is_tool_call_answer, result_text
+from Middleware.workflows.models.execution_context import is_tool_call_answer, result_text
 
 CALL = {"content": "said", "tool_calls": [{}], "finish_reason": "tool_calls"}
 

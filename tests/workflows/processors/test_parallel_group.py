@@ -12,7 +12,7 @@ from Middleware.common.errors import RequestCancelled, WorkflowError
 from Middleware.common.request_context import current_request, enter_request
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.processors.parallel_group import group_end, obstacle
-from Middleware.workflows.variables.live_values import LiveValues
+from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 from tests.patience import PATIENCE_S
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from Middleware.common.client_question import ClientQuestion
+from Middleware.common.request_context import ClientQuestion
 from Middleware.services.answers import step_line, steps_of
 from Middleware.workflows.managers.categorization import open_answer_run
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.instance_global_variables import (
     INSTALL_DIRECTORY,
@@ -19,7 +18,7 @@ from Middleware.common.instance_global_variables import (
     launch_facts,
     set_launch_facts,
 )
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from Middleware.cleaning.stage import keys_of
-from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError, RequestCancelled, WorkflowError
+from Middleware.common.request_context import ClientQuestion
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.services.cancellation_service import cancellation_service

@@ -13,9 +13,9 @@ import pytest
 from flask import Flask
 
 from Middleware.api.api_server import ApiServer
-from Middleware.api.serving.api_rules import ConsoleWish, ServerRules
+from Middleware.api.requests.access import ConsoleWish, ServerRules
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
-from Middleware.workflows.managers.config_check import checked_tree
+from Middleware.workflows.checks.config_check import checked_tree
 from tests.e2e.answers import ROUTES
 from tests.workflows.conftest import House
 

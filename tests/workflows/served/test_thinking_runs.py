@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from Middleware.api.console.answer_times import AnswerTimes
+from Middleware.api.console.run_texts import AnswerTimes
 from Middleware.api.console.shapes import shape
 from tests.e2e.answers import ROUTES
 from tests.patience import PATIENCE_S

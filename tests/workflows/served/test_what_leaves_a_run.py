@@ -7,8 +7,8 @@ import json
 import pytest
 
 from Middleware.api.handlers import impl
-from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.serving.doors import Doors
+from Middleware.api.handlers.front_ends import FRONT_ENDS
+from Middleware.api.wsgi.doors import Doors
 from tests.e2e.answers import ROUTES
 from tests.workflows.served.conftest import Recorder, observe
 

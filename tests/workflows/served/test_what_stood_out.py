@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from Middleware.api.console.cleaning_steps import steps
+from Middleware.api.console.call_views import steps
 from Middleware.api.console.stood_out import stood_out
 from tests.patience import PATIENCE_S
 from tests.workflows.served.conftest import Recorder, observe

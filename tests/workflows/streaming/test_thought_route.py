@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.streaming.thought_route import ThoughtRoute
+from Middleware.workflows.streaming.response_handler import ThoughtRoute
 
 
 def sent(mode, endpoint, *thoughts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
-from Middleware.workflows.tools import curl_guard
+from Middleware.workflows.tools import curl_runner as curl_guard
 from Middleware.workflows.tools.curl_arguments import NAME_A_FILE, UnknownOption, read_arguments
 
 PUBLIC = "93.184.216.34"

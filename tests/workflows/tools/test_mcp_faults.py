@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from Middleware.workflows.tools.mcp_faults import faults_of
+from Middleware.workflows.tools.mcp_sessions import faults_of
 
 SCHEMA = {
     "type": "object",

@@ -8,11 +8,12 @@ import pytest
 
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
-from Middleware.config.environment import from_environment
+from Middleware.config.endpoints import from_environment
 from Middleware.config.loader import ConfigTree
-from Middleware.workflows.tools import mcp_doors, mcp_server_logs
+from Middleware.workflows.tools import mcp_doors
+from Middleware.workflows.tools import mcp_doors as mcp_server_logs
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
-from Middleware.workflows.tools.mcp_server_logs import ServerLogs, server_logs
+from Middleware.workflows.tools.mcp_doors import ServerLogs, server_logs
 from tests.workflows.tools.conftest import seen_in, stdio_file
 
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from Middleware.workflows.tools import mcp_pipe
-from Middleware.workflows.tools.mcp_stderr import LAST_WORDS, SHOWN, StandardError
+from Middleware.workflows.tools import mcp_connection as mcp_pipe
+from Middleware.workflows.tools.mcp_connection import LAST_WORDS, SHOWN, StandardError
 from tests.patience import PATIENCE_S
 
 

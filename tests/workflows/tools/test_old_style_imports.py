@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.tools.dynamic_module_loader import prepare_search_path, run_dynamic_module
-from Middleware.workflows.tools.old_style_imports import allow_old_style_imports
+from Middleware.workflows.tools.script_check import allow_old_style_imports
 
 NAMES = [
     ("workflows.tools.dynamic_module_loader", "DynamicModuleError"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.tools.outside_log import log_outside_call
+from Middleware.workflows.tools.web import log_outside_call
 
 
 @pytest.mark.parametrize(

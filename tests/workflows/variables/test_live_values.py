@@ -14,7 +14,7 @@ from Middleware.workflows.variables.format_text import (
     fill_pieces,
     placeholders,
 )
-from Middleware.workflows.variables.live_values import MOST_NAMES, LiveValues
+from Middleware.workflows.variables.workflow_variable_manager import MOST_NAMES, LiveValues
 
 # id, placeholder, values, names
 BEHIND = [

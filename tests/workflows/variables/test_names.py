@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.workflows.variables.format_text import Origin
-from Middleware.workflows.variables.names import AllNames, EarlyNames
+from Middleware.workflows.variables.workflow_variable_manager import AllNames, EarlyNames
 
 
 @pytest.mark.parametrize(

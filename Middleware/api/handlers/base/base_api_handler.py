@@ -13,18 +13,50 @@ route of any other view is gated, watched and cancelled too, unless it says `fre
 
 from __future__ import annotations
 
-from abc import ABC
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from flask import Flask, request
+from flask import Flask, Response, current_app, g, request
+from flask.views import MethodView
 
-from Middleware.api.api_helpers import json_response
+from Middleware.api.api_helpers import (
+    current_life,
+    current_request_id,
+    extract_api_key,
+    is_private,
+    json_response,
+)
+from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
+from Middleware.api.requests.chat_messages import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
+from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body
-from Middleware.api.serving.doors import Route
+from Middleware.api.requests.request_fields import (
+    WishFields,
+    json_body,
+    read_wishes,
+    suppresses_reasoning,
+    wants_stream,
+    wants_usage,
+)
+from Middleware.api.workflow_gateway import WorkflowPlace, open_answer
+from Middleware.api.wsgi.doors import Generation, Route, routes_to
+from Middleware.api.wsgi.metrics import Metrics
+from Middleware.api.wsgi.processes import LARGE_BYTES, heap
 from Middleware.common.errors import ClientRequestError
-from Middleware.protocols.base import PROTOCOLS, ClientProtocol
+from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
+from Middleware.common.types import Batches, JsonObject
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
+from Middleware.config.users import UserSettings, load_user
+from Middleware.protocols.base import PLAIN, PROTOCOLS, ClientProtocol
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
+from Middleware.services.answers import compact_json
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+
+logger = logging.getLogger(__name__)
 
 
 class BaseApiHandler(ABC):
@@ -75,3 +107,262 @@ def _id_in_body() -> str:
     body = json_body(read_body(request.environ, request.max_content_length))
     given = body.get("request_id")
     return given if isinstance(given, str) else ""
+
+
+# --------------------------------------------------------------------------
+# At most a few requests at a time in their CPU-bound set-up phase, so that running streams keep their
+# pace.
+
+
+PLACES = 8
+PATIENCE_S = 0.25
+"""Who waited this long goes on without a place."""
+
+
+class SetupPhase:
+    """`enter` waits for a place and gives the function that leaves it, which may be called again."""
+
+    def __init__(self, places: int = PLACES, patience_s: float = PATIENCE_S) -> None:
+        self._places, self._patience_s = threading.Semaphore(places), patience_s
+
+    def enter(self) -> Callable[[], None]:
+        admitted = self._places.acquire(timeout=self._patience_s)
+        pending = [self._places.release] if admitted else []
+
+        def leave() -> None:
+            try:
+                release = pending.pop()
+            except IndexError:
+                return
+            release()
+
+        return leave
+
+
+# --------------------------------------------------------------------------
+# The life of a generation request between its route and the engine. Source: spec frontend-api.md 4.
+
+
+USAGE_HEADER = "X-Workflow-Usage"
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+_setup_phase = SetupPhase()
+
+
+class GenerationView(MethodView, Generation):
+    """One generation route.
+
+    `api_type`: key of WIRE_FORMATS; `stream_default`: whether a body that does not say so is streamed;
+    `wish_fields`: where its bodies say what they want of the model.
+    """
+
+    api_type: ClassVar[str]
+    stream_default: ClassVar[bool] = False
+    wish_fields: ClassVar[WishFields] = {}
+
+    @property
+    def wire(self) -> WireFormat:
+        return WIRE_FORMATS[self.api_type]
+
+    def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
+        return wants_stream(body, self.stream_default)
+
+    def suppresses_reasoning(self, body: JsonObject) -> bool:
+        """Whether the client wants no reasoning."""
+        return suppresses_reasoning(body)
+
+    def progress(self, body: JsonObject, user: UserSettings) -> str:
+        """How a stream shows that a node starts: as the user's settings say, if the protocol has a place and
+        the client has not sent reasoning away.
+        """
+        wanted = user.progress_output
+        shows = wanted in self.wire.shows_progress and not self.suppresses_reasoning(body)
+        return wanted if shows else NO_PROGRESS
+
+    def task_messages(self, body: JsonObject) -> Any:
+        return body.get("messages") if self.wire.is_chat else None
+
+    def receive_body(self) -> tuple[bytes, JsonObject]:
+        """The body as it came, and read. Raises ClientRequestError for one that is no JSON object."""
+        data = read_body(request.environ, request.max_content_length)
+        if len(data) >= LARGE_BYTES:
+            current_life().at_end(heap.trim_soon)
+        return data, json_body(data)
+
+    def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
+        """What the client wants of the model, read-only and not checked (more-fronts.md 13)."""
+        return read_wishes(body, self.wish_fields)
+
+    @abstractmethod
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        """The question of a body; whether it is streamed, and its wishes, are filled in.
+
+        Raises ClientRequestError.
+        """
+
+    def choose_user(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
+        """(user, shared workflow folder) of a body. Raises NotFound, ClientRequestError."""
+        return choose(body.get("model"), snapshot)
+
+    def key(self, body: JsonObject) -> str | None:
+        """The API key of the client."""
+        return extract_api_key()
+
+    def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
+        """The workflow that a body names by its file; None: the user's settings say which one answers."""
+        return None
+
+    def check(self, body: JsonObject) -> None:
+        """Raise ClientRequestError for what is wrong before the user is known."""
+
+    def instead(self, body: JsonObject) -> JsonObject | None:
+        """An answer that needs no workflow, or None."""
+        return None
+
+    def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
+        """The facts of an answer, with what the protocol repeats of the body or tells before the answer."""
+        return facts
+
+    def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
+        """The facts of an answer to Open WebUI's tool picker (16.1)."""
+        return replace(facts, unmeasured=True)
+
+    def delete(self, request_id: str | None = None) -> Any:
+        """Cancel a request of this route (13)."""
+        return cancel(request_id)
+
+    def post(self) -> Response:
+        g.current_request_id = current_request_id()
+        leave = _setup_phase.enter()
+        try:
+            return self._answer(leave)
+        except BaseException:
+            leave()
+            raise
+
+    def _answer(self, leave: Callable[[], None]) -> Response:
+        data, body = self.receive_body()
+        self.check(body)
+        stream = self.streams(body, request.environ)
+        context, user = self._context(body, stream, leave)
+        if context.trace is not None:
+            front = self.wire.front or self.api_type
+            context.trace.name(context, front=front, stream=stream, asked=data)
+        del data  # an answer may take long, and a body may be large
+        with enter_request(context):
+            if (answer := self.instead(body)) is not None:
+                leave()
+                return json_response(answer)
+            return self._respond(self._job(context, user, body, stream), stream)
+
+    def _context(
+        self, body: JsonObject, stream: bool, leave: Callable[[], None]
+    ) -> tuple[RequestContext, UserSettings]:
+        """The facts of the request and its user. Nothing of its body is logged before they stand."""
+        snapshot = default_snapshot()
+        name, workflow = self.choose_user(body, snapshot)
+        user, key = load_user(snapshot, name), self.key(body)
+        g.privacy = is_private(user, key)
+        task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
+        context = g.request_context = current_life().request = RequestContext(
+            request_id=current_request_id(),
+            user=name,
+            api_type=self.api_type,
+            api_key=key,
+            workflow_folder=workflow,
+            privacy=g.privacy,
+            suppress_reasoning=self.suppresses_reasoning(body),
+            task=task,
+            include_usage=wants_usage(body),
+            progress=self.progress(body, user) if stream and task is None else NO_PROGRESS,
+            snapshot=snapshot,
+            arrived=current_life().arrived,
+            setup_done=leave,
+            trace=current_life().trace,
+        )
+        return context, user
+
+    def _job(self, context: RequestContext, user: UserSettings, body: JsonObject, stream: bool) -> AnswerJob:
+        facts = AnswerFacts(
+            context.request_id,
+            context.model_name,
+            include_usage=wants_usage(body),
+            arrived=context.arrived,
+            workflow_usage=context.usage.numbers,
+            progress=context.progress,
+        )
+        wire, life = self.wire, current_life()
+        if is_tool_selection(self.task_messages(body), user):
+            return AnswerJob(context, self.intercept_facts(facts, body), wire, life, _no_tools)
+        question = replace(self.read_question(body, user), stream=stream, wishes=self.wishes(body))
+        headers = _named_headers(user)
+        facts = self.facts(facts, body, question)
+        task = f" task={context.task}" if context.task else ""
+        logger.info(
+            "request %s: %s, model %s, %d messages, stream=%s%s",
+            context.request_id,
+            request.path,
+            context.model_name,
+            len(question.messages),
+            stream,
+            task,
+        )
+
+        place = self.place(body, user)
+
+        def run() -> Batches:
+            return open_answer(context, question, headers, place)
+
+        return AnswerJob(context, facts, wire, life, run)
+
+    def _respond(self, job: AnswerJob, stream: bool) -> Response:
+        if not stream:
+            return json_response(whole_body(job), headers=_usage_header(job.facts))
+        body = AnswerStream(job)
+        try:
+            body.wait_for_output()
+        except BaseException:
+            body.close()
+            raise
+        headers = {**STREAM_HEADERS, "Content-Type": job.wire.mimetype}
+        return Response(body, headers=headers, direct_passthrough=True)
+
+
+def _named_headers(user: UserSettings) -> dict[str, str]:
+    """The headers that the user's settings ask for, names in lower case."""
+    name = user.discussion_id_from_header
+    return {name.lower(): request.headers.get(name, "")} if name else {}
+
+
+def _usage_header(facts: AnswerFacts) -> dict[str, str]:
+    """What all calls behind a whole answer took. Source: more-fronts.md 9."""
+    usage = facts.usage_beside()
+    return {USAGE_HEADER: compact_json(usage["workflow_usage"])} if usage else {}
+
+
+def _no_tools() -> Batches:
+    """The run that answers Open WebUI's tool picker: no tool, no model."""
+    return iter([[{"token": TOOL_ANSWER, "finish_reason": "stop"}]])
+
+
+# --------------------------------------------------------------------------
+# GET `/metrics`. No protocol of a client: it stands beside the front ends, never gated, behind the same
+# doors.
+
+
+METRICS = "headrace.metrics"
+"""Key of the application's extensions under which its `Metrics` stands."""
+
+
+class MetricsAPI(MethodView):
+    """The numbers of the application that is asked."""
+
+    def get(self) -> Response:
+        metrics: Metrics = current_app.extensions[METRICS]
+        content_type, body = metrics.exposition(request.headers.get("Accept", ""))
+        return Response(body, content_type=content_type)
+
+
+class MetricsRoute(BaseApiHandler):
+    protocol = PLAIN
+    routes = routes_to(MetricsAPI, "/metrics")

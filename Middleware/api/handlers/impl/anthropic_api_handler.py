@@ -14,17 +14,14 @@ from flask import request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
+from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, image_of, text_of, type_names, with_speakers
 from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body
-from Middleware.api.requests.token_counts import count_tokens
-from Middleware.api.requests.wishes import WishFields
-from Middleware.api.serving.doors import generation_routes, routes_to
-from Middleware.common.client_question import ClientQuestion
+from Middleware.api.requests.request_fields import WishFields, count_tokens, json_body
+from Middleware.api.wsgi.doors import generation_routes, routes_to
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user

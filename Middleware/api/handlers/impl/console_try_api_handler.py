@@ -13,20 +13,17 @@ from typing import Any
 from flask import Response, g, request
 from werkzeug.exceptions import NotFound as NoRoute
 
-from Middleware.api.console.text_masks import without_quoted_secrets
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.console.config_masks import without_quoted_secrets
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
+from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
-from Middleware.api.requests.error_replies import outdated_first
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body
-from Middleware.api.requests.typed_fields import typed_fields
-from Middleware.api.serving.doors import CONSOLE, ENTER_GATE, routes_to
+from Middleware.api.requests.request_fields import json_body, typed_fields
+from Middleware.api.requests.request_life import outdated_first
 from Middleware.api.workflow_gateway import WorkflowPlace
-from Middleware.common.client_question import ClientQuestion
+from Middleware.api.wsgi.doors import CONSOLE, ENTER_GATE, routes_to
 from Middleware.common.errors import (
     ConfigError,
     ConfigMissing,
@@ -35,9 +32,10 @@ from Middleware.common.errors import (
     Unprocessable,
     WorkflowError,
 )
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
-from Middleware.config.environment import secrets_in_use
+from Middleware.config.endpoints import secrets_in_use
 from Middleware.config.loader import ConfigSnapshot, outdated_files
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_workflow

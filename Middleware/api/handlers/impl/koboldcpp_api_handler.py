@@ -13,19 +13,17 @@ from flask import request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import current_life, extract_api_key, json_response
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.requests.chat_messages import text_of, texts_of
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
+from Middleware.api.handlers.front_ends import FRONT_ENDS
+from Middleware.api.requests.chat_messages import generate_messages, text_of, texts_of
 from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
-from Middleware.api.requests.named_requests import named_of
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
-from Middleware.api.requests.tagged_prompts import generate_messages
-from Middleware.api.serving.doors import routes_to
-from Middleware.api.serving.traffic import TRAFFIC, Traffic
-from Middleware.common.client_question import ClientQuestion
+from Middleware.api.requests.request_life import named_of
+from Middleware.api.wsgi.doors import routes_to
+from Middleware.api.wsgi.processes import TRAFFIC, Traffic
 from Middleware.common.errors import ClientRequestError
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings

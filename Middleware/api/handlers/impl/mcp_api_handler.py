@@ -13,12 +13,11 @@ from flask import Response, g, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import current_request_id, extract_api_key, json_response
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
+from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.model_names import LATEST
-from Middleware.api.requests.named_requests import named_of
 from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_life import named_of
 from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
 from Middleware.api.requests.tool_calls import (
     OfferedTool,
@@ -27,10 +26,8 @@ from Middleware.api.requests.tool_calls import (
     offered_tools,
     question_of,
 )
-from Middleware.api.serving.doors import ENTER_GATE, routes_to
-from Middleware.api.serving.wsgi_replies import log_refusal
-from Middleware.common.client_question import ClientQuestion
-from Middleware.common.request_context import NO_PROGRESS
+from Middleware.api.wsgi.doors import ENTER_GATE, log_refusal, routes_to
+from Middleware.common.request_context import NO_PROGRESS, ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings

@@ -15,19 +15,22 @@ from flask import Response, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, cancel
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.requests.chat_messages import check_messages, internal_messages, text_of, texts_of
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView, cancel
+from Middleware.api.handlers.front_ends import FRONT_ENDS
+from Middleware.api.requests.chat_messages import (
+    check_messages,
+    generate_messages,
+    internal_messages,
+    text_of,
+    texts_of,
+)
 from Middleware.api.requests.model_names import advertised_ids, choose
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, tools_of
-from Middleware.api.requests.tagged_prompts import generate_messages
-from Middleware.api.serving.doors import Route
 from Middleware.api.workflow_gateway import capabilities_of
-from Middleware.common.client_question import ClientQuestion, Wish
+from Middleware.api.wsgi.doors import Route
 from Middleware.common.errors import ClientRequestError, NotFound
-from Middleware.common.request_context import current_request
+from Middleware.common.request_context import ClientQuestion, Wish, current_request
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings, load_user

@@ -13,17 +13,15 @@ from flask import request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import json_response
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
-from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
+from Middleware.api.handlers.front_ends import FRONT_ENDS
+from Middleware.api.requests.chat_messages import check_messages, completion_messages, internal_messages
 from Middleware.api.requests.model_names import LATEST, advertised_ids
 from Middleware.api.requests.request_fields import tools_of
-from Middleware.api.requests.tagged_prompts import completion_messages
-from Middleware.api.serving.doors import PROTOCOL as CALLER
-from Middleware.api.serving.doors import generation_routes, routes_to
-from Middleware.common.client_question import WISH_NAMES, ClientQuestion
+from Middleware.api.wsgi.doors import PROTOCOL as CALLER
+from Middleware.api.wsgi.doors import generation_routes, routes_to
 from Middleware.common.errors import NotFound
+from Middleware.common.request_context import WISH_NAMES, ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings

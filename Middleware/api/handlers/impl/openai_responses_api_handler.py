@@ -13,12 +13,11 @@ from flask import Flask, current_app, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import current_life, extract_api_key, json_response
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, bare_id
-from Middleware.api.handlers.base.generation_view import GenerationView
-from Middleware.api.handlers.registry import FRONT_ENDS
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView, bare_id
+from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import with_speakers
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.request_fields import WishFields, count_tokens, json_body
 from Middleware.api.requests.response_items import (
     function_tools,
     input_items,
@@ -27,11 +26,9 @@ from Middleware.api.requests.response_items import (
     refuse_unsupported,
     task_messages_of,
 )
-from Middleware.api.requests.token_counts import count_tokens
-from Middleware.api.requests.wishes import WishFields
-from Middleware.api.serving.doors import Route, routes_to
-from Middleware.common.client_question import ClientQuestion
+from Middleware.api.wsgi.doors import Route, routes_to
 from Middleware.common.errors import ClientRequestError, NotFound
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.users import UserSettings
 from Middleware.protocols.base import AnswerFacts

@@ -29,10 +29,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from Middleware.common.closing import close_batches
 from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.common.types import Batches, Chunk, JsonObject, Messages
+from Middleware.common.types import Batches, Chunk, JsonObject, Messages, close_batches
 from Middleware.llmapis.backend_errors import (
     bad_call,
     error_chunk,
@@ -40,22 +39,23 @@ from Middleware.llmapis.backend_errors import (
     told_failure,
     unrecognised_answer_error,
 )
-from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.handler_face import HandlerSettings
-from Middleware.llmapis.call.open_stream import OpenStream
-from Middleware.llmapis.call.outgoing_call import BAD_ANSWERS, OutgoingCall
+from Middleware.llmapis.call.call_arguments import (
+    CallArguments,
+    HandlerSettings,
+    StreamState,
+    ThoughtSplitter,
+)
+from Middleware.llmapis.call.outgoing_call import BAD_ANSWERS, OpenStream, OutgoingCall
 from Middleware.llmapis.call.stream_reader import StreamReader
-from Middleware.llmapis.call.stream_state import StreamState, ThoughtSplitter
 from Middleware.llmapis.dialects.model_lists import ModelList
-from Middleware.llmapis.joined import join_batches
-from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.llm_text import LlmText, join_batches
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import (
     apply_structural_fields,
     normalize_gen_input,
     stop_texts_listed,
 )
-from Middleware.utilities.strict_json import object_of
+from Middleware.utilities.model_json import object_of
 
 __all__ = ["HandlerSettings", "LlmApiHandler"]
 

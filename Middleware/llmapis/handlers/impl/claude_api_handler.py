@@ -8,10 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.answer_form import answer_form
-from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.dialects.claude_events import (
     EVENT_TYPES,
     THOUGHT_BLOCKS,
@@ -26,15 +23,17 @@ from Middleware.llmapis.dialects.claude_messages import (
     has_prefill,
     holds_tool_blocks,
     split_system,
+    thinking_replay,
     without_prefill,
 )
 from Middleware.llmapis.dialects.event_mapping import arguments_text, standard_finish, text_of
 from Middleware.llmapis.dialects.image_injection import claude_image
 from Middleware.llmapis.dialects.message_building import structured_output_block
-from Middleware.llmapis.dialects.thinking_replay import thinking_replay
+from Middleware.llmapis.dialects.model_lists import joined_url
+from Middleware.llmapis.dialects.openai_messages import answer_form
 from Middleware.llmapis.dialects.tool_turns import TurnRules
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import CUTTING_REASONS
 

@@ -20,8 +20,8 @@ from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.llmapis.call.outgoing_call import encode_payload
 from Middleware.llmapis.dialects.model_lists import ModelList
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAIBackend
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 

@@ -11,13 +11,17 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Chunk, JsonObject
-from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.call.outgoing_call import OutgoingCall
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.base_url import joined_url, ollama_url
-from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models, openai_models
+from Middleware.llmapis.dialects.model_lists import (
+    ModelList,
+    joined_url,
+    ollama_models,
+    ollama_url,
+    openai_models,
+)
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
 

@@ -8,19 +8,17 @@ from functools import lru_cache
 from typing import ClassVar
 
 from Middleware.common.types import Chunk, JsonObject
-from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.answer_form import answer_form
-from Middleware.llmapis.dialects.base_url import koboldcpp_url
+from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, usage_of
 from Middleware.llmapis.dialects.image_injection import bare_base64
-from Middleware.llmapis.dialects.model_lists import ModelList, koboldcpp_model
+from Middleware.llmapis.dialects.model_lists import ModelList, koboldcpp_model, koboldcpp_url
+from Middleware.llmapis.dialects.openai_messages import answer_form
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_completions_handler import (
     BaseCompletionsHandler,
     flat_images,
     without_begin_token,
 )
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
 logger = logging.getLogger(__name__)

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Message, Messages
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.answer_form import answer_form
-from Middleware.llmapis.dialects.base_url import ollama_url
+from Middleware.llmapis.call.call_arguments import StreamState
 from Middleware.llmapis.dialects.event_mapping import (
     arguments_object,
     durations,
@@ -18,9 +16,10 @@ from Middleware.llmapis.dialects.event_mapping import (
     whole_arguments,
 )
 from Middleware.llmapis.dialects.image_injection import bare_base64, bare_images, with_images
-from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models
+from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models, ollama_url
+from Middleware.llmapis.dialects.openai_messages import answer_form
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
 TOP_LEVEL_FIELDS = ("think", "keep_alive", "format", "logprobs", "top_logprobs")

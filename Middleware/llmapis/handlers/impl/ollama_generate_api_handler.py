@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.types import Chunk, JsonObject
-from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.answer_form import answer_form
-from Middleware.llmapis.dialects.base_url import ollama_url
+from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.dialects.event_mapping import text_of
 from Middleware.llmapis.dialects.image_injection import bare_base64
-from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models
+from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models, ollama_url
+from Middleware.llmapis.dialects.openai_messages import answer_form
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
 from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, split_options
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
 

@@ -8,10 +8,7 @@ from typing import ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.llmapis.call.handler_face import HandlerSettings
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.answer_form import answer_form
-from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.call.call_arguments import HandlerSettings, StreamState
 from Middleware.llmapis.dialects.event_mapping import (
     MILLISECOND_NS,
     count_of,
@@ -22,10 +19,10 @@ from Middleware.llmapis.dialects.event_mapping import (
     usage_of,
 )
 from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
-from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
-from Middleware.llmapis.dialects.openai_messages import read_message, tool_calls_of
+from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, openai_models
+from Middleware.llmapis.dialects.openai_messages import answer_form, read_message, tool_calls_of
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
 TEXT_GENERATION_WEBUI = "Text-Generation-WebUI"

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.types import Chunk, JsonObject
-from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.call.stream_state import StreamState
-from Middleware.llmapis.dialects.answer_form import answer_form
-from Middleware.llmapis.dialects.base_url import joined_url
+from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of
-from Middleware.llmapis.dialects.model_lists import ModelList, openai_models
+from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, openai_models
+from Middleware.llmapis.dialects.openai_messages import answer_form
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler
 from Middleware.llmapis.handlers.impl.openai_api_handler import (
     ask_for_usage,
@@ -19,7 +18,6 @@ from Middleware.llmapis.handlers.impl.openai_api_handler import (
     reported_usage,
     without_usage_request,
 )
-from Middleware.llmapis.handlers.registry import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 
 

@@ -18,15 +18,16 @@ changes `context.config`.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar
 
-from Middleware.common.client_question import WISH_NAMES
+from Middleware.common.request_context import WISH_NAMES
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 
 Schema = Mapping[str, Any]
 
@@ -225,3 +226,26 @@ COMMON_ADVICE: Schema = {
 
 Its property names and those of COMMON_SCHEMA are the known common fields.
 """
+
+
+# --------------------------------------------------------------------------
+# What a text with placeholders may become, for checks that run before anybody knows. Pure.
+
+
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+MOST = 3
+"""More free placeholders can become anything: nothing is told of such a text."""
+
+
+def fillings(text: str, stand_ins: Sequence[str]) -> Iterator[str]:
+    """The text with every choice of stand-ins for its placeholders; inside quotes a word will do.
+
+    Nothing for a text with too many of them.
+    """
+    text = _QUOTED.sub(lambda quoted: _PLACEHOLDER.sub("1", quoted[0]), text)
+    around = _PLACEHOLDER.split(text)
+    if len(around) > MOST + 1:
+        return
+    for choice in product(stand_ins, repeat=len(around) - 1):
+        yield around[0] + "".join(f"{word}{rest}" for word, rest in zip(choice, around[1:], strict=True))

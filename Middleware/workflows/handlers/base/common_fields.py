@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from Middleware.utilities.cleaning_fields import node_descriptions
+from Middleware.utilities.streaming_utils import node_descriptions
 
 EVERY_NODE: Mapping[str, str] = {
     "type": "What the node does; `Standard` when it is left out.",

@@ -15,7 +15,7 @@ from typing import Any
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.config.environment import ENV_REFERENCE, from_environment
+from Middleware.config.endpoints import ENV_REFERENCE, from_environment
 from Middleware.utilities.network_security_utils import AddressPolicy
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.models.execution_context import ExecutionContext

@@ -9,9 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.base.stand_ins import fillings
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    TEXT,
+    Schema,
+    WorkflowNodeHandler,
+    fillings,
+)
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 FAILED = "-1"

@@ -11,9 +11,7 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.services.chunk_list import Entries, Entry
-from Middleware.services.discussion_store import DiscussionStore
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiscussionStore, DiskFaults, Entries, Entry
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     FLAG,
     INTEGER,
@@ -23,9 +21,14 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     WorkflowNodeHandler,
 )
 from Middleware.workflows.handlers.impl.recent_memory_node_handler import needed_number
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.calls import clean_reply, without_thoughts
-from Middleware.workflows.memory.prompts import NO_SUMMARY, SUMMARY_SEPARATOR, insert_values
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.memory.calls import (
+    NO_SUMMARY,
+    SUMMARY_SEPARATOR,
+    clean_reply,
+    insert_values,
+    without_thoughts,
+)
 from Middleware.workflows.memory.reader import NONE_TO_GRAB, MemoryReader, recent_pieces, texts_of
 from Middleware.workflows.memory.settings import (
     DEFAULT_LOCK_TIMEOUT_S,
@@ -34,10 +37,8 @@ from Middleware.workflows.memory.settings import (
     lock_timeout_s,
     memory_settings,
 )
-from Middleware.workflows.memory.tool_workflows import tool_value
-from Middleware.workflows.memory.writer import remember
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import CleanText, NodeResult, result_text
+from Middleware.workflows.memory.writer import remember, tool_value
+from Middleware.workflows.models.execution_context import CleanText, ExecutionContext, NodeResult, result_text
 
 _Place = tuple[int, Entry]
 """A memory, and where it is among all of them."""

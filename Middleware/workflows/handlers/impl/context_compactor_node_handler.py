@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.compactor import compact, tagged_summaries
 from Middleware.workflows.memory.settings import named_settings
 from Middleware.workflows.models.execution_context import ExecutionContext

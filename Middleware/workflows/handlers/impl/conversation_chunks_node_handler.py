@@ -34,8 +34,8 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.matching import unprocessed_range
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.memory.chunking import unprocessed_range
 from Middleware.workflows.memory.settings import DEFAULT_LOCK_TIMEOUT_S
 from Middleware.workflows.models.execution_context import ExecutionContext
 

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.services.outside_call import outside_call
+from Middleware.services.run_trace import outside_call
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, parse_target
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.tools import curl_guard as guard
+from Middleware.workflows.tools import curl_runner as guard
 from Middleware.workflows.tools.curl_arguments import (
     Part,
     UnknownOption,
@@ -28,8 +28,7 @@ from Middleware.workflows.tools.curl_arguments import (
 )
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
 from Middleware.workflows.tools.mcp_request import secrets_of_words
-from Middleware.workflows.tools.outside_log import log_outside_call
-from Middleware.workflows.tools.web import host_of
+from Middleware.workflows.tools.web import host_of, log_outside_call
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from Middleware.utilities.file_utils import (
     refuse_special,
 )
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 NO_PATH = "No filepath specified"

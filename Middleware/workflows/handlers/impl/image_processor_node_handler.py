@@ -25,9 +25,8 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import result_text
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext, result_text
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from Middleware.utilities.model_json import read_whole
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 _FENCE = re.compile(r"```(?:json|JSON)?(.*)```", re.DOTALL)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import (
     best_pieces,
     filtered_keywords,
@@ -22,7 +22,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.chunking import chunk_messages, chunk_text, content
 from Middleware.workflows.memory.reader import CHUNK_BREAK, PIECE_TOKENS, MemoryReader, texts_of
 from Middleware.workflows.models.execution_context import ExecutionContext

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
-from Middleware.services.outside_call import json_text, outside_call
+from Middleware.services.run_trace import json_text, outside_call
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.base.outside_fields import fill_values, place
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 
 DEFAULT_TIMEOUT_S = 30.0

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from Middleware.common.errors import ConfigError
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import FLAG, Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools.offline_researcher import research
 

@@ -17,7 +17,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, WikiKind, WikiQuery, ask
 

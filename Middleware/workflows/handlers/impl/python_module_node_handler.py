@@ -14,12 +14,11 @@ from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import enter_request
 from Middleware.common.types import NodeConfig
 from Middleware.config.validation import ERROR
-from Middleware.services.outside_call import json_text, outside_call
+from Middleware.services.run_trace import json_text, outside_call
 from Middleware.utilities.file_utils import confined_path
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeValue
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeValue
 from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate, roots
 from Middleware.workflows.tools.mcp_request import secrets_of_words
 from Middleware.workflows.tools.script_check import script_faults

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from Middleware.common.types import NodeConfig
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.tool_workflows import tool_value
-from Middleware.workflows.memory.writer import remember
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.memory.writer import remember, tool_value
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 
 NO_DISCUSSION = "No discussionId on this request; memories were not generated."
 

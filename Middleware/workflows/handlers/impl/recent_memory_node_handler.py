@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     INTEGER,
     NUMBERLIKE,
@@ -18,7 +18,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.reader import (
     CHUNK_BREAK,
     NO_MEMORIES,
@@ -27,10 +27,8 @@ from Middleware.workflows.memory.reader import (
     MemoryReader,
     recent_pieces,
 )
-from Middleware.workflows.memory.tool_workflows import tool_value
-from Middleware.workflows.memory.writer import remember
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.memory.writer import remember, tool_value
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 
 
 @NODES.register("RecentMemory")

@@ -9,21 +9,19 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
-from Middleware.services.chunk_list import Entry
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiskFaults, Entry
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     TEXT,
     ChildName,
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.memory.calls import NO_SUMMARY
 from Middleware.workflows.memory.file_writer import memory_of, summary_text
-from Middleware.workflows.memory.prompts import NO_SUMMARY
 from Middleware.workflows.memory.reader import CHUNK_BREAK, MemoryReader
 from Middleware.workflows.memory.settings import SettingsFile
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import CleanText
+from Middleware.workflows.models.execution_context import CleanText, ExecutionContext
 
 
 @NODES.register("SlowButQualityRAG")

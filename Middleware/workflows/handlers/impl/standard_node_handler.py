@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 
 
 @NODES.register("Standard")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.reader import NO_STATE_DOCUMENT, MemoryReader
 from Middleware.workflows.models.execution_context import ExecutionContext
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 

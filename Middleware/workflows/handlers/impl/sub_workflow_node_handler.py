@@ -17,9 +17,8 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     WorkflowNodeHandler,
 )
 from Middleware.workflows.handlers.base.common_fields import CHILD_NODES
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_result import NodeResult
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 
 
 def scoped_inputs(context: ExecutionContext) -> list[str]:

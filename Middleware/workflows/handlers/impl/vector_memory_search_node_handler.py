@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from Middleware.services.disk_faults import DiskFaults
+from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import MOST_ROWS
 from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     FLAG,
@@ -15,8 +15,8 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     Schema,
     WorkflowNodeHandler,
 )
-from Middleware.workflows.handlers.registry import NODES
-from Middleware.workflows.memory.embedding import model_name, service_of
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.memory.upkeep import model_name, service_of
 from Middleware.workflows.memory.vector_search import (
     EmbedOne,
     MemoryQuery,

@@ -12,13 +12,12 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from Middleware.common.types import NodeConfig
-from Middleware.config.environment import ENV_REFERENCE
-from Middleware.utilities.charset import decode_body
-from Middleware.utilities.html_text import html_to_text
+from Middleware.config.endpoints import ENV_REFERENCE
+from Middleware.utilities.html_text import decode_body, html_to_text
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
-from Middleware.workflows.handlers.registry import NODES
+from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.tools.web import WebAnswer, WebError, WebRequest, exchange, host_of
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from Middleware.api.requests.access import AccessRules
-from Middleware.api.requests.open_webui import TOOL_SENTENCE
+from Middleware.api.requests.chat_messages import TOOL_SENTENCE
 from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
 from tests.api.test_a_third_protocol import Held, in_background

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.access import AccessRules
-from Middleware.api.serving.api_rules import ConsoleWish
+from Middleware.api.requests.access import AccessRules, ConsoleWish
 from Middleware.common.errors import BackendError, ConfigError, WorkflowError
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.test_a_third_protocol import Held, in_background

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ollama import ChatResponse, GenerateResponse, ListResponse, ProcessResponse, ShowResponse
 
-from Middleware.api.requests.open_webui import TOOL_SENTENCE
-from Middleware.common.client_question import Wish
+from Middleware.api.requests.chat_messages import TOOL_SENTENCE
+from Middleware.common.request_context import Wish
 from Middleware.services.answers import METRICS
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.conftest import chunk

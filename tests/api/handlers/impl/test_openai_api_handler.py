@@ -14,9 +14,9 @@ from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from Middleware.api.handlers.impl.openai_api_handler import WISHES
-from Middleware.api.requests.open_webui import TOOL_SENTENCE
-from Middleware.common.client_question import WISH_NAMES, Wish
+from Middleware.api.requests.chat_messages import TOOL_SENTENCE
 from Middleware.common.errors import ClientRequestError, EarlyTermination
+from Middleware.common.request_context import WISH_NAMES, Wish
 from Middleware.services.response_builder_service import FINGERPRINT
 from Middleware.utilities.sensitive_logging_utils import REDACTED, loggable_text
 from tests.api.conftest import chunk

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseItemList
 
 from Middleware.api.requests import answering
-from Middleware.api.requests.open_webui import TOOL_SENTENCE
+from Middleware.api.requests.chat_messages import TOOL_SENTENCE
 from Middleware.common.errors import BackendError
 from Middleware.protocols import responses
 from Middleware.services.cancellation_service import cancellation_service

@@ -10,8 +10,8 @@ from Middleware.common.errors import BackendError
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.backends import BACKENDS, backend
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
-from Middleware.llmapis.handlers.registry import BACKENDS, backend
 
 _ = impl
 API_TYPE = {

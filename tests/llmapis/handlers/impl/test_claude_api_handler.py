@@ -7,8 +7,7 @@ import json
 import pytest
 
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.dialects.claude_messages import CONTINUE_REQUEST
-from Middleware.llmapis.dialects.thinking_replay import ThinkingReplay
+from Middleware.llmapis.dialects.claude_messages import CONTINUE_REQUEST, ThinkingReplay
 from Middleware.llmapis.handlers.impl import claude_api_handler
 
 TYPE = "claudeMessages"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.handlers.base.stand_ins import fillings
+from Middleware.workflows.handlers.base.base_workflow_node_handler import fillings
 
 
 @pytest.mark.parametrize(

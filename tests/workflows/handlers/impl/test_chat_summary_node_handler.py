@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.services.file_memories import End, FileMemories
-from Middleware.workflows.models.node_result import CleanText
+from Middleware.workflows.models.execution_context import CleanText
 from tests.patience import PATIENCE_S
 
 NODE = "chatSummarySummarizer"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import ChunkList, Entry
 
 NODE = "ContextCompactor"
 

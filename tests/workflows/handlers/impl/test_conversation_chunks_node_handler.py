@@ -14,8 +14,8 @@ from Middleware.utilities.file_utils import PathLeaves
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
 from Middleware.workflows.handlers.impl import conversation_chunks_node_handler
-from Middleware.workflows.handlers.registry import node_handler
-from Middleware.workflows.memory.matching import unprocessed_range
+from Middleware.workflows.handlers.node_types import node_handler
+from Middleware.workflows.memory.chunking import unprocessed_range
 
 TYPE = "ConversationChunkProcessor"
 

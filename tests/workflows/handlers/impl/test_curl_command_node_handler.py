@@ -12,7 +12,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.handlers.node_types import node_handler
 from Middleware.workflows.tools import curl_runner
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import ConfigError, ConfigMissing
-from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import ChunkList, Entry
 
 TOOL = "RecentMemorySummarizerTool"
 NUMBERS = {"maxTurnsToPull": 5, "maxSummaryChunksFromFile": 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import ConfigError, RequestCancelled
-from Middleware.services.chunk_list import ChunkList, Entry
+from Middleware.services.discussion_store import ChunkList, Entry
 
 NODE = "SlowButQualityRAG"
 FIELDS = {
@@ -60,7 +60,7 @@ def test_a_cancelled_request_asks_no_model(bench):
 
 
 def test_the_check_knows_the_workflow(bench):
-    from Middleware.workflows.handlers.registry import node_handler
+    from Middleware.workflows.handlers.node_types import node_handler
 
     children = node_handler(NODE).children({"fileMemoryWorkflowName": "Note"})
     assert [(child.name, child.inputs) for child in children] == [("Note", 4)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from Middleware.workflows.handlers.registry import NODES, node_handler, node_schema
+from Middleware.workflows.handlers.node_types import NODES, node_handler, node_schema
 
 
 def dispatched(**config: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from Middleware.workflows.handlers.registry import node_handler, node_schema
+from Middleware.workflows.handlers.node_types import node_handler, node_schema
 
 
 @pytest.mark.parametrize(

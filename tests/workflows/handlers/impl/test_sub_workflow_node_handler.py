@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
-from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.handlers.node_types import node_handler
 from Middleware.workflows.models.execution_context import ChildCall
 
 OVERRIDES = [

@@ -11,7 +11,7 @@ import pytest
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.network_security_utils import AddressRefused
-from Middleware.workflows.handlers.registry import node_handler
+from Middleware.workflows.handlers.node_types import node_handler
 from Middleware.workflows.tools import web
 from Middleware.workflows.tools.web import WebError
 from tests.patience import PATIENCE_S

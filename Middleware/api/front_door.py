@@ -1,0 +1,333 @@
+"""What is settled before a request reaches the gate: its id, whether it may ask, which request it replaces.
+
+A WSGI layer around the gate and the application. Never reads a body. Source: spec frontend-api.md 4, 12.5,
+13, 14.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from Middleware.api.client_watch import ClientWatcher
+from Middleware.api.concurrency_middleware import run_within_life
+from Middleware.api.requests.access import MOST_BODY_BYTES, AccessRules, api_key_of, idempotency_key_of
+from Middleware.api.requests.request_body import check_length, drop_rest, limit_body, too_large
+from Middleware.api.requests.request_life import HUNG_UP, LIFE, REQUEST_ID, HeldBody, RequestLife, reply_to
+from Middleware.api.wsgi.doors import (
+    ENTER_GATE,
+    PROTOCOL,
+    Console,
+    Doors,
+    StartResponse,
+    WsgiApp,
+    is_console,
+    on_one_line,
+    send_error,
+    status_line,
+)
+from Middleware.api.wsgi.processes import TRAFFIC, Traffic
+from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, TooLarge, Unauthorized
+from Middleware.protocols.base import ErrorReply
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.idempotency_service import idempotency_service, scoped_key
+from Middleware.services.run_trace import Observers
+
+_UNREAD = {
+    414: "the path of the request is too long",
+    431: "the headers of the request are too large",
+    500: "internal error; the server's log says more",
+}
+"""Status of what a server refuses by itself -> what is said of it, where its own words say less."""
+
+Headers = list[tuple[str, str]]
+Gate = Callable[[RequestLife, dict[str, Any]], None]
+"""Waits for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
+
+
+def _open_gate(life: RequestLife, environ: dict[str, Any]) -> None:
+    """The gate of a server that has none."""
+
+
+class FrontDoor:
+    """Wraps `app`: the gate and the application behind it. `doors`: which requests last.
+
+    `lives`: the requests whose work lasts. `observers`: of what they do. `most_posts`: how many of them the
+    server's threads may hold, waiting ones among them, so that other requests are still answered; 0: any
+    number. `most_body_bytes`: how large the body of a request may be. `gate`: what a request waits at that
+    says in its body only that it generates. `console`: None: it is off. `stopping`: the server has begun to
+    stop.
+    """
+
+    def __init__(
+        self,
+        app: WsgiApp,
+        rules: AccessRules,
+        watcher: ClientWatcher,
+        doors: Doors,
+        gate: Gate = _open_gate,
+    ) -> None:
+        self.app, self._rules, self._watcher, self._doors, self._gate = app, rules, watcher, doors, gate
+        self.traffic = Traffic(needs_key=bool(rules.api_keys))
+        self.lives: set[RequestLife] = set()
+        self.observers = Observers()
+        self.most_posts = 0
+        self.most_body_bytes = MOST_BODY_BYTES
+        self.console: Console | None = None
+        self.stopping = False
+        self._posts: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        body = limit_body(environ, self.most_body_bytes)
+        answer = self._route_request(environ, start_response)
+        if body is None or body.ended:
+            return answer
+        return HeldBody(answer, lambda: drop_rest(environ, body))
+
+    def refuse(
+        self, status: int, why: str, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer to a request that the server itself could not read, or could not have answered.
+
+        `why`: in the server's words. `environ`: what is known of it; `PATH_INFO` may be empty.
+        """
+        request_id = str(uuid.uuid4())
+        protocol = self._doors.protocol_of(environ)
+        named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
+        origin, host = environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST", "")
+        if origin is not None and self._rules.allows_origin(origin, host):
+            named += _cors(environ)
+        said = _why_unread(status, why, self.most_body_bytes)
+        reply = ErrorReply(status, f"{said} (request {request_id})", request_id=request_id)
+        return send_error(reply, protocol, environ, _with_headers(start_response, named))
+
+    def _route_request(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        request_id = environ[REQUEST_ID] = str(uuid.uuid4())
+        if self.console is not None and is_console(environ.get("PATH_INFO", "")):
+            return self._at_console(self.console, request_id, environ, start_response)
+        environ["PATH_INFO"] = environ.get("PATH_INFO", "").rstrip("/") or "/"
+        return self._answer_request(request_id, environ, start_response)
+
+    def _at_console(
+        self, console: Console, request_id: str, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """What belongs to the console, before slashes are cut, origins are greeted and keys of clients are
+        wanted: it has rules of its own.
+        """
+        environ[TRAFFIC] = self.traffic
+        environ[PROTOCOL] = self._doors.protocol_of(environ)
+        start = _with_headers(start_response, [("X-Request-Id", request_id)])
+
+        def onward(environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+            return self._free(request_id, None, environ, start)
+
+        return console(environ, start, onward)
+
+    def _answer_request(
+        self, request_id: str, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        environ[TRAFFIC] = self.traffic
+        protocol = environ[PROTOCOL] = self._doors.protocol_of(environ)
+        named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
+        try:
+            self._check_source(environ)
+        except MiddlewareError as error:
+            told = _with_headers(start_response, named)
+            return send_error(reply_to(error, request_id), protocol, environ, told)
+        start = _with_headers(start_response, [*named, *_cors(environ)])
+        if environ.get("REQUEST_METHOD") == "OPTIONS":
+            return _preflight(environ, start)
+        if self.console is not None and self.console.leads_to_page(environ):
+            start(status_line(303), [("Location", "console/"), ("Content-Length", "0")])
+            return []
+        key = api_key_of(environ)
+        is_free = is_console(environ["PATH_INFO"])  # of a console that is off: nothing is there
+        if not is_free and not self._rules.allows_key(environ["PATH_INFO"], key):
+            refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
+            return send_error(refusal, protocol, environ, start)
+        try:
+            check_length(environ, self.most_body_bytes)
+            if not self._doors.is_long_request(environ):
+                return self._free(request_id, key, environ, start)
+            self._make_room_for(request_id)
+        except (TooLarge, ServerBusy) as error:
+            return send_error(reply_to(error, request_id), protocol, environ, start)
+        return self._answer_long_request(request_id, key, environ, start)
+
+    def _make_room_for(self, request_id: str) -> None:
+        with self._lock:
+            if self.most_posts and len(self._posts) >= self.most_posts:
+                raise ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
+            self._posts.add(request_id)
+
+    def _free(
+        self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer of a request that does not generate, as far as its path says: its view may call
+        `enter_gate`, and from then on it does.
+        """
+        entered: list[RequestLife] = []
+
+        def enter_gate(known: Callable[[RequestLife], object]) -> None:
+            self._make_room_for(request_id)
+            try:
+                life = environ[LIFE] = self._admit_request(request_id, key, environ, generates=True)
+            except BaseException:
+                self._posts.discard(request_id)
+                raise
+            entered.append(life)
+            known(life)
+            self._gate(life, environ)
+
+        def end_life() -> None:
+            self._posts.discard(request_id)
+            for life in entered:
+                life.release()
+                life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
+
+        environ[ENTER_GATE] = enter_gate
+        try:
+            body = self.app(environ, _noting(entered, start))
+        except BaseException:
+            end_life()
+            raise
+        return HeldBody(body, end_life) if entered else body
+
+    def _answer_long_request(
+        self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer of a request that lasts: it holds a thread of the server until its body is closed."""
+        life: RequestLife | None = None
+
+        def end_life() -> None:
+            self._posts.discard(request_id)
+            if life is not None:
+                life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
+
+        try:
+            generates = self._doors.generates(environ)
+            life = self._admit_request(request_id, key, environ, generates=generates)
+            return HeldBody(run_within_life(life, self.app, environ, _noting([life], start)), end_life)
+        except BaseException:
+            end_life()
+            raise
+
+    def _check_source(self, environ: dict[str, Any]) -> None:
+        host = environ.get("HTTP_HOST", "")
+        if not self._rules.allows_host(host):
+            way = f"start with --cors-origin https://{host} to allow it"
+            raise Forbidden(f"host {host!r} is not allowed: this server answers local names only; {way}")
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and not self._rules.allows_origin(origin, host):
+            raise Forbidden(
+                f"origin {origin!r} is not allowed; start with --cors-origin {origin} to allow it"
+            )
+
+    def _admit_request(
+        self, request_id: str, api_key: str | None, environ: dict[str, Any], *, generates: bool
+    ) -> RequestLife:
+        """The request runs from here on:
+
+        It can be cancelled, is watched, and replaces the one with its key. Only one that generates is a run.
+        """
+        life = RequestLife(request_id)
+        if generates:
+            self._trace(life, environ)
+        cancellation_service.begin(request_id)
+        self.lives.add(life)
+        self.traffic.begin()
+        life.at_end(self.traffic.end)
+        life.at_end(lambda: self.lives.discard(life))
+        life.at_end(lambda: _end_life(life))
+        key = idempotency_key_of(environ)
+        if key is not None:
+            scoped = scoped_key(key, api_key)
+            idempotency_service.admit(scoped, request_id)
+            life.at_end(lambda: idempotency_service.release(scoped, request_id))
+        life.watch = self._watcher.watch(
+            environ, lambda: cancellation_service.request_cancellation(request_id, HUNG_UP)
+        )
+        return life
+
+    def _trace(self, life: RequestLife, environ: dict[str, Any]) -> None:
+        """What the request does is told, if anybody observes. Its end is registered first, so it is last.
+
+        It begins when the gate lets it in; without a gate at once.
+        """
+        trace = life.trace = self.observers.begin(life.request_id, on_one_line(environ["PATH_INFO"]))
+        if trace is not None:
+            life.at_end(life.end_trace)
+            if self._gate is _open_gate:
+                trace.begin()
+
+    def unanswered_requests(self) -> list[RequestLife]:
+        """The requests that last whose answer is not complete, waiting ones among them."""
+        return [life for life in tuple(self.lives) if not life.answered]
+
+    def cancel_unanswered(self) -> None:
+        """The server stops: what has no complete answer ends now, and so do streams to readers of the
+        console.
+        """
+        self.stopping = True
+        for life in self.unanswered_requests():
+            cancellation_service.request_cancellation(life.request_id, "the server stops")
+
+
+def _why_unread(status: int, why: str, most_body_bytes: int) -> str:
+    """One sentence about a request that the server refused in its own words."""
+    if status == 413:
+        return str(too_large(most_body_bytes))
+    if status in _UNREAD:
+        return _UNREAD[status]
+    return f"the request cannot be read: {on_one_line(why).rstrip('.')}"
+
+
+def _end_life(life: RequestLife) -> None:
+    if life.trace is not None:
+        life.trace.cancelled_by = cancellation_service.reason(life.request_id)
+    cancellation_service.acknowledge_cancellation(life.request_id)
+
+
+def _cors(environ: dict[str, Any]) -> Headers:
+    origin = environ.get("HTTP_ORIGIN")
+    if origin is None:
+        return []
+    return [
+        ("Access-Control-Allow-Origin", origin),
+        ("Vary", "Origin"),
+        ("Access-Control-Expose-Headers", "X-Request-Id, X-Workflow-Usage, request-id, Mcp-Session-Id"),
+    ]
+
+
+def _preflight(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    headers = [
+        ("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"),
+        ("Access-Control-Max-Age", "600"),
+    ]
+    if asked := environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS"):
+        headers.append(("Access-Control-Allow-Headers", asked))
+    start_response(status_line(204), headers)
+    return []
+
+
+def _noting(lives: list[RequestLife], start_response: StartResponse) -> StartResponse:
+    """Notes the status that the client is told, in what lives by then."""
+
+    def start(status: str, *more: Any) -> Any:
+        for life in lives:
+            life.status = status.partition(" ")[0]
+        return start_response(status, *more)
+
+    return start
+
+
+def _with_headers(start_response: StartResponse, more: Headers) -> StartResponse:
+    def start(status: str, headers: Headers, exc_info: Any = None) -> Any:
+        given = {name for name, _ in more}
+        headers = [(name, value) for name, value in headers if name not in given] + more
+        return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
+
+    return start

@@ -1,0 +1,290 @@
+"""The numbers of this process in Prometheus' text: an observer of runs that counts.
+
+The only place that knows `prometheus_client`. Every application has a registry of its own. With
+`PROMETHEUS_MULTIPROC_DIR` set the numbers of all processes that share the folder are shown together. Labels
+are names of the configuration and words of ours, never what a client wrote, and their number is bounded.
+Source: docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from Middleware.api.wsgi.doors import on_one_line
+from Middleware.common.constants import VERSION
+from Middleware.common.errors import KIND_STATUS
+from Middleware.services.answers import FINISH_REASONS
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+MOST_NAMES = 200
+"""So many pairs of user and workflow, and so many endpoints, have series of their own."""
+OTHER = "other"
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_WAITS = (0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900)
+_ENDS = FINISH_REASONS | {"cancelled", "closed"}
+_TO_BACKENDS = ("model", "embedding")
+_SAME = {"dropped": "closed", "error": "stream_error"}
+_WHO = {
+    "the client hung up": "hung_up",
+    "DELETE": "delete",
+    "a newer request with its key": "newer_request",
+    "the console": "console",
+    "the server stops": "server_stops",
+}
+
+
+_Metric = TypeVar("_Metric", Counter, Histogram)
+
+
+class _Bounded:
+    """Values of labels while there are few of them; those that come later are `other`.
+
+    What is no letter of a line becomes `?`: readers of the format cut it into lines at more than line feeds.
+    """
+
+    def __init__(self, most: int = MOST_NAMES) -> None:
+        self._most = most
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def __call__(self, *names: str) -> tuple[str, ...]:
+        shown = self._known.get(names)
+        if shown is None:
+            if len(self._known) >= self._most:
+                return (OTHER,) * len(names)
+            shown = self._known[names] = tuple(map(on_one_line, names))
+        return shown
+
+
+class _Series:
+    """The series of a metric, by its labels: remembered here, because the library looks them up slowly."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, metric: _Metric, *labels: str) -> _Metric:
+        series: _Metric | None = self._known.get((metric, labels))
+        if series is None:
+            series = self._known[metric, labels] = metric.labels(*labels)
+        return series
+
+
+class _Maker:
+    """Makes series. `registry`: where they are counted."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self._registry)
+
+    def histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
+
+    def gauge(
+        self, name: str, text: str, *labels: str, mode: Literal["livesum", "livemax"] = "livesum"
+    ) -> Gauge:
+        """`mode`: how the values of several processes become one."""
+        return Gauge(name, text, labels, registry=self._registry, multiprocess_mode=mode)
+
+
+class _OfServer:
+    """The process, its slots and its queue."""
+
+    def __init__(self, make: _Maker) -> None:
+        self.build = make.gauge("headrace_build_info", "Processes that run, by version.", "version")
+        self.slots = make.gauge(  # the processes have them in common
+            "headrace_slots", "Requests that may run at once (--concurrency); 0: any number.", mode="livemax"
+        )
+        self.running = make.gauge("headrace_requests_running", "Generation requests that have their slot.")
+        self.waiting = make.gauge("headrace_queue_length", "Generation requests that wait for a slot.")
+        self.wait = make.histogram("headrace_queue_wait_seconds", "From arrival to the slot.", _WAITS)
+
+
+class _OfRuns:
+    """Requests and their answers, by user and workflow."""
+
+    def __init__(self, make: _Maker) -> None:
+        run = ("user", "workflow")
+        self.requests = make.counter(
+            "headrace_requests_total", "Generation requests that ended.", *run, "front", "outcome"
+        )
+        self.cancelled = make.counter(
+            "headrace_cancellations_total", "Requests that were cancelled.", *run, "by"
+        )
+        self.first = make.histogram(
+            "headrace_first_token_seconds", "From arrival to the first text.", _SECONDS, *run
+        )
+        self.seconds = make.histogram(
+            "headrace_answer_seconds", "From arrival to the whole answer.", _SECONDS, *run
+        )
+        self.tokens = make.counter(
+            "headrace_answer_tokens_total", "Tokens as clients are told them.", *run, "kind"
+        )
+        self.all_tokens = make.counter(
+            "headrace_workflow_tokens_total", "Tokens of all calls behind answers.", *run, "kind"
+        )
+        self.all_calls = make.counter(
+            "headrace_workflow_calls_total", "Calls to models that gave an answer, as clients are told.", *run
+        )
+
+
+class _OfBackends:
+    """Calls to backends, by endpoint."""
+
+    def __init__(self, make: _Maker) -> None:
+        self.calls = make.counter(
+            "headrace_backend_calls_total", "Calls to backends that ended.", "endpoint", "kind", "outcome"
+        )
+        self.errors = make.counter(
+            "headrace_backend_errors_total", "Calls to backends that failed.", "endpoint", "error"
+        )
+        self.seconds = make.histogram(
+            "headrace_backend_seconds", "From a call's begin to its end.", _SECONDS, "endpoint"
+        )
+        self.first = make.histogram(
+            "headrace_backend_first_output_seconds",
+            "From a call's begin to what its stream brings first.",
+            _SECONDS,
+            "endpoint",
+        )
+        self.tokens = make.counter(
+            "headrace_backend_tokens_total", "Tokens as backends report them.", "endpoint", "kind"
+        )
+
+
+@contextmanager
+def _shared_folder() -> Iterator[None]:
+    """The library opens files there as soon as there is something to count. Raises SystemExit."""
+    folder = os.environ.get(SHARED_FOLDER)
+    try:
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise SystemExit(f"{SHARED_FOLDER} must name a folder that can be written: {error}") from error
+
+
+class Metrics:
+    """Counts the runs that it observes. `slots`: how many may run at once, 0 = any number.
+
+    Raises SystemExit, one sentence, when the folder that processes share cannot be used.
+    """
+
+    keeps_text = False
+
+    def __init__(self, slots: int = 0) -> None:
+        self.registry = CollectorRegistry()
+        make = _Maker(self.registry)
+        with _shared_folder():
+            self._server, self._runs, self._backends = _OfServer(make), _OfRuns(make), _OfBackends(make)
+            self._server.build.labels(VERSION).set(1)
+        self._server.slots.set(slots)
+        self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
+        if not os.environ.get(SHARED_FOLDER):
+            ProcessCollector(registry=self.registry)
+        self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
+            "arrived": self._count_arrival,
+            "begun": self._count_start,
+            "first_text": self._first_text,
+            "answered": self._count_first_text,
+            "node_ended": self._node_ended,
+            "ended": self._count_end,
+        }
+
+    def exposition(self, accept: str = "") -> tuple[str, bytes]:
+        """`(content type, body)` for a request whose `Accept` is this."""
+        registry = self.registry
+        if os.environ.get(SHARED_FOLDER):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        encoder, content_type = choose_encoder(accept)
+        return content_type, encoder(registry)
+
+    def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+        act = self._acts.get(what)
+        if act is not None:
+            act(run, node)
+
+    def _of(self, run: RunTrace) -> tuple[str, ...]:
+        return self._run_names(run.user, run.answering or run.workflow)
+
+    def _count_arrival(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._server.waiting.inc()
+
+    def _count_start(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._server.waiting.dec()
+        self._server.running.inc()
+        self._server.wait.observe(run.begun - run.arrived)
+
+    def _first_text(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._series(self._runs.first, *self._of(run)).observe(run.first_text - run.arrived)
+
+    def _count_first_text(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._series(self._runs.seconds, *self._of(run)).observe(run.answered - run.arrived)
+
+    def _count_end(self, run: RunTrace, node: NodeTrace | None) -> None:
+        self._leave_queue(run)
+        numbers, names = self._runs, self._of(run)
+        self._series(numbers.requests, *names, run.front, run.state).inc()
+        if run.state == "cancelled":
+            self._series(numbers.cancelled, *names, _WHO.get(run.cancelled_by, OTHER)).inc()
+        for kind in ("prompt", "completion"):
+            count = _tokens(run.usage, kind)
+            if count:
+                self._series(numbers.tokens, *names, kind).inc(count)
+            if run.all_usage is not None:
+                self._series(numbers.all_tokens, *names, kind).inc(run.all_usage[f"{kind}_tokens"])
+        if run.all_usage is not None:
+            self._series(numbers.all_calls, *names).inc(run.all_usage["calls"])
+
+    def _leave_queue(self, run: RunTrace) -> None:
+        """It has its slot, or its place in the queue, no more."""
+        if run.begun:
+            self._server.running.dec()
+        else:
+            self._server.waiting.dec()
+            self._server.wait.observe(run.ended - run.arrived)
+
+    def _node_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
+        """A node's calls are counted when it ends: they all have ended then."""
+        for call in node.calls if node is not None else ():
+            if call.kind in _TO_BACKENDS:
+                self._call(call)
+
+    def _call(self, call: CallTrace) -> None:
+        numbers, [endpoint], outcome = self._backends, self._endpoints(call.endpoint), outcome_of(call)
+        self._series(numbers.calls, endpoint, call.kind, outcome).inc()
+        if outcome in KIND_STATUS:
+            self._series(numbers.errors, endpoint, outcome).inc()
+        if call.ended:
+            self._series(numbers.seconds, endpoint).observe(call.ended - call.begun)
+        if call.first:
+            self._series(numbers.first, endpoint).observe(call.first - call.begun)
+        for kind in ("prompt", "completion"):
+            count = _tokens(call.usage, kind)
+            if count:
+                self._series(numbers.tokens, endpoint, kind).inc(count)
+
+
+def outcome_of(call: CallTrace) -> str:
+    """How a call ended, in one of few words: a finish reason, `cancelled`, `closed`, a kind of failure."""
+    outcome = _SAME.get(call.outcome, call.outcome)
+    if call.kind == "embedding" and outcome.endswith(" texts"):
+        return "stop"
+    return outcome if outcome in _ENDS or outcome in KIND_STATUS else OTHER
+
+
+def _tokens(usage: object, kind: str) -> int:
+    """A number that a backend reported; anything that is no count is 0."""
+    count = usage.get(f"{kind}_tokens") if isinstance(usage, dict) else None
+    return count if isinstance(count, int) and count > 0 else 0

@@ -1,0 +1,112 @@
+"""Where things lie when nobody says so: beside `server.py` in a clone; for a program that came out of a wheel
+beside the configuration that is named, else in the user's data folder. Writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.instance_global_variables import (
+    SHIPPED_DIRECTORY,
+    LaunchFacts,
+    is_installed,
+    shipped_public,
+)
+from Middleware.config.loader import ConfigSnapshot, ConfigTree
+from Middleware.config.paths import EXAMPLE
+from Middleware.utilities.file_utils import atomic_write
+
+logger = logging.getLogger(__name__)
+
+NAME = "headrace"
+
+
+def program() -> str:
+    """What a user types to start the program."""
+    if is_installed():
+        return NAME
+    return "run.bat" if os.name == "nt" else "./run"
+
+
+def default_public(config: Path | None) -> Path:
+    """The Public root that nobody named. `config`: the named config root.
+
+    Source: workflows.md 1.1; a wheel has no folder beside `server.py` that could be the user's.
+    """
+    if config is not None and is_installed():
+        return Path(os.path.abspath(config)).parent
+    return shipped_public()
+
+
+def data_directory(public: Path) -> Path | None:
+    """The user's data folder where `public` is what came with a wheel; else None, the Public root itself."""
+    if not is_shipped(public):
+        return None
+    from platformdirs import user_data_path  # here: a Python without the libraries can still be told the way
+
+    return user_data_path(NAME, appauthor=False)
+
+
+def layout_notes(facts: LaunchFacts) -> list[str]:
+    """What a user should know who is served the examples that came with a wheel."""
+    if not is_shipped(facts.config_directory):
+        return []
+    notes = [
+        f"the examples that came with the program are served; data goes to {facts.data_root}; "
+        f"{program()} --init DIR writes files that you can change"
+    ]
+    here = Path.cwd() / "Public"
+    if (here / "Configs").is_dir() and not is_shipped(here):
+        notes.append(f"{here} is not used; --PublicDirectory names it")
+    return notes
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a file or folder came with a wheel: the next install writes it anew."""
+    return is_installed() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(SHIPPED_DIRECTORY))
+
+
+# --------------------------------------------------------------------------
+# Endpoint files that belong to the user, made once from the examples beside them.
+
+
+OWN_FOLDER = "Endpoints/my-model"
+"""The one folder whose endpoints the example users share."""
+FIELDS = ("endpoint", "apiTypeConfigFileName", "modelNameToSendToAPI")
+"""What points an endpoint at another server."""
+FORMER = {
+    "Endpoints/examples/Main.json": ("http://127.0.0.1:11434", "OllamaApiChat", "llama3.1:8b"),
+    "Endpoints/demo/Demo.json": ("http://127.0.0.1:11434", "BuiltInDemo", "demo"),
+}
+"""The tracked files that were edited before there was `OWN_FOLDER`, with their fields as they ship."""
+
+
+def make_own_endpoints(config: Path) -> list[Path]:
+    """Write each endpoint of `OWN_FOLDER` that has only its example yet; the new files. Raises OSError."""
+    snapshot = ConfigTree(config).snapshot()
+    made = []
+    for example in sorted((config / OWN_FOLDER).glob(f"*{EXAMPLE}.json")):
+        target = example.with_name(f"{example.name.removesuffix(f'{EXAMPLE}.json')}.json")
+        if target.exists():
+            continue
+        former = _edited_file(snapshot) if target.name == "Main.json" else None
+        atomic_write(target, (config / former if former else example).read_bytes())
+        if former:
+            logger.info("%s/%s is a copy of %s, which you edited", OWN_FOLDER, target.name, former)
+        made.append(target)
+    return made
+
+
+def _edited_file(snapshot: ConfigSnapshot) -> str | None:
+    """The first of the former files that leads to another server or model than it ships with."""
+    for file, shipped in FORMER.items():
+        try:
+            document = snapshot.read(file)
+        except ConfigError:
+            continue
+        if tuple(document.get(field) for field in FIELDS) != shipped:
+            return file
+    return None

@@ -1,0 +1,266 @@
+"""A workflow walked with a stub model: what each node would send and write, without sending or writing.
+
+The same loop as in earnest, with two things replaced: an LLM call stops before the backend, and a node that
+would write or leave the process is not run. Files are read, never written. Source: spec workflows.md 16.13.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from Middleware.common.request_context import RequestContext
+from Middleware.common.types import JsonObject
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.config.users import UserSettings
+from Middleware.config.workflows import load_routing
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, mask_secrets, masked_config
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
+from Middleware.workflows.handlers.node_types import known_type, node_handler
+from Middleware.workflows.managers.workflow_manager import WorkflowManager
+from Middleware.workflows.models.execution_context import (
+    ExecutionContext,
+    LlmCall,
+    NodeResult,
+    NodeStream,
+    result_text,
+)
+from Middleware.workflows.processors.loop_kit import LoopKit
+from Middleware.workflows.processors.run import Known, Run, title_of
+from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
+from Middleware.workflows.streaming.response_handler import whole_chunk
+
+# --------------------------------------------------------------------------
+# What stands in a dry run for the output of a script or a service: a text that anything can be taken out
+# of.
+
+
+_ASKED_BY_JINJA = ("unsafe_callable", "alters_data")
+"""Marks of what a template may not call; a stub bears none."""
+_ASKED_BY_THE_ENGINE = ("prompt_tokens", "thinking")
+"""What came beside a model's text; a stub is no model's. A template finds them as items."""
+
+
+class StubOutput(str):
+    """The text. An attribute, key, item or call of it is a stub again, told to `tell` by its path."""
+
+    _path: str
+    _tell: Callable[[str], None]
+
+    @classmethod
+    def of(cls, text: str, path: str, tell: Callable[[str], None]) -> StubOutput:
+        stub = cls(text)
+        stub._path, stub._tell = path, tell
+        return stub
+
+    def __getattr__(self, name: str) -> StubOutput:
+        if name.startswith("_") or name in (*_ASKED_BY_JINJA, *_ASKED_BY_THE_ENGINE):
+            raise AttributeError(name)
+        return self._part(f".{name}")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._part(f"[{key!r}]") if isinstance(key, str) else super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        yield self
+
+    def __call__(self, *_: Any, **__: Any) -> StubOutput:
+        return self
+
+    def _part(self, step: str) -> StubOutput:
+        path = f"{self._path}{step}"
+        self._tell(path)
+        return StubOutput.of(f"[{path}]", path, self._tell)
+
+
+# --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One call of a backend that would have been made; keys are masked. `secrets`: what else must not be
+    shown.
+    """
+
+    url: str
+    headers: Mapping[str, str]
+    body: JsonObject
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def text(self) -> str:
+        headers = "".join(f"\n{name}: {value}" for name, value in self.headers.items())
+        place = self.url or "(inside this program)"
+        return f"POST {place}{headers}\n\n{json.dumps(self.body, indent=2, ensure_ascii=False)}"
+
+
+@dataclass(slots=True)
+class DryNode:
+    """One node of the walk. `fields`: with variables filled. `answers`: its text is what the user gets."""
+
+    workflow: str
+    number: int
+    type: str
+    title: str
+    depth: int
+    answers: bool
+    fields: JsonObject = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    output: str = ""
+
+    def lines(self) -> list[str]:
+        """For people, indented by depth."""
+        named = f' "{self.title}"' if self.title else ""
+        lines = [f"node {self.number}{named} ({self.type})" + (", answers the user" if self.answers else "")]
+        lines += [f"  {name}: {_shown_value(value)}" for name, value in self.fields.items()]
+        for sent in self.sent:
+            lines += [f"  {line}" for line in sent.text().splitlines()]
+        lines += [f"  {note}" for note in self.notes]
+        lines.append(f"  output: {_shown_value(self.output)}")
+        return [f"{'    ' * self.depth}{line}".rstrip() for line in lines]
+
+
+class DryRun(WorkflowManager):
+    """Runs of one request without effect. `nodes`: what was walked, in order of the nodes' start."""
+
+    def __init__(self, user: UserSettings, request: RequestContext, stub_output: str | None = None) -> None:
+        super().__init__(user, request)
+        self.stub_output = stub_output
+        self.nodes: list[DryNode] = []
+        self.taken: list[str] = []
+        """What templates took out of stubbed outputs since the last node ended."""
+
+    def processor(self, run: Run) -> WorkflowProcessor:
+        if len(run.chain) == 1 and run.file.name == self.user.categorization_workflow:
+            run = replace(run, categories=self._categories())
+        return _DryProcessor(run, self)
+
+    def _categories(self) -> dict[str, str]:
+        """What the categorisation workflow is told in a request: the user's routing."""
+        if not self.user.routing_config:
+            return {}
+        categories = load_routing(self.snapshot, self.user.routing_config)
+        return {category.name: category.description for category in categories}
+
+
+class _DryProcessor(WorkflowProcessor):
+    """The loop, without effects: one node after the other, no timestamps, nothing written."""
+
+    def __init__(self, run: Run, walk: DryRun) -> None:
+        super().__init__(run, walk.run_child)
+        self._walk = walk
+
+    def _kit(self, index: int) -> LoopKit:
+        return _DryKit(self._walk, self.run, index, self._known)
+
+    def _handle_node(self, context: ExecutionContext) -> NodeResult:
+        handler = node_handler(context.config.get("type"))
+        node = DryNode(
+            workflow=self.run.file.file,
+            number=context.node_number,
+            type=known_type(context.config.get("type")),
+            title=title_of(context.config),
+            depth=len(self.run.chain) - 1,
+            answers=context.is_responder and not self.run.internal,
+            fields=_filled_fields(context),
+        )
+        self._walk.nodes.append(node)
+        kit = context.kit
+        assert isinstance(kit, _DryKit)
+        kit.node = node
+        node.notes = handler.dry_notes(context)
+        result = handler.handle(context) if handler.RUNS_DRY else kit.stub_object()
+        node.notes += [
+            f"{path} is a stub here: only a run can tell what it is" for path in self._taken_warnings()
+        ]
+        node.output = (
+            "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
+        )
+        return result
+
+    def _taken_warnings(self) -> list[str]:
+        taken = list(dict.fromkeys(self._walk.taken))
+        self._walk.taken.clear()
+        return taken
+
+    def _group_end(self, index: int) -> int:
+        return index + 1
+
+    def _track_times(self) -> None:
+        """Tracking writes."""
+
+    def _begin_answer(self) -> None:
+        """The placeholder would be written."""
+
+    def _stamp_answer(self, context: ExecutionContext, text: str) -> None:
+        """The answer's time would be written."""
+
+
+class _DryKit(LoopKit):
+    """A node's kit whose LLM calls end before the backend."""
+
+    def __init__(self, walk: DryRun, run: Run, index: int, known: Known) -> None:
+        super().__init__(run, index, walk.run_child, known)
+        self._walk = walk
+        self.node: DryNode | None = None
+
+    def stub(self) -> str:
+        """What takes the place of an output that only a model, a script or a service could give."""
+        stub = self._walk.stub_output
+        return f"[output of node {self.index + 1}]" if stub is None else stub
+
+    def stub_object(self) -> StubOutput:
+        """The same for a script or a service, whose output may be an object."""
+        return StubOutput.of(self.stub(), f"agent{self.index + 1}Output", self._walk.taken.append)
+
+    def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult:
+        prepared = LLMDispatchService.prepare(context, call)
+        if self.node is not None:
+            self.node.sent.append(_sent_request(prepared))
+        self.prompt_tokens = prepared.prompt.tokens
+        answer = LlmText(self.stub(), finish_reason="stop")
+        return NodeStream(iter([[whole_chunk(answer)]])) if prepared.stream else answer
+
+    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
+        return True
+
+
+def _sent_request(prepared: Prepared) -> Sent:
+    """The request that the node's backend would get."""
+    service = prepared.model.llm
+    call = prepared.call.arguments(service, is_backup=False)
+    handler = service.handler_for(prepared.stream or service.endpoint.backend_stream == "always")
+    body = handler._payload(call)
+    headers = {
+        name: MASK if _is_secret(name, service.endpoint) else value
+        for name, value in handler.request_headers().items()
+    }
+    secrets = handler.settings.secrets
+    return Sent(mask_secrets(handler._get_api_endpoint_url(), *secrets), headers, body, secrets)
+
+
+def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
+    """Whether a header may hold a key: by its name, or because it is filled from the environment."""
+    written = {name.lower(): str(value) for name, value in endpoint.written_headers.items()}
+    return bool(SECRET_NAME.search(header)) or "${" in written.get(header.lower(), "")
+
+
+def _filled_fields(context: ExecutionContext) -> JsonObject:
+    """The node's fields, variables filled; what has shown itself in the heading is left out."""
+    left_out = ("type", "title", "agentName")
+
+    def fill_value(value: Any) -> Any:
+        if isinstance(value, list):
+            return [fill_value(item) for item in value]
+        return context.fill(value) if isinstance(value, str) else value
+
+    fields = {name: fill_value(value) for name, value in context.config.items() if name not in left_out}
+    shown: JsonObject = masked_config(fields)
+    return shown
+
+
+def _shown_value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
