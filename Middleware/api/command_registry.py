@@ -23,8 +23,9 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from Middleware.api import commands
-from Middleware.common.registry import Registry, load_all
+from Middleware.common.instance_global_variables import LaunchFacts
+from Middleware.common.registry import Registry
+from Middleware.utilities.install_layout import program
 
 
 class OwnArguments:
@@ -61,6 +62,16 @@ class Command(ABC):
 COMMANDS: Registry[type[Command]] = Registry("command", Command)
 
 
+def check_config_folder(facts: LaunchFacts) -> None:
+    """Raises SystemExit, one sentence, when the config folder is not there."""
+    root = facts.config_directory
+    if not root.is_dir():
+        raise SystemExit(
+            f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it, "
+            f"{program()} --init DIR writes one with examples"
+        )
+
+
 def nonempty_text(text: str) -> str:
     """A `type` for values that are there: an empty one comes from a shell variable that nobody set."""
     if not text.strip():
@@ -72,8 +83,7 @@ class CommandArguments:
     """The arguments of all commands on one parser, in order of name."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        """Loads every command. Raises ValueError for one whose name is no argument of its own."""
-        load_all(commands)
+        """Needs the commands loaded. Raises ValueError for one whose name is no argument of its own."""
         self._error = parser.error
         self._group = parser.add_argument_group("instead of serving (at most one)")
         classes = dict.fromkeys(COMMANDS[name] for name in sorted(COMMANDS))

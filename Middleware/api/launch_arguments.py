@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import Middleware.utilities.streaming_utils  # noqa: F401  (user files may hold the keys of cleaning rules)
+from Middleware.api import commands
 from Middleware.api.command_registry import Command, CommandArguments
 from Middleware.api.requests.access import (
     LOOPBACK_NAMES,
@@ -28,9 +29,10 @@ from Middleware.api.requests.access import (
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
+from Middleware.common.registry import load_all
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
-from Middleware.utilities.install_layout import data_directory, default_public, layout_notes, program
+from Middleware.utilities.install_layout import data_directory, default_public, layout_notes
 
 logger = logging.getLogger(__name__)
 
@@ -99,16 +101,6 @@ def parse(words: Sequence[str]) -> Launch:
         arguments=given,
         warnings=tuple(warnings),
     )
-
-
-def check_config_folder(facts: LaunchFacts) -> None:
-    """Raises SystemExit, one sentence, when the config folder is not there."""
-    root = facts.config_directory
-    if not root.is_dir():
-        raise SystemExit(
-            f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it, "
-            f"{program()} --init DIR writes one with examples"
-        )
 
 
 def _facts(given: argparse.Namespace) -> LaunchFacts:
@@ -295,8 +287,9 @@ def _parse_arguments(words: list[str]) -> tuple[argparse.Namespace, Command | No
         prog="headrace", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
     )
     _add_server(parser)
-    commands = CommandArguments(parser)
-    return parser.parse_args(words), commands.find_command(words)
+    load_all(commands)
+    own = CommandArguments(parser)
+    return parser.parse_args(words), own.find_command(words)
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:

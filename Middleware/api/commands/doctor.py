@@ -7,8 +7,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
-from Middleware.api.launch_arguments import check_config_folder
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, check_config_folder
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.loader import ConfigSnapshot

@@ -11,8 +11,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
-from Middleware.api.launch_arguments import check_config_folder
+from Middleware.api.command_registry import (
+    COMMANDS,
+    Command,
+    OwnArguments,
+    check_config_folder,
+    nonempty_text,
+)
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import parse_model_field
 from Middleware.common.errors import MiddlewareError, RequestCancelled

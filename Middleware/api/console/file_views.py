@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from Middleware.api.console import workflow_files as workflow_views
 from Middleware.api.console.config_files import (
     ENDING,
     OTHER_FOLDERS,
@@ -31,7 +30,7 @@ from Middleware.api.console.config_files import (
 )
 from Middleware.api.console.config_masks import LOST, restore_secrets, told_of_file
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Reply, ViewRefused
-from Middleware.api.console.workflow_files import problems, workflow_files
+from Middleware.api.console.workflow_files import problems, workflow_file, workflow_files
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config.drafts import draft_snapshot
@@ -350,7 +349,7 @@ def new_workflow(ask: Ask) -> Reply:
     snapshot, path = ask.hub.snapshot(), fields["path"]
     user = owner_of(snapshot, path, ask.hub.served_users())
     make(snapshot, path, new_file_bytes(snapshot, user, path, fields["template"], fields["endpoint"] or ""))
-    return Reply(workflow_views.file(ask, path), 201)
+    return Reply(workflow_file(ask, path), 201)
 
 
 def _save_result(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:

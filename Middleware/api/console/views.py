@@ -15,10 +15,7 @@ from typing import Any
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import call_views, endpoint_views, events, file_views
-from Middleware.api.console import events as state_views
-from Middleware.api.console import help_index as help_views
-from Middleware.api.console import workflow_files as workflow_views
+from Middleware.api.console import call_views, endpoint_views, events, file_views, help_index, workflow_files
 from Middleware.api.console.call_views import NO_RUN, run_of
 from Middleware.api.console.config_files import config_file
 from Middleware.api.console.config_masks import mask_text, shown_value, told_of_file, without_quoted_secrets
@@ -343,16 +340,16 @@ _CODED = ("%2f", "%5c", "%00")
 
 # Each module of views adds its import above and its routes here: one line each.
 MODULES: tuple[tuple[ApiRoute, ...], ...] = (
-    state_views.STATE_ROUTES,
+    events.STATE_ROUTES,
     RUN_ROUTES,
     events.ROUTES,
     call_views.ROUTES,
     endpoint_views.ROUTES,
-    help_views.HELP_ROUTES,
+    help_index.HELP_ROUTES,
     file_views.ROUTES,
     DRY_RUN_ROUTES,
     NAME_ROUTES,
-    workflow_views.ROUTES,
+    workflow_files.ROUTES,
 )
 
 

@@ -408,7 +408,7 @@ def tree(ask: Ask) -> JsonObject:
     }
 
 
-def file(ask: Ask, path: str) -> JsonObject:
+def workflow_file(ask: Ask, path: str) -> JsonObject:
     """GET `workflows/<path>?user=`: the text of one file, what is wrong with it, and its graph."""
     snapshot = ask.hub.snapshot()
     place = config_file(snapshot.root, path)
@@ -516,6 +516,6 @@ def last_of_file(runs: Iterable[RunTrace], path: str) -> JsonObject | None:
 
 ROUTES = (
     ApiRoute("GET", "workflows", "look", tree),
-    ApiRoute("GET", "workflows/<path:path>", "look", file),
+    ApiRoute("GET", "workflows/<path:path>", "look", workflow_file),
     ApiRoute("POST", "check", "look", check),
 )

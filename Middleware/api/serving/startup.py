@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.api.api_server import ApiServer
-from Middleware.api.launch_arguments import Launch, check_config_folder
+from Middleware.api.command_registry import check_config_folder
+from Middleware.api.launch_arguments import Launch
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.wsgi.processes import act_as_one, limit_arenas
 from Middleware.common.errors import ConfigError, ConfigMissing
@@ -225,11 +226,11 @@ def _users_are_fit(snapshot: ConfigSnapshot, users: tuple[str, ...], strict: boo
 
 def check_reachable() -> bool:
     """Check all that the served users can reach and log the findings. True: no errors."""
-    from Middleware.workflows.checks import config_check as check
+    from Middleware.workflows.checks import config_check
 
-    snapshot = check.checked_tree(launch_facts().config_directory).snapshot()
+    snapshot = config_check.checked_tree(launch_facts().config_directory).snapshot()
     levels = {"error": logging.ERROR, "warning": logging.WARNING}
-    findings = [f for f in check.check_users(snapshot, served_users()) if f.level in levels]
+    findings = [f for f in config_check.check_users(snapshot, served_users()) if f.level in levels]
     for finding in findings:
         logger.log(levels[finding.level], "%s", finding)
     return all(finding.level != "error" for finding in findings)

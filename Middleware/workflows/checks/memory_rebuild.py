@@ -25,8 +25,7 @@ from Middleware.services.discussion_store import DiscussionStore, an_object, new
 from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.hashing_utils import message_hash, sha256_hex
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
-from Middleware.workflows.memory import file_writer
-from Middleware.workflows.memory import writer as vector_writer
+from Middleware.workflows.memory import file_writer, writer
 from Middleware.workflows.memory.chunking import without_system
 from Middleware.workflows.memory.file_writer import TRACKER, Told, read_tracker
 from Middleware.workflows.memory.settings import SettingsFile, memory_settings
@@ -114,7 +113,7 @@ class Rebuild:
         with tempfile.TemporaryDirectory() as folder:
             empty = DiscussionStore(Path(folder), self.discussion_id, folder_name="empty")
             if _is_vector(settings):
-                vectors = vector_writer.plan_chunks(context, empty, settings)
+                vectors = writer.plan_chunks(context, empty, settings)
                 return [job.messages for job in vectors.jobs] if vectors else []
             files = file_writer.plan_chunks(empty, settings, without_system(self.messages), rebuilding=True)
             return files.chunks if files else []
@@ -197,7 +196,7 @@ def _vectors_left(beside: DiscussionStore, chunks: Chunks) -> int:
         logged = Counter(log.chunk_hashes())
         failed = {failure.chunk.hash: failure.error for failure in log.failures()}
     left = 0
-    for record in map(vector_writer.record_of, chunks):
+    for record in map(writer.record_of, chunks):
         if record.with_unique_name.hash in failed:
             left += bool(failed[record.with_unique_name.hash])
         elif logged[record.hash]:
@@ -212,7 +211,7 @@ VECTORS = Kind(
     settings={"useStateDocument": False, "vectorMemoryMaxMessagesBetweenChunks": 1},
     check=lambda store: is_sound(VectorDatabase(store)),
     begin=lambda beside: VectorDatabase(beside).try_failures_again(),
-    write=vector_writer.write_vector_memories,
+    write=writer.write_vector_memories,
     left=_vectors_left,
     worth_it=lambda beside, store: bool(VectorDatabase(beside).count() or not _count_known(store)),
     put_in_place=lambda beside, store, settings: take_over(VectorDatabase(store), VectorDatabase(beside)),

@@ -14,7 +14,7 @@ from Middleware.common.types import Messages
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
 from Middleware.utilities.hashing_utils import message_hash, text_hash
 from Middleware.utilities.text_utils import stored_message_tokens
-from Middleware.workflows.memory import calls as prompts
+from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask
 from Middleware.workflows.memory.chunking import content
 from Middleware.workflows.memory.settings import SettingsFile
@@ -140,7 +140,7 @@ class _Compactor:
             "[MESSAGES_TO_SUMMARIZE]": old_text,
             "[RECENT_MESSAGES]": _lines(windows.messages[windows.recent :]),
         }
-        old = self._ask("oldSection", Templates(prompts.OLD_SYSTEM, prompts.OLD_PROMPT), values)
+        old = self._ask("oldSection", Templates(calls.OLD_SYSTEM, calls.OLD_PROMPT), values)
         if windows.old:
             self._fold(windows)
         self._old.replace(
@@ -161,11 +161,11 @@ class _Compactor:
             return
         text = _lines(shifted)
         values = {"[MESSAGES_TO_SUMMARIZE]": text}
-        templates = Templates(prompts.NEUTRAL_SYSTEM, prompts.NEUTRAL_PROMPT)
+        templates = Templates(calls.NEUTRAL_SYSTEM, calls.NEUTRAL_PROMPT)
         neutral = self._ask("neutralSummary", templates, values)
         new = neutral if neutral.strip() else text
         values = {"[EXISTING_SUMMARY]": existing, "[NEW_CONTENT]": new}
-        merged = self._ask("oldestUpdate", Templates(prompts.OLDEST_SYSTEM, prompts.OLDEST_PROMPT), values)
+        merged = self._ask("oldestUpdate", Templates(calls.OLDEST_SYSTEM, calls.OLDEST_PROMPT), values)
         whole = merged if merged.strip() else existing or new
         state = Entry(text_hash(whole), windows.boundary)
         self._reach.update(lambda known: [*_states(known)[-_STATES + 1 :], state])

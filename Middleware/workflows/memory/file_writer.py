@@ -23,7 +23,7 @@ from Middleware.services.discussion_store import (
 )
 from Middleware.services.file_memories import End, FileMemories, end_at
 from Middleware.utilities.hashing_utils import message_hash
-from Middleware.workflows.memory import calls as prompts
+from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
 from Middleware.workflows.memory.chunking import (
     chunk_messages,
@@ -105,8 +105,8 @@ def _position(context: ExecutionContext, store: DiscussionStore, memories: FileM
 def _condense_batch(
     context: ExecutionContext, settings: SettingsFile, batch: Entries, before: Entries
 ) -> str:
-    text = prompts.MEMORY_SEPARATOR.join(entry.text for entry in batch)
-    earlier = prompts.MEMORY_SEPARATOR.join(entry.text for entry in before) or prompts.NO_EARLIER_MEMORIES
+    text = calls.MEMORY_SEPARATOR.join(entry.text for entry in batch)
+    earlier = calls.MEMORY_SEPARATOR.join(entry.text for entry in before) or calls.NO_EARLIER_MEMORIES
     own = "condenseMemoriesMaxResponseSizeInTokens"
     length = settings.whole_number(
         own if own in settings.values else "maxResponseSizeInTokens", 500, minimum=1
@@ -119,8 +119,8 @@ def _condense_batch(
         }
     )
     templates = Templates(
-        settings.text("condenseMemoriesSystemPrompt", prompts.CONDENSE_SYSTEM),
-        settings.text("condenseMemoriesPrompt", prompts.CONDENSE_PROMPT),
+        settings.text("condenseMemoriesSystemPrompt", calls.CONDENSE_SYSTEM),
+        settings.text("condenseMemoriesPrompt", calls.CONDENSE_PROMPT),
     )
     values = {
         "[MemoriesToCondense]": text,
@@ -264,16 +264,16 @@ def templates_of(settings: SettingsFile) -> Templates:
     """The settings' own prompts; ours when it has neither."""
     system, prompt = settings.text("systemPrompt"), settings.text("prompt")
     if not system and not prompt:
-        return Templates(prompts.MEMORY_SYSTEM, prompts.MEMORY_PROMPT)
+        return Templates(calls.MEMORY_SYSTEM, calls.MEMORY_PROMPT)
     return Templates(system, prompt)
 
 
 def join_entries(entries: Sequence[Entry]) -> str:
     """Memory texts for a prompt."""
-    return prompts.MEMORY_SEPARATOR.join(entry.text for entry in entries) or prompts.NO_EARLIER_MEMORIES
+    return calls.MEMORY_SEPARATOR.join(entry.text for entry in entries) or calls.NO_EARLIER_MEMORIES
 
 
 def summary_text(store: DiscussionStore) -> str:
     """The summary of the discussion, or the sentence that there is none."""
     entries = ChunkList(store, SUMMARY).load()
-    return entries[0].text if entries else prompts.NO_SUMMARY
+    return entries[0].text if entries else calls.NO_SUMMARY

@@ -25,7 +25,6 @@ from typing import Any
 from Middleware.common.errors import MiddlewareError
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities import search_utils, vector_math
-from Middleware.utilities import search_utils as text_parts
 from Middleware.utilities.file_utils import beside_the_loop
 from Middleware.workflows.memory.vector_store import GROUP, VectorDatabase, connect_read_only, has_table
 
@@ -460,7 +459,7 @@ def _matching(
 ) -> list[Row]:
     """The best rows for some terms. `now`: newer memories count more."""
     ranked = _ranked_ids(connection, search_utils.fts_query(terms.phrases), weights)
-    if more := text_parts.ranks(connection, terms, weights):
+    if more := search_utils.ranks(connection, terms, weights):
         found = _together(connection, dict(ranked(None)), more, now)[:limit]
     elif now is None:
         found = [each for each, _ in ranked(limit)]

@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.hashing_utils import sha256_hex
-from Middleware.workflows.memory import vector_tables as state_reach
+from Middleware.workflows.memory import vector_tables
 from Middleware.workflows.memory.extraction import fold_case
 from Middleware.workflows.memory.vector_tables import DEFINITIONS, OUR_TABLES, StateReach
 
@@ -157,7 +157,7 @@ class VectorDatabase:
             log = Log(connection, self._store.discussion_id)
             if log.newest() != after:
                 return None
-            state_reach.begin(connection, wanted=document)
+            vector_tables.begin(connection, wanted=document)
             name = chunk.hash if retried else chunk.name
             known = {fold_case(text) for text in log.texts_of(name)}
             new = [memory for memory in memories if fold_case(memory["summary"]) not in known]
@@ -227,15 +227,14 @@ class VectorDatabase:
         if not self.exists:
             return None, []
         with closing(connect_read_only(self.path)) as connection:
-            reach = (
-                state_reach.read_reach(connection) if has_table(connection, "state_document_reach") else None
-            )
-            return reach, state_reach.waiting(connection, reach) if reach is not None else []
+            known = has_table(connection, "state_document_reach")
+            reach = vector_tables.read_reach(connection) if known else None
+            return reach, vector_tables.waiting(connection, reach) if reach is not None else []
 
     def mark_merged(self, reach: StateReach) -> None:
         """Remember how far the state document knows the memories."""
         with self.writing() as connection:
-            state_reach.write(connection, reach)
+            vector_tables.write(connection, reach)
 
     def try_failures_again(self) -> None:
         """Let chunks that gave no memory be tried as often as new ones."""
@@ -535,15 +534,15 @@ def take_over(place: VectorDatabase, new: VectorDatabase) -> None:
                 source.execute(f"SELECT {first}{shift}, {rest} FROM {table} ORDER BY rowid"),
             )
         if waiting is not None:
-            state_reach.write(target, StateReach(max(0, state_reach.newest_memory(target) - waiting)))
+            vector_tables.write(target, StateReach(max(0, vector_tables.newest_memory(target) - waiting)))
 
 
 def _waiting_for_document(connection: sqlite3.Connection) -> int | None:
     """How many memories the state document lacks; as many of the newest are then given to it. None: there is
     no document.
     """
-    reach = state_reach.read_reach(connection)
-    return None if reach is None else len(state_reach.waiting(connection, reach))
+    reach = vector_tables.read_reach(connection)
+    return None if reach is None else len(vector_tables.waiting(connection, reach))
 
 
 def _put_aside(path: Path) -> None:

@@ -14,8 +14,7 @@ from Middleware.common.errors import ConfigError, ConfigMissing, MiddlewareError
 from Middleware.common.types import Messages
 from Middleware.services.discussion_store import DiscussionStore, DiskFaults
 from Middleware.utilities.hashing_utils import message_hash
-from Middleware.workflows.memory import calls as prompts
-from Middleware.workflows.memory import reader as state_document
+from Middleware.workflows.memory import calls, reader
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
 from Middleware.workflows.memory.chunking import (
     Processed,
@@ -99,7 +98,7 @@ def write_vector_memories(
 
     Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled; what was stored by then stays stored.
     """
-    if plan_chunks(context, store, settings) is None and not state_document.lacks_facts(store, settings):
+    if plan_chunks(context, store, settings) is None and not reader.lacks_facts(store, settings):
         return
     with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
@@ -197,7 +196,7 @@ class _Writer:
                 ),
             }
         )
-        templates = Templates(prompts.FACTS_SYSTEM, prompts.FACTS_PROMPT)
+        templates = Templates(calls.FACTS_SYSTEM, calls.FACTS_PROMPT)
         return extract(ask(self._context, config, templates, {"[TextChunk]": text}, variables=False))
 
     def _record_failure(self, job: ChunkJob, found: Extracted) -> None:
@@ -220,7 +219,7 @@ class _Writer:
             after=after,
             index_topics=self._settings.flag("vectorMemoryIndexTopics"),
             retried=job.retried,
-            document=state_document.is_kept(self._settings),
+            document=reader.is_kept(self._settings),
         )
         if stored is None:
             return False
@@ -241,7 +240,7 @@ class _Writer:
         """Bring the state document up to date; what it lacks after this waits for the next time."""
         self.has_merged = True
         try:
-            state_document.merge(self._context, self._store, self._settings)
+            reader.merge(self._context, self._store, self._settings)
         except (MiddlewareError, ValueError, OSError, sqlite3.Error) as error:
             _raise_if_cancelled(error)
             logger.error("the state document stays as it is for now: %s", error)

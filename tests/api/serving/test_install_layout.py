@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from platformdirs import user_data_path
 
-from Middleware.api.launch_arguments import check_config_folder, parse
+from Middleware.api.command_registry import check_config_folder
+from Middleware.api.launch_arguments import parse
 from Middleware.api.serving.waitress_server import demo_hints
 from Middleware.common import instance_global_variables
 from Middleware.config.loader import ConfigTree

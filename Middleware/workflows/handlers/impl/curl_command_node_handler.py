@@ -18,7 +18,7 @@ from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.tools import curl_runner as guard
+from Middleware.workflows.tools import curl_runner
 from Middleware.workflows.tools.curl_arguments import (
     Part,
     UnknownOption,
@@ -112,7 +112,7 @@ class CurlCommandNode(WorkflowNodeHandler):
         return [
             (f"args/{index}", "the variable behind '@' says which file of the server is read and sent")
             for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False))
-            if guard.names_a_file_by_variable(text, before)
+            if curl_runner.names_a_file_by_variable(text, before)
         ]
 
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
@@ -141,24 +141,24 @@ def _arguments(context: ExecutionContext) -> list[str]:
     # who guards addresses believes that what is filled in can do no harm (tools.md 11.4)
     block = fields.flag(config, "blockOptionInjection") or fields.address_policy(context).guards
     any_scheme = fields.flag(config, "allowSchemeInjection")
-    args: list[guard.FilledCommand] = []
+    args: list[curl_runner.FilledCommand] = []
     before = ""
     for index, element in enumerate(authored):
         filled = _fill_command(context, element)
         if "\0" in filled.value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")
-        if block and (fault := guard.insertion_fault(filled, before)):
+        if block and (fault := curl_runner.insertion_fault(filled, before)):
             raise ConfigError(f"CurlCommand: argument {index + 1}: {fault}")
-        if not any_scheme and guard.inserted_scheme(filled.template, filled.value, before):
+        if not any_scheme and curl_runner.inserted_scheme(filled.template, filled.value, before):
             raise ConfigError(f"CurlCommand: argument {index + 1}: what was filled in is no http address")
         args.append(filled)
         before = "" if option_before(before) else filled.value  # the value of an option is no option
-    if block and guard.names_a_file_by_pattern(args):
+    if block and curl_runner.names_a_file_by_pattern(args):
         raise ConfigError("CurlCommand: a pattern that was filled in gets into the name of a file ('#1')")
     return [filled.value for filled in args]
 
 
-def _fill_command(context: ExecutionContext, element: Any) -> guard.FilledCommand:
+def _fill_command(context: ExecutionContext, element: Any) -> curl_runner.FilledCommand:
     template = fields.as_text(element)
     authored: str | None
     if isinstance(element, str):
@@ -166,7 +166,9 @@ def _fill_command(context: ExecutionContext, element: Any) -> guard.FilledComman
     else:
         value = fields.filled_text(element, context.fill)
         authored = None if value == template else ""
-    return guard.FilledCommand(template, _sendable(value), None if authored is None else _sendable(authored))
+    return curl_runner.FilledCommand(
+        template, _sendable(value), None if authored is None else _sendable(authored)
+    )
 
 
 def _sendable(text: str) -> str:
@@ -201,13 +203,13 @@ def _plain(args: Sequence[str], settings: _Settings) -> CurlRun:
 def _run_guarded(args: Sequence[str], settings: _Settings) -> CurlRun:
     """Redirects are followed here, so that each hop is judged."""
     parts = read_arguments(args)
-    guard.refuse_strange_parts(parts)
+    curl_runner.refuse_strange_parts(parts)
     follows = any(part.name == "location" for part in parts)
     parts = [part for part in parts if part.name not in ("location", "no-location", "disable", "globoff")]
-    own = [*guard.GUARDED, *_own_parts(settings, parts)]
+    own = [*curl_runner.GUARDED, *_own_parts(settings, parts)]
     own += [] if settings.proxy else [Part("noproxy", "*")]
     if not follows:
-        return _run(["-q"], _with_own(own, guard.pin_addresses(parts, settings.policy)), settings)
+        return _run(["-q"], _with_own(own, curl_runner.pin_addresses(parts, settings.policy)), settings)
     if sum(part.name == "url" for part in parts) != 1:
         raise AddressRefused("with --location beside a guard there must be one URL")
     return _follow_redirects(parts, own, settings)
@@ -221,7 +223,7 @@ def _follow_redirects(parts: list[Part], own: list[Part], settings: _Settings) -
     larger = settings.cap + 10_000 if settings.cap is not None else None
     ends = time.monotonic() + settings.timeout_s
     for _ in range(limit + 1):
-        pinned = guard.pin_addresses(parts, settings.policy)
+        pinned = curl_runner.pin_addresses(parts, settings.policy)
         left_s = ends - time.monotonic()
         if left_s <= 0:
             return CurlRun(b"", b"", None, late=True)
@@ -235,8 +237,8 @@ def _follow_redirects(parts: list[Part], own: list[Part], settings: _Settings) -
         if status not in _REDIRECTING or not location:
             return replace(run, stdout=body)
         url = next(part for part in parts if part.name == "url")
-        here, there = guard.target_of(url), parse_target(location)
-        parts = guard.next_hop(parts, int(status), location, same_origin=here.origin == there.origin)
+        here, there = curl_runner.target_of(url), parse_target(location)
+        parts = curl_runner.next_hop(parts, int(status), location, same_origin=here.origin == there.origin)
     message = f"curl: more than {limit} redirects".encode()
     return CurlRun(b"", message, 47)
 
