@@ -115,7 +115,7 @@ class Watch(Recorder):
         super().__init__(keeps_text)
         self.thinks = threading.Event()
 
-    def changed(self, run, what, node):
+    def note_change(self, run, what, node):
         super().changed(run, what, node)
         if what == "first_thought":
             self.thinks.set()
