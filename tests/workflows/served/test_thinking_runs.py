@@ -116,7 +116,7 @@ class Watch(Recorder):
         self.thinks = threading.Event()
 
     def note_change(self, run, what, node):
-        super().changed(run, what, node)
+        super().note_change(run, what, node)
         if what == "first_thought":
             self.thinks.set()
 

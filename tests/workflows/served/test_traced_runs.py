@@ -688,7 +688,7 @@ class TestKeeping:
 
         class Faulty(Recorder):
             def note_change(self, run, what, node):
-                super().changed(run, what, node)
+                super().note_change(run, what, node)
                 if what == at:
                     raise RuntimeError("a fault of the observer")
 
@@ -714,7 +714,7 @@ class Walking(Recorder):
 
     def note_change(self, run, what, node):
         self.found += [(what, text) for text in texts_in(run) if "marker" in text]
-        super().changed(run, what, node)
+        super().note_change(run, what, node)
 
 
 def is_conversation(messages):
