@@ -210,7 +210,7 @@ def commands() -> list[Any]:
 def test_what_explain_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """The page shows the request of an example user as it is."""
     page = (HOUSE / "docs" / "commands.md").read_text("utf-8")
-    command, shown = re.findall(r"^\$ python server\.py (.*--explain .*)\n((?:.*\n)*?)```", page, re.M)[0]
+    command, shown = re.findall(r"^\$ \./run (.*--explain .*)\n((?:.*\n)*?)```", page, re.M)[0]
     before = launch_facts()
     status = main(command.split())
     set_launch_facts(before)
