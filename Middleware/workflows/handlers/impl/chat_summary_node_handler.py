@@ -185,15 +185,13 @@ def _kept(context: ExecutionContext, reader: MemoryReader, text: str) -> str:
 
 @NODES.register("chatSummarySummarizer")
 class SummarizerNode(WorkflowNodeHandler):
-    """Has the node's model work new memories into the summary, some with each call, and outputs the
-    summary.
-    """
+    """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "endpointName": "The model that writes the summary.",
-        "loopIfMemoriesExceed": "As long as more than this many memories are new, each call works in this "
-        "many.",
-        "minMemoriesPerSummary": "The memories that then remain are worked in only if there are at least "
+        "loopIfMemoriesExceed": "As long as there are more new memories than this, each call adds this "
+        "many of them.",
+        "minMemoriesPerSummary": "The new memories that then remain are added only if there are at least "
         "this many.",
     }
     SCHEMA: ClassVar[Schema] = {
