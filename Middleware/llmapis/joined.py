@@ -40,6 +40,6 @@ def joined(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
     text, thinking = "".join(texts), "".join(thoughts)
     whole_calls = calls.complete(finish)
     if not whole_calls:
-        return LlmText(text, finish_reason=finish, thinking=thinking, **facts)
+        return LlmText(text, finish_reason=finish, thinking=thinking, cut_call=bool(calls), **facts)
     extras = {"thinking": thinking} if thinking else {}
     return {"content": text, "tool_calls": whole_calls, "finish_reason": finish, **extras, **facts}

@@ -8,7 +8,7 @@ from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.llm_text import LlmText
 
 _CONTENT = ("thinking", "tool_calls", "refusal")
-_FACTS = ("native_finish_reason", "thinking", "usage", "model", "refusal")
+_FACTS = ("native_finish_reason", "thinking", "usage", "model", "refusal", "cut_call")
 
 
 def is_visible(chunk: Chunk) -> bool:

@@ -343,6 +343,8 @@ class TestFailures:
             ("http://[x/", {}, "the URL cannot be used"),
             ("http://a.example/", {"headers": {"a b": "c"}}, "the header 'a b'"),
             ("http://a.example/", {"headers": {"X-Key": "secret\r\nHost: b"}}, "the header 'X-Key'"),
+            ("http://a.example/", {"headers": {"X-Key": "\xa0secret"}}, "the header 'X-Key'"),
+            ("http://a.example/", {"headers": {"X-Key": "\x85secret"}}, "the header 'X-Key'"),
             pytest.param(
                 "http://a.example/",
                 {"proxy": "socks5://127.0.0.1:9"},
@@ -357,6 +359,12 @@ class TestFailures:
         said = outcome(url, **more)
         assert reason in said
         assert "secret" not in said
+
+    @pytest.mark.parametrize("value", [" a b", "\ta b ", "a b\t "], ids=repr)
+    def test_blanks_around_a_header(self, site, value):
+        """They mean nothing, and models like to begin with one."""
+        get(site.url(), headers={"X-A": value})
+        assert site.seen[0].headers["X-A"] == "a b"
 
     def test_a_server_that_never_answers(self, site):
         """`timeout` counts for each read."""

@@ -234,6 +234,14 @@ class TestAnswers:
         """Nothing was said."""
         assert handler.read_whole({"content": [], "stop_reason": "end_turn"}) == ""
 
+    def test_a_call_that_the_end_cut(self, handler):
+        """Its input is an object even so: it is left out, and the text knows it."""
+        use = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
+        blocks = [{"type": "text", "text": "Hi"}, use]
+        answer = handler.read_whole({"content": blocks, "stop_reason": "max_tokens"})
+        assert (answer, answer.cut_call) == ("Hi", True)
+        assert handler.read_whole({"content": blocks[:1], "stop_reason": "max_tokens"}).cut_call is False
+
     def test_calls(self, handler):
         """As OpenAI calls, input as JSON text."""
         use = {"type": "tool_use", "id": "t", "name": "f", "input": {"x": 1}}

@@ -442,6 +442,12 @@ class TestFields:
         with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
             curl("-T", "{v}", "{site}/", blockOptionInjection=True)
 
+    def test_a_second_request_in_a_header(self, curl, bench):
+        """The server would take it for one of ours."""
+        bench.engine.values["v"] = "a\r\n\r\nGET /admin HTTP/1.1\r\nHost: b"
+        with pytest.raises(ConfigError, match="argument 3: what was filled in holds a line end"):
+            curl("-H", "X: {v}", "{site}/", blockOptionInjection=True)
+
     @pytest.mark.parametrize("guard", ["blockPrivateAddresses", "allowedHosts", "outboundPolicy"])
     @pytest.mark.parametrize(
         "args",
