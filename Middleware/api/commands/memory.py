@@ -31,7 +31,7 @@ from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
 from Middleware.services.discussion_folders import DiscussionFolders, Refused
-from Middleware.services.discussion_store import VECTOR_DATABASE
+from Middleware.services.disk_faults import reason_of
 from Middleware.services.rekeying import holds_files_of, moved, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
 from Middleware.workflows.managers.memory_rebuild import Rebuild
@@ -105,8 +105,7 @@ class Memory(Command):
 
 
 def _sentence(error: BaseException) -> str:
-    """SQLite does not say which file is at fault; a discussion has one."""
-    return f"{VECTOR_DATABASE}: {error}" if isinstance(error, sqlite3.Error) else str(error)
+    return reason_of(error) if isinstance(error, OSError | sqlite3.Error) else str(error)
 
 
 def _usage(what: str) -> int:
