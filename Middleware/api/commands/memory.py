@@ -7,7 +7,6 @@ Source: spec memory.md 15.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
@@ -19,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from Middleware.api.commands.given_files import document_of
 from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.client_question import ClientQuestion
@@ -201,14 +201,11 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
 
 def _conversation(file: str, user: UserSettings) -> Messages:
     """The messages of a file, as a chat would bring them to a workflow; the turn to be answered is none."""
-    data = Path(file).expanduser().read_bytes()
+    document = document_of(file)
     try:
-        document = json.loads(data.decode("utf-8-sig"))
         if not isinstance(document, list):
             raise Refused("found no list, allowed: a JSON list of messages")
         messages = internal_messages(check_messages(document), user)
-    except RecursionError:
-        raise Refused(f"{file}: it is nested too deeply") from None
     except (ClientRequestError, ValueError) as error:
         raise Refused(f"{file}: {error}") from error
     return prepared(ClientQuestion(messages[: len(document)])).messages
