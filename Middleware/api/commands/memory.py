@@ -119,8 +119,15 @@ def _desk(preview: bool) -> Desk:
     user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
     key = _key_in(KEY) or None
     request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
+    _refuse_no_folder(discussions_root(user))
     readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
     return Desk(user, request, readings, preview)
+
+
+def _refuse_no_folder(root: Path) -> None:
+    """A file in its place would look like a folder without discussions."""
+    if root.exists() and not root.is_dir():
+        raise Refused(f"{root} is a file, allowed: the folder of the discussions")
 
 
 def _folders(user: UserSettings, key: str | None) -> DiscussionFolders:
