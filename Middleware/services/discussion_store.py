@@ -22,6 +22,8 @@ from Middleware.config.paths import is_discussion_id
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import locked, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
+from Middleware.utilities.hashing_utils import sha256_hex
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +164,12 @@ class DiscussionStore:
         except OSError as error:
             if self._legacy is None or folder == self._legacy:
                 raise self._unusable(folder, error) from error
-            logger.warning("%s cannot be made (%s); %s is used", folder, error.strerror, self._legacy)
+            logger.warning(
+                "%s cannot be made (%s); %s is used",
+                self._shown(folder),
+                error.strerror,
+                self._shown(self._legacy),
+            )
             folder = self._legacy
             try:
                 self._make(folder)
@@ -183,10 +190,21 @@ class DiscussionStore:
             self._reported = True
             logger.error(
                 "the discussion folder %s cannot be made or written to (%s); nothing of it is kept",
-                folder,
+                self._shown(folder),
                 error.strerror,
             )
         return FolderUnusable(error.errno, error.strerror, str(folder))
+
+    def _shown(self, path: Path) -> str:
+        """A path for the log; with redaction on it has a short hash in the place of the discussion's id."""
+        if not redaction_is_on():
+            return str(path)
+        own, short = self.discussion_id, sha256_hex(self.discussion_id)[:8]
+        is_named = [part == own or part.startswith(f"{own}_") for part in path.parts]
+        parts = [
+            short + part[len(own) :] if has else part for has, part in zip(is_named, path.parts, strict=True)
+        ]
+        return str(Path(*parts))
 
     def _make(self, folder: Path) -> None:
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -300,9 +318,9 @@ class DiscussionStore:
             os.replace(path, aside)
         logger.error(
             "%s was damaged (%s) and is kept as %s; %s",
-            path,
+            self._shown(path),
             why,
-            aside.name,
+            self._shown(Path(aside.name)),
             "its backup is used" if good else "no backup",
         )
         return value if good else None

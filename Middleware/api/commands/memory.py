@@ -7,7 +7,6 @@ Source: spec memory.md 15.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
@@ -19,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from Middleware.api.commands.given_files import document_of
 from Middleware.api.commands.registry import COMMANDS, Command, OwnArguments
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.client_question import ClientQuestion
@@ -31,7 +31,7 @@ from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.services.chunk_list import MEMORIES, SUMMARY, ChunkList
 from Middleware.services.discussion_folders import DiscussionFolders, Refused
-from Middleware.services.discussion_store import VECTOR_DATABASE
+from Middleware.services.disk_faults import reason_of
 from Middleware.services.rekeying import holds_files_of, moved, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
 from Middleware.workflows.managers.memory_rebuild import Rebuild
@@ -105,8 +105,7 @@ class Memory(Command):
 
 
 def _sentence(error: BaseException) -> str:
-    """SQLite does not say which file is at fault; a discussion has one."""
-    return f"{VECTOR_DATABASE}: {error}" if isinstance(error, sqlite3.Error) else str(error)
+    return reason_of(error) if isinstance(error, OSError | sqlite3.Error) else str(error)
 
 
 def _usage(what: str) -> int:
@@ -120,8 +119,15 @@ def _desk(preview: bool) -> Desk:
     user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
     key = _key_in(KEY) or None
     request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
+    _refuse_no_folder(discussions_root(user))
     readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
     return Desk(user, request, readings, preview)
+
+
+def _refuse_no_folder(root: Path) -> None:
+    """A file in its place would look like a folder without discussions."""
+    if root.exists() and not root.is_dir():
+        raise Refused(f"{root} is a file, allowed: the folder of the discussions")
 
 
 def _folders(user: UserSettings, key: str | None) -> DiscussionFolders:
@@ -202,14 +208,11 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
 
 def _conversation(file: str, user: UserSettings) -> Messages:
     """The messages of a file, as a chat would bring them to a workflow; the turn to be answered is none."""
-    data = Path(file).expanduser().read_bytes()
+    document = document_of(file)
     try:
-        document = json.loads(data.decode("utf-8-sig"))
         if not isinstance(document, list):
             raise Refused("found no list, allowed: a JSON list of messages")
         messages = internal_messages(check_messages(document), user)
-    except RecursionError:
-        raise Refused(f"{file}: it is nested too deeply") from None
     except (ClientRequestError, ValueError) as error:
         raise Refused(f"{file}: {error}") from error
     return prepared(ClientQuestion(messages[: len(document)])).messages

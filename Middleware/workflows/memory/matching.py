@@ -42,7 +42,7 @@ def unprocessed(messages: Messages, done: Sequence[End], lookback: int) -> tuple
 def _known(done: Sequence[End]) -> Iterator[_Known]:
     for end in done:
         if end.messages:
-            behind = zip((end.after, *end.messages), end.messages, strict=False)
+            behind = zip(end.previous, end.messages, strict=True)
             yield from (_Known(each, follows=True, previous=previous) for previous, each in behind)
         else:
             yield _Known(end.hash, follows=False, before=end.before)

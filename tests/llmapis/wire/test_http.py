@@ -432,6 +432,25 @@ class TestFailures:
         assert caught.value.kind == "bad_url"
 
     @pytest.mark.parametrize(
+        ("url", "why"),
+        [
+            ("localhost:11434/v1", "it does not begin with http:// or https://"),
+            ("http://h:99999/v1", "its port is no number from 1 to 65535"),
+            ("http://my box:80/v1", "it holds a blank"),
+            ("http://[::1/v1", "the brackets around its host do not fit"),
+        ],
+        ids=str,
+    )
+    def test_an_unusable_url_is_told_as_the_config_check_tells_it(self, transport, url, why):
+        """The reader of a chat's error learns what is wrong and what an address looks like."""
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, url)
+        assert caught.value.message == (
+            f"`endpoint` is not the address of a server: {why}; "
+            "allowed: an address such as http://127.0.0.1:11434"
+        )
+
+    @pytest.mark.parametrize(
         "url",
         [
             "http://user:sk-secret@127.0.0.1:notaport",
