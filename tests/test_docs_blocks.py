@@ -99,6 +99,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (lambda document: document.get("type") in BACKENDS, part_of("apitype")),
     (fields_of("endpoint"), part_of("endpoint")),
     (fields_of("user"), part_of("user")),
+    (fields_of("memorysettings"), part_of("memorysettings")),
     (has("transport"), part_of("mcpserver")),
     (has("temperature"), part_of("preset")),
     (has("RECIPES"), part_of("routing")),
