@@ -86,7 +86,7 @@ class Outside(http.server.BaseHTTPRequestHandler):
 
 
 class Follower:
-    """Who follows the page up to a step: a fresh clone, its files, and a server started by the page's command."""
+    """A reader of the page up to a step: a fresh clone, its files, and a server started by the page's command."""
 
     def __init__(self, folder: Path) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -193,8 +193,10 @@ def test_the_first_answer(follower: Follower) -> None:
     question = HOUSE / re.findall(r'-d "@(\S+)"', ask)[0]
     status, body = server.post("/v1/chat/completions", json.loads(question.read_text("utf-8")))
     assert (status, f'"content":"{begins}' in body.decode()) == (200, True)
-    (node,) = newest_run(server)["nodes"]
-    assert node["title"] == "Answer"
+    run = newest_run(server)
+    assert [node["title"] for node in run["nodes"]] == ["Answer"]
+    steps = console(server, f"runs/{run['id']}/nodes/0/calls/0/cleaning")["steps"]
+    assert {"thinking_names", "endpoint_prefixes"} <= {step["rule"] for step in steps}
 
 
 def test_a_model_of_ones_own(follower: Follower) -> None:
@@ -243,9 +245,10 @@ def test_a_chat_client(follower: Follower) -> None:
 
 
 def test_a_memory(follower: Follower) -> None:
-    """Step 5: four messages become a fact, which a new chat with the same tag finds again."""
-    follower.writes(2, 3, 5)
+    """Step 5, without a restart: four messages become a fact, which a new chat with the same tag finds again."""
+    follower.writes(2, 3)
     server = follower.starts(blocks(3, "sh")[1])
+    follower.writes(5)
     tag, messages, line = blocks(5, "text")
     said = messages.splitlines()
     for count in range(1, len(said) + 1):
@@ -264,10 +267,12 @@ def test_a_memory(follower: Follower) -> None:
 
 
 def test_a_search(follower: Follower) -> None:
-    """Step 6: the run shows the nodes of both workflows, and the draft is written with what was found."""
-    follower.writes(2, 3, 5, 6)
-    assert follower.prints(blocks(3, "sh")[0]).strip().splitlines()[-1].endswith(blocks(3, "text")[0])
+    """Step 6, without a restart: the run shows the nodes of both workflows, and the draft is written with what was
+    found."""
+    follower.writes(2, 3, 5)
     server = follower.starts(blocks(3, "sh")[1])
+    follower.writes(6)
+    assert follower.prints(blocks(3, "sh")[0]).strip().splitlines()[-1].endswith(blocks(3, "text")[0])
     assert chat(server, "How long is the river Ob?", system=blocks(5, "text")[0]) == "The answer."
     run = newest_run(server)
     assert [node["title"] for node in run["nodes"]] == blocks(6, "text")[0].splitlines()
