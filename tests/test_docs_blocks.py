@@ -99,6 +99,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (lambda document: document.get("type") in BACKENDS, part_of("apitype")),
     (fields_of("endpoint"), part_of("endpoint")),
     (fields_of("user"), part_of("user")),
+    (fields_of("memorysettings"), part_of("memorysettings")),
     (has("transport"), part_of("mcpserver")),
     (has("temperature"), part_of("preset")),
     (has("RECIPES"), part_of("routing")),
@@ -137,16 +138,16 @@ class TestPython:
         pages = [block.values[0] for block in blocks("python")]
         tools = "docs/nodes/MCPToolCall.md"
         assert pages == [
-            "docs/cleaning.md",
             *(others, others, responses),
             tools,
             "docs/nodes/PythonModule.md",
+            "docs/rules/README.md",
         ]
 
     def test_a_rule_of_your_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It cleans as soon as it is loaded."""
         monkeypatch.setattr(stage, "RULES", dict(stage.RULES))
-        exec(compile(python_on("docs/cleaning.md"), "docs/cleaning.md", "exec"), {})
+        exec(compile(python_on("docs/rules/README.md"), "docs/rules/README.md", "exec"), {})
         made = stage.RULES[350](Inputs({"removeDiagnosticPrefix": True}, {}, {}, None, Findings()))
         assert made is not None
         assert made.feed("[DIAGNOSTIC]: all is well") + made.finish() == "all is well"
