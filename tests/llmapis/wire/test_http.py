@@ -264,9 +264,14 @@ class TestPool:
 
         server = serve(script)
         body_of(transport, server.url)
+        manager = transport._adapter.poolmanager
+        (key,) = manager.pools.keys()
+        (held,) = [one for one in manager.pools[key].pool.queue if one is not None]
         transport._adapter.close_idle(time.monotonic() + 30)
         assert not gone.wait(0.05)
+        assert held.sock is not None
         transport._adapter.close_idle(time.monotonic() + 61)
+        assert held.sock is None, "closed, not left to whoever collects the garbage"
         assert gone.wait(PATIENCE_S)
         assert body_of(transport, server.url) == TEXT
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 
 import pytest
+from requests.adapters import HTTPAdapter
 
 from Middleware.common.errors import ConfigError
 
@@ -39,6 +40,28 @@ def test_the_request_of_each_kind(researcher, site, kind, fields, asked, text):
     """JSON, posted."""
     assert researcher(f"OfflineResearcherApi{kind}", promptToSearch="{q}", **fields) == text
     assert (site.seen[0].method, json.loads(site.seen[0].body)) == ("POST", asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "waits"),
+    [
+        ("QuickSearch", {}, (5.0, 240.0)),
+        ("DeepResearch", {}, (5.0, 600.0)),
+        ("QuickSearch", {"timeoutSeconds": 9}, (5.0, 9.0)),
+        ("DeepResearch", {"timeoutSeconds": "0.5"}, (0.5, 0.5)),
+    ],
+)
+def test_how_long_an_answer_is_waited_for(researcher, monkeypatch, kind, fields, waits):
+    """At most five seconds for the connection."""
+    seen, send = [], HTTPAdapter.send
+
+    def sending(adapter, request, *args, **settings):
+        seen.append(settings["timeout"])
+        return send(adapter, request, *args, **settings)
+
+    monkeypatch.setattr(HTTPAdapter, "send", sending)
+    researcher(f"OfflineResearcherApi{kind}", promptToSearch="q", **fields)
+    assert seen == [waits]
 
 
 @pytest.mark.parametrize("fields", [{}, {"promptToSearch": "q", "timeoutSeconds": 0}])
