@@ -196,6 +196,14 @@ def test_tests_that_fail_without_a_fault_judge_nothing(project, capsys):
     assert f"untested: {FILE}:6: constant: 2 -> 3" in said.out and said.out.endswith("none survived\n")
 
 
+def test_tests_that_take_too_long_are_not_asked(project, capsys):
+    """Other tests of the module may be shorter."""
+    assert mutate.main([f"{FILE}:6", "--kind", "constant", "--nice", "0", "--longest", "0"]) == 0
+    said = capsys.readouterr()
+    assert "tests/cleaning takes longer than 0 s and is left out" in said.err
+    assert f"untested: {FILE}:6: constant: 2 -> 3" in said.out
+
+
 def test_only_what_is_asked_for(project, capsys):
     """`--list` runs nothing; a line takes the faults of that line."""
     assert mutate.main([f"{FILE}:2", "--list"]) == 0
@@ -211,7 +219,7 @@ def test_tests_that_do_not_end_have_noticed(project):
     """Whatever happens, the fault is taken out again."""
     before = contents(project)
     (mutant,) = [one for one in mutate.wanted(project, [f"{FILE}:6"]) if one.kind == "constant"]
-    bench = mutate.Bench(project, 1.0)
+    bench = mutate.Bench(project, 1.0, 1.0)
     assert bench._with_fault(mutant, "tests/cleaning", 0.0) == (None, "")
     assert contents(project).items() >= before.items()
     row = mutate.table([mutate.Verdict(mutant, "timeout")]).splitlines()[1]

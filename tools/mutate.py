@@ -309,10 +309,15 @@ class Verdict:
 
 @dataclass
 class Bench:
-    """A copy of the project in which tests run. `wide`: the tests of the whole top folder are asked too."""
+    """A copy of the project in which tests run.
+
+    `timeout_s`: how much longer than usual tests may take with a fault; `longest_s`: tests that take longer
+    without one are not asked. `wide`: the tests of the whole top folder are asked too.
+    """
 
     root: Path
     timeout_s: float
+    longest_s: float
     wide: bool = False
     _clean: dict[str, float] = field(default_factory=dict)
 
@@ -340,12 +345,14 @@ class Bench:
             path.write_bytes(source)
 
     def _limit_s(self, tests: str) -> float:
-        """How long these tests may take with a fault; 0.0: they fail without one, or there are none."""
+        """How long these tests may take with a fault; 0.0: they cannot be asked, or there are none."""
         if tests not in self._clean:
             began = time.monotonic()
-            status, by = self._pytest(tests, 20 * self.timeout_s)
+            status, by = self._pytest(tests, self.longest_s)
             took = time.monotonic() - began
-            if status not in (0, 5):
+            if status is None:
+                print(f"{tests} takes longer than {self.longest_s:g} s and is left out", file=sys.stderr)
+            elif status not in (0, 5):
                 print(f"{tests} fails without any fault and is left out: {by}", file=sys.stderr)
             self._clean[tests] = self.timeout_s + 4 * took if status == 0 else 0.0
         return self._clean[tests]
@@ -479,6 +486,13 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
         " (default: %(default)s)",
     )
     parser.add_argument(
+        "--longest",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="leave out a set of tests that takes longer than this without a fault (default: %(default)s)",
+    )
+    parser.add_argument(
         "--wide", action="store_true", help="also ask the tests of the module's whole top folder"
     )
     parser.add_argument("--list", action="store_true", help="print what would be tried, and run nothing")
@@ -504,7 +518,7 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # not without the copy being removed
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         make_copy(HOUSE, Path(folder))
-        bench = Bench(Path(folder), asked.timeout, asked.wide)
+        bench = Bench(Path(folder), asked.timeout, asked.longest, asked.wide)
         verdicts = []
         for number, mutant in enumerate(drawn, 1):
             verdicts.append(bench.judge(mutant))

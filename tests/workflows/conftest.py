@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from requests.adapters import HTTPAdapter
 
 from Middleware.common.client_question import ClientQuestion
 from Middleware.common.errors import BackendError
@@ -280,6 +281,33 @@ def site():
     made = Site()
     yield made
     made.close()
+
+
+@pytest.fixture
+def waits(monkeypatch) -> list[Any]:
+    """How long each request that `requests` sends may wait for its connection and for each read."""
+    seen, send = [], HTTPAdapter.send
+
+    def sending(adapter, request, *args, **settings):
+        seen.append(settings["timeout"])
+        return send(adapter, request, *args, **settings)
+
+    monkeypatch.setattr(HTTPAdapter, "send", sending)
+    return seen
+
+
+@pytest.fixture
+def timers(monkeypatch) -> list[threading.Timer]:
+    """Every `threading.Timer` that is made."""
+    made = []
+
+    class Noted(threading.Timer):
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **settings)
+            made.append(self)
+
+    monkeypatch.setattr(threading, "Timer", Noted)
+    return made
 
 
 class Dialled(list[tuple[str, int]]):
