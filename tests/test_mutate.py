@@ -137,14 +137,18 @@ class TestDrawing:
         ("Middleware/cleaning/cleaner.py", ["tests/cleaning/test_cleaner.py", "tests/cleaning"]),
         (
             "Middleware/llmapis/wire/http.py",
-            ["tests/llmapis/wire/test_http.py", "tests/llmapis/wire"],
+            ["tests/llmapis/wire/test_http.py", "tests/llmapis/wire", "tests/llmapis"],
+        ),
+        (
+            "Middleware/llmapis/handlers/impl/no_such_module.py",
+            ["tests/llmapis/handlers/impl", "tests/llmapis/handlers", "tests/llmapis"],
         ),
         ("Middleware/config/no_such_module.py", ["tests/config"]),
         ("Middleware/config/no/such/folder.py", ["tests/config"]),
     ],
 )
-def test_its_own_tests_first_then_its_folder(file, tests):
-    """Or the nearest above that has tests."""
+def test_the_nearest_tests_come_first(file, tests):
+    """Its own, its folder's, its top folder's."""
     assert mutate.test_sets(HOUSE, file) == tests
 
 

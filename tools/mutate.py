@@ -3,9 +3,10 @@
     .venv/bin/python tools/mutate.py [--count 60] [--seed 1] [PATH[:LINE] ...]
 
 Each draw takes the next folder of Middleware, picks a kind of fault and then one fault of that kind. The
-tests of the changed module run first (`tests/a/test_b.py` for `Middleware/a/b.py`), then those of its folder,
-until one fails. A fault that survives either breaks a rule that no test checks, or changes nothing: look at
-each. The project itself is never edited. Needs only the standard library and pytest.
+tests of the changed module run first (`tests/a/b/test_c.py` for `Middleware/a/b/c.py`), then those of its
+folder, then those of `tests/a`, until one fails. A fault that survives either breaks a rule that no test
+there checks, or changes nothing: look at each. The project itself is never edited. Needs only the standard
+library and pytest.
 
 Kinds: `compare` (`<` becomes `<=`, `==` becomes `!=`, ...), `constant`, `none` (`return None`), `removed` (a
 statement, or an `if` that guards what follows it), `negated` (a condition) and `and-or`. Left out, because
@@ -286,13 +287,13 @@ def draw(mutants: Iterable[Mutant], count: int, seed: int, fits: Callable[[Mutan
 
 
 def test_sets(root: Path, file: str) -> list[str]:
-    """What runs for a module: its own tests, then those of its folder, or of the nearest above with tests."""
+    """What runs for a module: its own tests, those of its folder, those of its top folder."""
     mirrored = Path("tests", *Path(file).parts[1:])
-    own = mirrored.with_name(f"test_{mirrored.name}")
-    folder = mirrored.parent
-    while not list((root / folder).glob("test_*.py")) and len(folder.parts) > 2:
-        folder = folder.parent
-    return [each.as_posix() for each in (own, folder) if (root / each).exists()]
+    near = [mirrored.with_name(f"test_{mirrored.name}"), *mirrored.parents][:-2]
+    found = [
+        each.as_posix() for each in near if (root / each).is_file() or list((root / each).rglob("test_*.py"))
+    ]
+    return list(dict.fromkeys([*found[:2], *found[-1:]]))
 
 
 @dataclass
@@ -312,20 +313,18 @@ class Bench:
     """A copy of the project in which tests run.
 
     `timeout_s`: how much longer than usual tests may take with a fault; `longest_s`: tests that take longer
-    without one are not asked. `wide`: the tests of the whole top folder are asked too.
+    without one are not asked.
     """
 
     root: Path
     timeout_s: float
     longest_s: float
-    wide: bool = False
     _clean: dict[str, float] = field(default_factory=dict)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Run one set of tests after the other until one fails."""
         outcome = "untested"
-        sets = test_sets(self.root, mutant.file) + [f"tests/{mutant.folder}"] * self.wide
-        for tests in dict.fromkeys(sets):
+        for tests in test_sets(self.root, mutant.file):
             limit_s = self._limit_s(tests)
             if not limit_s:
                 continue
@@ -492,9 +491,6 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="leave out a set of tests that takes longer than this without a fault (default: %(default)s)",
     )
-    parser.add_argument(
-        "--wide", action="store_true", help="also ask the tests of the module's whole top folder"
-    )
     parser.add_argument("--list", action="store_true", help="print what would be tried, and run nothing")
     parser.add_argument(
         "--nice", type=int, default=10, help="priority of the tests, POSIX only (default: %(default)s)"
@@ -518,7 +514,7 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # not without the copy being removed
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         make_copy(HOUSE, Path(folder))
-        bench = Bench(Path(folder), asked.timeout, asked.longest, asked.wide)
+        bench = Bench(Path(folder), asked.timeout, asked.longest)
         verdicts = []
         for number, mutant in enumerate(drawn, 1):
             verdicts.append(bench.judge(mutant))
