@@ -14,7 +14,7 @@ import responses
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.abort import AbortHandle
-from Middleware.llmapis.wire.http import Post, Transport
+from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, Post, Transport
 from tests.patience import PATIENCE_S
 
 
@@ -208,6 +208,25 @@ class TestPool:
             answer.close()
             answer.close()
         assert server.accepted == 2
+
+    def test_a_refusal_that_goes_on_without_end_is_left(self, serve, rig, transport, monkeypatch):
+        """Its beginning says enough. The response is held here, so that no garbage collector closes it."""
+        left, held, send = threading.Event(), [], transport._adapter.send
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.head("500 Oh", content_length=str(1 << 30)), b"no" * (ERROR_BODY_BYTES // 2))
+            if peer.closed():
+                left.set()
+
+        def holding(*args, **settings):
+            held.append(send(*args, **settings))
+            return held[-1]
+
+        monkeypatch.setattr(transport._adapter, "send", holding)
+        with pytest.raises(BackendError, match="no"):
+            body_of(transport, serve(script).url, tries=1)
+        assert left.wait(PATIENCE_S) and len(held) == 1
 
     def test_a_connection_that_the_server_dropped_is_replaced_silently(self, serve, rig, transport):
         """Keep-alive time-outs of servers are no failures, also without retries."""
