@@ -285,6 +285,19 @@ class TestZip:
         assert sorted(path.name for path in folders.root.iterdir()) == [".importing-new", "moved", "trip"]
 
     @pytest.mark.skipif(os.name == "nt", reason="no mode bits")
+    def test_an_export_that_fails_leaves_no_half_file(self, folders, tmp_path, monkeypatch):
+        """As on a full disk."""
+        remember(folders)
+        (tmp_path / "out").mkdir()
+
+        def full(*names):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            folders.export("trip", tmp_path / "out" / "trip.zip")
+        assert list((tmp_path / "out").iterdir()) == []
+
     def test_a_zip_file_is_for_the_owner_only(self, folders, tmp_path):
         """It holds private chats."""
         remember(folders)
