@@ -43,13 +43,14 @@ class ScriptedModel:
     """`replies`: what each call answers, in order; the last one stays. A reply: text, dict, batches, error, or a function.
 
     `calls`: what was asked, one `CallArguments` a call; `settings`: of the handler that was asked. `closed`: how many
-    streams were closed before their end.
+    streams were closed before their end; they are kept in `held`, so that no garbage collector closes them.
     """
 
     replies: list[Any] = field(default_factory=lambda: ["hello"])
     calls: list[Any] = field(default_factory=list)
     settings: list[Any] = field(default_factory=list)
     closed: int = 0
+    held: list[Any] = field(default_factory=list)
 
     def reply(self, call: Any) -> Any:
         self.calls.append(call)
@@ -69,7 +70,8 @@ class ScriptedModel:
         reply = self.reply(call)
         if isinstance(reply, Exception):
             raise reply
-        return self._pulled(self._batches(reply))
+        self.held.append(self._pulled(self._batches(reply)))
+        return self.held[-1]
 
     def _batches(self, reply: Any) -> list[Any]:
         if isinstance(reply, list):
