@@ -399,6 +399,59 @@ class TestFailures:
         assert "TLS" in outcome(site.url().replace("http:", "https:"), verify=False)
 
 
+def nothing_is_left(timers, request_id):
+    """One timer, of 70 seconds, which is off; no callback of the request."""
+    facts = [(timer.interval, timer.daemon, timer.finished.is_set()) for timer in timers]
+    return facts == [(70.0, True, True)] and request_id not in cancellation_service._callbacks
+
+
+class TestWhatIsLeft:
+    """An exchange that is over leaves no timer, no callback and no open connection, however it ended."""
+
+    @pytest.mark.parametrize(
+        ("page", "more", "said"),
+        [
+            ((200, {}, b"too long"), {"max_bytes": 2}, "larger than 2 bytes"),
+            ((302, {"Location": "/"}, b""), {}, "redirects"),
+        ],
+        ids=["too-large", "redirects-without-end"],
+    )
+    def test_of_a_failure(self, site, timers, page, more, said):
+        """A later cancellation of the request finds nothing to stop."""
+        site.pages["/"] = page
+        with pytest.raises(WebError, match=said):
+            exchange(WebRequest(site.url(), total_s=70.0, **more), "web-2")
+        assert nothing_is_left(timers, "web-2")
+
+    def test_of_an_answer(self, site, timers):
+        """Nor here."""
+        site.pages["/"] = 200, {}, b"ok"
+        assert exchange(WebRequest(site.url(), total_s=70.0), "web-2").body == b"ok"
+        assert nothing_is_left(timers, "web-2")
+
+    @pytest.mark.parametrize(
+        ("page", "more"),
+        [
+            ((200, {}, b"too long" * web.PIECE), {"max_bytes": 2}),
+            ((302, {"Location": "ftp://x/"}, b"body"), {}),
+        ],
+        ids=["too-large", "redirect"],
+    )
+    def test_a_body_that_is_not_read_is_closed(self, site, monkeypatch, page, more):
+        """The answers are held here, so that no garbage collector closes them."""
+        held, send = [], web._Adapter.send
+
+        def holding(adapter, request, *args, **settings):
+            held.append(send(adapter, request, *args, **settings))
+            return held[-1]
+
+        monkeypatch.setattr(web._Adapter, "send", holding)
+        site.pages["/"] = page
+        with pytest.raises(WebError):
+            exchange(WebRequest(site.url(), **more), "web-3")
+        assert [response.raw.closed for response in held] == [True]
+
+
 def dripping(site, after=lambda: None):
     def script(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nsome")

@@ -19,6 +19,8 @@ CALL_TURN = {
     "content": "",
     "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
 }
+TEXT = {"type": "text", "text": "So"}
+USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "abc"}
 THINKS = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
 
@@ -134,6 +136,29 @@ class TestTools:
         assert "tools" not in payload(user("Q"), tools=[TOOL], tool_choice="none")
         body = payload(user("Q"), CALL_TURN, tools=[TOOL], tool_choice="none")
         assert (body["tools"], body["tool_choice"]) == ([CLAUDE_TOOL], {"type": "none"})
+
+
+class TestCutAnswer:
+    """`max_tokens` may end an answer in the middle of a call, whose input is an object all the same."""
+
+    @pytest.mark.parametrize(
+        ("blocks", "reason", "ids"),
+        [
+            ([USE, TEXT], "max_tokens", ["t1"]),
+            ([TEXT, USE], "max_tokens", None),
+            ([TEXT, USE], "tool_use", ["t1"]),
+            ([USE, {**USE, "id": "t2"}], "max_tokens", ["t1"]),
+        ],
+        ids=["text-behind-the-call", "call-at-the-end", "not-cut", "second-call-at-the-end"],
+    )
+    def test_only_a_call_at_its_very_end_is_left_out(self, make_handler, blocks, reason, ids):
+        """The text stays in every case."""
+        body = {"content": blocks, "stop_reason": reason}
+        answer = make_handler(TYPE)._parse_non_stream_response(body)
+        whole = answer if isinstance(answer, dict) else {"content": str(answer)}
+        calls = whole.get("tool_calls")
+        assert (calls and [call["id"] for call in calls]) == ids
+        assert (whole["content"] == "So") == (TEXT in blocks)
 
 
 class TestPrefill:
