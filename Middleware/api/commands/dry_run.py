@@ -14,9 +14,9 @@ from Middleware.api.command_registry import (
     Command,
     OwnArguments,
     check_config_folder,
+    document_of,
     nonempty_text,
 )
-from Middleware.api.commands.given_files import document_of
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import parse_model_field
 from Middleware.common.errors import ClientRequestError, ConfigError, MiddlewareError, RequestCancelled

@@ -51,7 +51,8 @@ class Init(Command):
             print(f"{public}: error: cannot be written: {error.strerror or error}")
             return 1
         print(
-            f"{public}: {count} files\nstart with: {program()} {_quote_words('--PublicDirectory', str(public))}"
+            f"{public}: {count} files\n"
+            f"start with: {program()} {_quote_words('--PublicDirectory', str(public))}"
         )
         print(f"your model server: three fields of {public / PARTS[0] / OWN_FOLDER / 'Main.json'}")
         return 0

@@ -18,8 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
-from Middleware.api.commands.given_files import document_of
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, document_of
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.errors import ClientRequestError, MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts

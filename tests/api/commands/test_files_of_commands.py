@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.commands.given_files import document_of
+from Middleware.api.command_registry import document_of
 from Middleware.common.errors import ConfigError
 
 
