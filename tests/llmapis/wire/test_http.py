@@ -204,7 +204,7 @@ class TestPool:
         server = serve(answering(rig.SSE_HEAD + rig.chunked(TEXT, end=False), keep=True))
         for _ in range(2):
             answer = transport.post(post(server.url), AbortHandle())
-            assert next(answer.reads()) == TEXT
+            assert next(answer.read_pieces()) == TEXT
             answer.close()
             answer.close()
         assert server.accepted == 2
