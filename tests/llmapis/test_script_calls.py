@@ -54,10 +54,7 @@ def test_one_that_was_cancelled_is_not(request_of_the_script):
 
 def test_outside_of_a_request():
     """Nobody counts, and no node asks."""
-<<<<<<< HEAD
     assert count_answer(ASKED, LlmText("Hi")) == "Hi" and calling_node() is None
-=======
-    assert counted(ASKED, LlmText("Hi")) == "Hi" and calling_node() is None
 
 
 def test_a_stream_that_the_script_leaves_is_closed(request_of_the_script):
@@ -76,4 +73,3 @@ def test_a_stream_that_the_script_leaves_is_closed(request_of_the_script):
     assert next(stream)["token"] == "Hi "
     stream.close()
     assert closed == [True] and request_of_the_script.usage.numbers() is None
->>>>>>> 2919556 (Whoever reads a backend's stream closes it: tested without the garbage collector's help)
