@@ -134,22 +134,20 @@ class TestDrawing:
 @pytest.mark.parametrize(
     ("file", "tests"),
     [
-        ("Middleware/cleaning/cleaner.py", ["tests/cleaning/test_cleaner.py", "tests/cleaning"]),
-        (
-            "Middleware/llmapis/wire/http.py",
-            ["tests/llmapis/wire/test_http.py", "tests/llmapis/wire", "tests/llmapis"],
-        ),
-        (
-            "Middleware/llmapis/handlers/impl/no_such_module.py",
-            ["tests/llmapis/handlers/impl", "tests/llmapis/handlers", "tests/llmapis"],
-        ),
-        ("Middleware/config/no_such_module.py", ["tests/config"]),
-        ("Middleware/config/no/such/folder.py", ["tests/config"]),
+        ("Middleware/a/x.py", ["tests/a/test_x.py", "tests/a"]),
+        ("Middleware/a/b/y.py", ["tests/a/b/test_y.py", "tests/a/b", "tests/a"]),
+        ("Middleware/a/b/c/z.py", ["tests/a/b/c/test_z.py", "tests/a/b/c", "tests/a"]),
+        ("Middleware/a/b/other.py", ["tests/a/b", "tests/a"]),
+        ("Middleware/a/no/folder.py", ["tests/a"]),
+        ("Middleware/untested/x.py", []),
     ],
 )
-def test_the_nearest_tests_come_first(file, tests):
+def test_the_nearest_tests_come_first(tmp_path, file, tests):
     """Its own, its folder's, its top folder's."""
-    assert mutate.test_sets(HOUSE, file) == tests
+    for name in ("a/test_x.py", "a/b/test_y.py", "a/b/c/test_z.py", "untested/conftest.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).touch()
+    assert mutate.test_sets(tmp_path, file) == tests
 
 
 @pytest.fixture
