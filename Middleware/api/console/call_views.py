@@ -17,12 +17,12 @@ from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.stage import RULES, Chain, Findings, Inputs, reasoning_output
 from Middleware.common.errors import ConfigError
+from Middleware.common.secrets import MASK, SECRET_NAME
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME
 
 # --------------------------------------------------------------------------
 # What each cleaning rule took from an answer: the rules run again, one after the other, over the whole

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, launch_facts
+from Middleware.common.secrets import mask_secrets
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.utilities.file_utils import LogFile
-from Middleware.utilities.sensitive_logging_utils import mask_secrets
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
 
 if TYPE_CHECKING:
