@@ -142,7 +142,12 @@ class ConsoleDoor:
         return f"console: {address}{_PAGE}" + (f"#key={self.rules.key}" if self.rules.made else "")
 
     def leads_to_page(self, environ: Mapping[str, Any]) -> bool:
-        """Whether a browser opens the server's own address: its user wants to look, no client asks."""
+        """Whether a browser opens the server's own address: its user wants to look, no client asks.
+
+        `/` has two answers: Ollama's clients see by "Ollama is running" that a server is there, and may be
+        web pages too. A page's `fetch` never has the mode `navigate`; browsers without that header get the
+        clients' answer. Source: W3C, Fetch Metadata Request Headers, `Sec-Fetch-Mode`.
+        """
         return (
             environ.get("PATH_INFO") == "/"
             and environ.get("REQUEST_METHOD") in _READS

@@ -247,7 +247,10 @@ def new_sessions(say: Callable[[str, str, str], None]) -> Sessions:
 
 
 def _is_patched() -> bool:
-    """Whether gevent runs this process's threads and processes."""
+    """Whether gevent runs this process's threads and processes. Then the sessions live in a process of their
+    own: asyncio needs a thread and a selector of the system for its loop, and gevent has put its own in their
+    places (gevent's documentation, "gevent.monkey": patch before anything else is imported).
+    """
     monkey = sys.modules.get("gevent.monkey")
     return monkey is not None and bool(monkey.is_module_patched("subprocess"))
 
