@@ -11,7 +11,6 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from Middleware.common.errors import ConfigError
@@ -413,11 +412,8 @@ def mask_of(secrets: Iterable[str | None]) -> Mask:
     """Hides these secrets, the longest first, and what looks like one."""
     known = {secret for secret in secrets if secret}
     known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}
-    return partial(_mask_known, sorted(known, key=len, reverse=True))
-
-
-def _mask_known(known: list[str], text: str) -> str:
-    return mask_secrets(text, *known)
+    ordered = sorted(known, key=len, reverse=True)
+    return lambda text: mask_secrets(text, *ordered)
 
 
 def told_of_file(error: ConfigError, secrets: Iterable[str | None] = ()) -> str:
