@@ -1,4 +1,4 @@
-"""The private parts of libraries that this program cannot do without, each with its reason.
+"""The private and undocumented parts of libraries that this program cannot do without, with their reasons.
 
 No other module touches a name with a leading underscore that is not its own. Whoever uses a library so calls
 `require` for it when it is imported: a release that moved such a part then stops the start with one sentence,
@@ -42,6 +42,28 @@ PRIVATE_PARTS: Sequence[PrivatePart] = (
     # Source: RFC 9112, 9.6.
     PrivatePart("waitress", "waitress.channel", lambda m: m.HTTPChannel, "_flush_exception"),
     PrivatePart("waitress", "waitress.channel", lambda m: m.HTTPChannel, "_flush_some"),
+    # What `serving/waitress_channel.py` puts in waitress's place has public names there, but is not documented:
+    # one that is gone would never be called, and a refused body, a trickle or a lost answer would be back.
+    *(
+        PrivatePart("waitress", "waitress.channel", lambda m: m.HTTPChannel, name)
+        for name in (
+            *("parser_class", "task_class", "error_task_class", "received", "readable", "writable"),
+            *("handle_read", "handle_write", "request", "last_activity", "total_outbufs_len"),
+            *("will_close", "close_when_flushed"),
+        )
+    ),
+    *(
+        PrivatePart("waitress", "waitress.parser", lambda m: m.HTTPRequestParser, name)
+        for name in (
+            *("received", "parse_header", "body_rcv", "header_plus", "chunked", "expect_continue"),
+            *("body_bytes_received", "header_bytes_received", "completed", "error"),
+        )
+    ),
+    *(
+        PrivatePart("waitress", "waitress.task", lambda m: m.WSGITask, name)
+        for name in ("execute", "set_close_on_finish", "chunked_response", "wrote_header")
+    ),
+    PrivatePart("waitress", "waitress.server", lambda m: m.BaseWSGIServer, "channel_class"),
     # A peek through gevent's socket waits for data; the socket inside does not.
     PrivatePart("gevent", "gevent.socket", lambda m: m.socket, "_sock"),
 )

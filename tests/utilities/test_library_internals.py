@@ -21,7 +21,7 @@ DOCUMENTED = {
     "_ArgumentGroup": "the type of what `add_argument_group` gives; used for a hint of type only",
     "_read_status": "http.client's, wrapped by `_FinalResponse` with its reason",
 }
-PARTS = {part.name for part in PRIVATE_PARTS} | {"_sock", "_transport"}
+PARTS = {part.name for part in PRIVATE_PARTS} | {"_transport"}
 BASES = ("self", "cls", "super()")
 
 
