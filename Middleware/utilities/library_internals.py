@@ -42,7 +42,7 @@ PRIVATE_PARTS: Sequence[PrivatePart] = (
     # Source: RFC 9112, 9.6.
     PrivatePart("waitress", "waitress.channel", lambda m: m.HTTPChannel, "_flush_exception"),
     PrivatePart("waitress", "waitress.channel", lambda m: m.HTTPChannel, "_flush_some"),
-    # What `serving/waitress_channel.py` puts in waitress's place has public names there, but is not documented:
+    # What `serving/waitress_channel.py` puts in waitress's place has public names, but no documentation:
     # one that is gone would never be called, and a refused body, a trickle or a lost answer would be back.
     *(
         PrivatePart("waitress", "waitress.channel", lambda m: m.HTTPChannel, name)
