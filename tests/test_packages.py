@@ -15,8 +15,6 @@ SETUP = configparser.ConfigParser()
 SETUP.read(HOUSE / "setup.cfg", "utf-8")
 CODE = [HOUSE / "server.py", *sorted((HOUSE / "Middleware").rglob("*.py"))]
 BROUGHT_ALONG = {
-    "werkzeug": "flask",
-    "urllib3": "requests",
     "anyio": "mcp",
     "httpx": "mcp",
     "httpx2": "mcp",

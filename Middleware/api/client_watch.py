@@ -20,6 +20,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from Middleware.utilities.library_internals import unwaiting_socket
+
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.05
@@ -154,7 +156,7 @@ def end_connection(environ: dict[str, Any]) -> None:
 
 
 def _peek_of(connection: Any) -> Probe:
-    plain = getattr(connection, "_sock", connection)  # gevent's wrapper would wait for data
+    plain = unwaiting_socket(connection)
 
     def is_gone() -> bool:
         try:

@@ -78,7 +78,7 @@ def parse(words: Sequence[str]) -> Launch:
     warnings = layout_notes(facts)
     settings = _settings(snapshot, facts)
     log_folder = _log_folder(given, facts, settings, warnings)
-    if _logs_to_file(given, facts, settings):
+    if given.file_logging or (settings is not None and settings.use_file_logging):
         facts = replace(facts, log_folder=log_folder)
     host = given.listen
     return Launch(
@@ -152,10 +152,6 @@ def _port(
         warnings.append(f"the user's file cannot be read: port {DEFAULT_PORT} is used")
         return DEFAULT_PORT
     return settings.port
-
-
-def _logs_to_file(given: argparse.Namespace, facts: LaunchFacts, settings: UserSettings | None) -> bool:
-    return bool(given.file_logging or (settings is not None and settings.use_file_logging))
 
 
 def _log_folder(

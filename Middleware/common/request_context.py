@@ -168,10 +168,6 @@ class Wish:
         return f"Wish({self.field})"  # the value may be text of the user
 
 
-def _no_wishes() -> Mapping[str, Wish]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class ClientQuestion:
     """One question. `messages`: oldest first, shared by all runs of the request, never changed in place.
@@ -187,7 +183,7 @@ class ClientQuestion:
     tools: list[JsonObject] | None = field(default=None, repr=False)
     tool_choice: Any = field(default=None, repr=False)
     discussion_id: str | None = None
-    wishes: Mapping[str, Wish] = field(default_factory=_no_wishes, repr=False)
+    wishes: Mapping[str, Wish] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     inputs: tuple[str, ...] = field(default=(), repr=False)
     has_conversation: bool = field(default=False, repr=False)
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from Middleware.common.errors import NOWHERE, ConfigError, Position, node_index
+from Middleware.common.secrets import SECRET_NAME, mask_keys
 from Middleware.config.validation import WARNING, Finding
 
 Span = tuple[int, int]
@@ -236,8 +237,8 @@ _TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[\]
 _COMMENT = re.compile(r"[^\n]")
 _OUTSIDE = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+', re.DOTALL)
 _LONG_NUMBER = re.compile(r"\d{4000,}")
-_SECRET = re.compile(
-    r"""(["'][^"']*(?:key|token|secret|password|authorization)[^"']*["']\s*:\s*["'])([^"']*)""", re.IGNORECASE
+_NAMED_SECRET = re.compile(
+    rf"""(["'][^"']*(?:{SECRET_NAME.pattern})[^"']*["']\s*:\s*["'])([^"']*)""", re.IGNORECASE
 )
 _MOST_BEFORE = 60
 _CURLY = "\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
@@ -300,7 +301,8 @@ def syntax_error(message: str, file: str, text: str, at: int) -> ConfigError:
 def _excerpt(text: str, start: int, at: int) -> str:
     """The line that begins at `start`, cut around `at`, secrets masked; below it a caret."""
     line = text[start:].partition("\n")[0].rstrip("\r")
-    line = _SECRET.sub(lambda match: match[1] + "*" * len(match[2]), line)
+    line = _NAMED_SECRET.sub(lambda match: match[1] + "*" * len(match[2]), line)
+    line = mask_keys(line, same_length=True)
     first = max(0, at - start - _MOST_BEFORE)
     shown = line[first : first + 2 * _MOST_BEFORE].replace("\t", " ")
     return f"\n    {shown}\n    {' ' * (at - start - first)}^" if line.strip() else ""

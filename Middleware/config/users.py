@@ -106,10 +106,6 @@ def means_true(value: object) -> bool:
     return bool(value)
 
 
-def _attempts(value: Any) -> int | None:
-    return whole_number(value, minimum=1)
-
-
 def _variables(value: Any) -> Mapping[str, Any] | None:
     return MappingProxyType(dict(value)) if isinstance(value, Mapping) else None
 
@@ -157,7 +153,9 @@ class UserSettings:
     routing_config: str = setting("", "File in Routing/ that is used when `customWorkflowOverride` is false.")
     categorization_workflow: str = setting("", "Workflow that names a category of the routing file.")
     max_categorization_attempts: int = setting(
-        1, "How often the categorisation workflow may be asked; less than 1 counts as 1.", read=_attempts
+        1,
+        "How often the categorisation workflow may be asked; less than 1 counts as 1.",
+        read=lambda value: whole_number(value, minimum=1),
     )
     discussion_id_memory_file_workflow_settings: str = setting(
         "", "Settings file for memories, in the user's workflow folder."

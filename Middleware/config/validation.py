@@ -22,6 +22,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
+from Middleware.common.secrets import is_secret_place, mask_keys
 from Middleware.config.field_names import field_meant
 from Middleware.config.paths import is_archived_user, is_tool_file, is_user_pointer
 
@@ -347,25 +348,19 @@ def json_pointer(path: Iterable[Any]) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """What stands there, short: a text, number or word as JSON, a list or object by name."""
+    """What stands there, short: a text, number or word as JSON, a list or object by name. Keys are masked."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, (list, tuple)):
         return "a list"
-    text = json.dumps(value, ensure_ascii=False)
+    text = mask_keys(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-_SECRET = re.compile(
-    r"/(?:[^/]*(?:key|passw|secret|authorization)[^/]*|(?:headers|env|extraHeaders)/[^/]+)$", re.I
-)
-"""Places whose value may be a secret."""
 
 
 def _describe_instance(error: ValidationError) -> str:
     """As `found`; of a secret, which may stand there as a number, only what it is."""
     value: Any = error.instance
-    if not _SECRET.search(json_pointer(error.absolute_path)):
+    if not is_secret_place(list(error.absolute_path)):
         return describe_value(value)
     kinds = {bool: "true or false", str: "a text", int: "a number", float: "a number"}
     return kinds.get(type(value)) or describe_value(value)

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from Middleware.common.errors import KIND_STATUS, BackendError
+from Middleware.common.secrets import mask_answer
 from Middleware.config.endpoints import EndpointConfig
 
 RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504, 529))
@@ -88,14 +89,6 @@ def _own_words(body: Any) -> str:
     return text.strip()[:MAX_MESSAGE]
 
 
-def redact_secrets(text: str, secrets: Sequence[str]) -> str:
-    """`text` without the keys. Very short ones are no keys, and stay."""
-    for secret in secrets:
-        if len(secret) >= 4:
-            text = text.replace(secret, "***")
-    return text
-
-
 def says_something(body: Mapping[str, Any]) -> bool:
     """Whether an object that is no answer has words for the user, as a failure without `error` has."""
     return any(body.get(name) for name in ("message", "detail"))
@@ -104,7 +97,7 @@ def says_something(body: Mapping[str, Any]) -> bool:
 def native_body(body: Any, secrets: Sequence[str] = ()) -> Any:
     """The backend's own error body, at most 4 KiB of it, without the keys."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
-    clean = redact_secrets(text, secrets)
+    clean = mask_answer(text, secrets)
     if len(clean.encode("utf-8", "replace")) > MAX_NATIVE_BYTES:
         return clean.encode("utf-8", "replace")[:MAX_NATIVE_BYTES].decode("utf-8", "ignore")
     return body if clean == text or (isinstance(body, str) and not clean) else _parse_json(clean)
@@ -125,14 +118,14 @@ def status_error(
     """The error that the answer is. `asked`: method and URL, shown where the address may be at fault."""
     status = refusal.status
     parsed = _parse_json(refusal.body.decode("utf-8", "replace"))
-    message = redact_secrets(error_message(parsed), secrets) or f"status {status} without a text"
+    message = mask_answer(error_message(parsed), secrets) or f"status {status} without a text"
     kind = _status_kind(status, message)
     if kind == "bad_url":
         message = (
             "the server redirects to another address, which is refused; put the final address in the file"
         )
     if asked and status in _NAMES_ADDRESS:
-        message = f"{message} ({redact_secrets(_shown_address(asked), secrets)})"
+        message = f"{message} ({mask_answer(_shown_address(asked), secrets)})"
     retryable = status in RETRIED_STATUSES and kind != "context_overflow"
     return BackendError(
         endpoint,
@@ -147,7 +140,7 @@ def status_error(
 
 def in_band_error(endpoint: str, body: Mapping[str, Any], *, secrets: Sequence[str] = ()) -> BackendError:
     """The error that an object with a top-level `error` (status 200) is."""
-    message = redact_secrets(error_message(body), secrets)
+    message = mask_answer(error_message(body), secrets)
     error = body.get("error")
     kind = _IN_BAND_KINDS.get(str(error.get("type"))) if isinstance(error, Mapping) else None
     if kind is None:
@@ -160,7 +153,7 @@ def unrecognised_answer_error(
 ) -> BackendError:
     """The error that a readable body is which holds no answer of this kind of backend; in the backend's own
     words."""
-    said = redact_secrets(error_message(body), secrets)
+    said = mask_answer(error_message(body), secrets)
     message = f"the answer is not what {endpoint.type} sends: {said}"
     native = native_body(body, secrets)
     return BackendError(endpoint.name, "protocol_error", message, status=200, native=native)

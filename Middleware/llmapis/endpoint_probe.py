@@ -17,6 +17,7 @@ from itertools import chain
 from urllib.parse import urlsplit
 
 from Middleware.common.errors import BackendError
+from Middleware.common.secrets import mask_secrets
 from Middleware.common.types import Batches, Chunk, close_batches
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
@@ -28,7 +29,6 @@ from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBack
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.http import Post, causes_of, default_transport
-from Middleware.utilities.sensitive_logging_utils import mask_secrets
 
 CONNECT_S = 10.0
 LIST_S = 10.0

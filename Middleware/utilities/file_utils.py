@@ -257,6 +257,8 @@ def beside_the_loop(work: Callable[[], T]) -> T:
 
     `work` takes no lock and logs nothing: those belong to the loop.
     """
+    # Asked at each call, not at import: gunicorn patches when a worker begins, and with `preload_app` this
+    # module was loaded before that.
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None or not monkey.is_module_patched("threading"):
         return work()

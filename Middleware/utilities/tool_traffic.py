@@ -20,7 +20,7 @@ _FILLERS = ("", "Assistant:")
 def without_machinery(messages: Messages, liveness: Mapping[str, Any]) -> Messages:
     """The conversation without machinery, but for a trailing exchange that is: the model sees it once."""
     tail = _trailing_exchange(messages)
-    if tail < len(messages) and not _has_machinery(messages[tail], liveness):
+    if tail < len(messages) and not any(is_machinery(call, liveness) for call in _calls(messages[tail])):
         tail = len(messages)
     return [*_strip_tool_turns(messages[:tail], liveness), *messages[tail:]]
 
@@ -54,10 +54,6 @@ def _as_object(arguments: Any) -> Any:
 def _calls(message: Message) -> list[Any]:
     calls = message.get("tool_calls")
     return calls if message["role"] == "assistant" and isinstance(calls, list) else []
-
-
-def _has_machinery(message: Message, liveness: Mapping[str, Any]) -> bool:
-    return any(is_machinery(call, liveness) for call in _calls(message))
 
 
 def _is_filler(message: Message) -> bool:

@@ -10,17 +10,14 @@ import pytest
 
 from Middleware.common.errors import BackendError, ConfigMissing
 from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.common.secrets import MASK, mask_config, mask_secrets, secrets_of_url
 from Middleware.utilities.sensitive_logging_utils import (
-    MASK,
     REDACTED,
     SensitiveFilter,
     loggable_error,
     loggable_text,
     loggable_whole_text,
-    mask_secrets,
-    masked_config,
     redaction_is_on,
-    secrets_of_url,
     shorten_text,
 )
 
@@ -70,7 +67,7 @@ def test_known_secrets_are_masked_wherever_they_stand():
 def test_configs_are_dumped_without_secrets():
     """At any depth, names in any case; nothing is changed in place."""
     config = {"endpoint": "u", "API_KEY": "hush", "more": [{"Token": "hush", "n": 1}]}
-    assert masked_config(config) == {"endpoint": "u", "API_KEY": MASK, "more": [{"Token": MASK, "n": 1}]}
+    assert mask_config(config) == {"endpoint": "u", "API_KEY": MASK, "more": [{"Token": MASK, "n": 1}]}
     assert config["API_KEY"] == "hush"
 
 

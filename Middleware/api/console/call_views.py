@@ -6,7 +6,7 @@ Source: spec console.md 5.2, 8.5, 8.6.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -17,12 +17,12 @@ from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.stage import RULES, Chain, Findings, Inputs, reasoning_output
 from Middleware.common.errors import ConfigError
+from Middleware.common.secrets import MASK, SECRET_NAME
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME
 
 # --------------------------------------------------------------------------
 # What each cleaning rule took from an answer: the rules run again, one after the other, over the whole
@@ -73,17 +73,8 @@ def _ways(cleaning: tuple[Any, ...], *, may_be_empty: bool) -> Iterator[Inputs]:
     endpoint, node, user = endpoint or {}, node or {}, user or {}
     routed = reasoning_output(endpoint, node) != "drop"
     for live in (True, False) if routed else (False,):
-        yield _inputs(endpoint, node, user, opening, Findings(live=live, may_be_empty=may_be_empty))
-
-
-def _inputs(
-    endpoint: Mapping[str, Any],
-    node: Mapping[str, Any],
-    user: Mapping[str, Any],
-    opening: Any,
-    kept: Findings,
-) -> Inputs:
-    return Inputs(endpoint, node, user, opening if isinstance(opening, str) else None, kept)
+        kept = Findings(live=live, may_be_empty=may_be_empty)
+        yield Inputs(endpoint, node, user, opening if isinstance(opening, str) else None, kept)
 
 
 def _steps(text: str, inputs: Inputs) -> Iterator[Step]:

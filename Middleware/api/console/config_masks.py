@@ -11,23 +11,22 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.secrets import (
+    MASK,
+    SECRET_HOLDERS,
+    is_secret_value,
+    mask_secrets,
+    mask_text,
+    secrets_of_words,
+    without_quoted_secrets,
+)
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.config.json_positions import MAX_DEPTH, JsonPlace, parse, positions
 from Middleware.config.validation import json_pointer
-from Middleware.utilities.sensitive_logging_utils import (
-    MASK,
-    SECRET_KEYS,
-    SECRET_NAME,
-    has_url_password,
-    mask_secrets,
-    without_url_passwords,
-)
 from Middleware.utilities.text_utils import sentence_of
-from Middleware.workflows.tools.mcp_request import secrets_of_words
 
 # --------------------------------------------------------------------------
 # Which items of a list are those of an older one: what was added, taken away or moved shifts the others.
@@ -96,99 +95,12 @@ def _unique_names(names: dict[int, Hashable | None]) -> dict[Hashable, int]:
 
 
 # --------------------------------------------------------------------------
-# Secrets inside of a longer text of a config file: in an address, a header, a command line, JSON in a
-# text. Pure.
-
-
-_NO_VARIABLE = r"(?![{$<%])"
-"""A value that begins so is filled in later, or stands for one in a manual."""
-_WORD = rf"{_NO_VARIABLE}[^\s\"'`&]+"
-_SCHEME = r"(?:[A-Za-z][\w-]{0,20}[ \t]+)?"
-_KNOWN_SCHEME = r"(?:(?:bearer|basic|digest|token)[ \t]+)?"
-_END = r"(?=[ \t]*(?:[\"'`\r\n,;)\]}]|\Z))"
-_PART = r"[^\s=&#?'\"]{0,60}"
-_COMPOUND = (
-    r"(?:x-(?:[a-z0-9]{1,30}-){0,5}(?:key|token|secret|auth|password)"
-    r"|(?:[a-z]{1,20}-){0,3}(?:api|access|auth|client|private|refresh|bearer|session)[-_]?"
-    r"(?:key|token|secret|password))"
-)
-"""Names that are no words of prose: `X-Api-Key`, `client_secret`."""
-_PLAIN = r"(?:proxy-)?authorization|(?:set-)?cookie|auth|token|password|passwd|pwd|secret"
-"""Names that prose uses, too: they count where the form leaves no doubt."""
-_SIGNS = re.compile(
-    r"auth|key|secret|token|passw|pwd|cookie|bearer|@|[?&]|[sprx]k[-_]|xai|hf[-_]|ghp|aiza", re.IGNORECASE
-)
-"""A text without any of these needs no closer look."""
-
-_IN_QUERY = rf"([?&]{_PART}?(?:{SECRET_NAME.pattern}){_PART}=){_NO_VARIABLE}[^\s&#'\"]+"
-_NAMED_SECRET = rf"((?<![\w-]){_COMPOUND}[\"']?[ \t]*[:=][ \t]*[\"']?){_WORD}"
-_IN_JSON = (
-    rf"((?:\"(?:{_PLAIN})\"[ \t]*:[ \t]*\"|'(?:{_PLAIN})'[ \t]*:[ \t]*'){_KNOWN_SCHEME})"
-    rf"{_NO_VARIABLE}(?=[^\"'\r\n]*[\w*])[^\"'\r\n]+"
-)
-_AUTHORIZATION = (
-    rf"((?<![\w-])(?:proxy-)?authorization"
-    rf"(?:[:=](?=\S)|[ \t]*[:=][ \t]*{_SCHEME}(?=\*\*\*|\S+?{_END}))){_WORD}"
-)
-_COOKIE = rf"((?<![\w-])(?:set-)?cookie:[ \t]*){_NO_VARIABLE}(?:[^\s=\"']{{1,60}}=[^\"'\r\n]+|\*\*\*)"
-_BEARER = r"(\bbearer[ \t]+)(?:\*\*\*|(?=\S{0,200}\d)[\w.~+/=-]{16,})"
-_OPTION = (
-    rf"((?<!\S)--[\w-]{{0,60}}?(?:{SECRET_NAME.pattern})[\w-]{{0,60}}(?:=|[ \t]+)[\"']?)"
-    rf"(?!-){_WORD}"
-)
-_ENVIRONMENT = (
-    r"((?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,60}?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)[A-Z0-9_]{0,20}=[\"']?)"
-    rf"{_WORD}"
-)
-_KEY_LIKE = r"(\b(?:(?:sk|pk|rk|xai|gsk|hf|ghp)[-_]|AIza))(?:\*\*\*|(?=[\w-]{0,100}\d)[A-Za-z0-9_-]{12,})"
-_IN_ANY_CASE = (_IN_QUERY, _NAMED_SECRET, _IN_JSON, _AUTHORIZATION, _COOKIE, _BEARER, _OPTION)
-_FORMS = (
-    *(re.compile(form, re.IGNORECASE) for form in _IN_ANY_CASE),
-    *map(re.compile, (_ENVIRONMENT, _KEY_LIKE)),
-)
-_ANY_NAME = re.compile(
-    rf"((?<![\w-])[\w-]{{0,60}}?(?:{SECRET_NAME.pattern})[\w-]{{0,60}}[\"']?"
-    rf"[ \t]*[:=][ \t]*[\"']?{_KNOWN_SCHEME}){_WORD}",
-    re.IGNORECASE,
-)
-"""In what is no prose: any name that says so, and its value."""
-
-_QUOTED = re.compile(r"found [\"'].*?(?=, allowed: |\Z)", re.DOTALL)
-
-
-def mask_text(text: str, *, is_prose: bool = True) -> str | None:
-    """The text without its secrets; None: it holds none, and none was hidden in it.
-
-    `is_prose`: false for headers and command lines.
-    """
-    if not _SIGNS.search(text):
-        return None
-    found = has_url_password(text)
-    text = without_url_passwords(text)
-    for form in _FORMS if is_prose else (*_FORMS, _ANY_NAME):
-        text, count = form.subn(rf"\1{MASK}", text)
-        found = found or count > 0
-    return text if found else None
-
-
-def without_quoted_secrets(sentence: str) -> str:
-    """What is wrong with a file, without the value that it quotes where that holds a secret: the quote may be
-    cut, or written as JSON writes it.
-    """
-    plain = sentence.replace("\\n", "\n").replace('\\"', '"')
-    holds = any(mask_text(quote[0], is_prose=False) is not None for quote in _QUOTED.finditer(plain))
-    return _QUOTED.sub(f"found {MASK}", sentence) if holds else sentence
-
-
-# --------------------------------------------------------------------------
 
 LOST = f"{MASK} stands for no old value"
 
-_NAMED = frozenset({"extraheaders", "headers", "env"})
-"""Keys of objects whose values are secrets when their own names say so."""
 _COMMAND = "args"
 """Key of a list that is a command line."""
-_NO_PROSE = _NAMED | {_COMMAND, "command"}
+_NO_PROSE = SECRET_HOLDERS | {_COMMAND, "command"}
 """Keys of headers, variables and command lines, where they are one text."""
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"?|(?P<said>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 _CALLED = ("title", "agentName", "type")
@@ -249,7 +161,7 @@ def secrets_in(text: str) -> list[str]:
 
 def shown_value(value: Any, key: str = "", holder: str = "") -> Any:
     """A copy of a config value without its secrets. `key`: by which the object `holder` has it."""
-    if _is_secret(key, holder, value):
+    if is_secret_value(key, holder, value):
         return MASK
     if isinstance(value, dict):
         return {name: shown_value(item, str(name), key) for name, item in value.items()}
@@ -336,7 +248,7 @@ class _Values:
         holder = place.parent
         key = str(place.name) if place.key else ""
         above = str(holder.name) if holder is not None and holder.key else ""
-        if _is_secret(key, above, _HOLDER if place.members else value):
+        if is_secret_value(key, above, _HOLDER if place.members else value):
             return MASK
         if not isinstance(value, str):
             return None
@@ -352,19 +264,8 @@ class _Values:
         return self._words[id(holder)]
 
 
-def _is_secret(key: str, holder: str, value: Any) -> bool:
-    """Whether a value is a secret as a whole. What is empty, or null, hides nothing."""
-    if value in (None, "", [], {}):
-        return False
-    if key.lower() in SECRET_KEYS:
-        return True
-    if holder.lower() not in _NAMED:
-        return False
-    return bool(SECRET_NAME.search(key)) or (isinstance(value, str) and "${" in value)
-
-
 def _mask_word(text: str, key: str, holder: str) -> str | None:
-    """As `hidden`; of a list that is a command line each item is one word, or stands behind its option."""
+    """As `mask_text`; of a list that is a command line each item is one word, or stands behind its option."""
     return mask_text(text, is_prose=(key or holder).lower() not in _NO_PROSE)
 
 
@@ -511,11 +412,8 @@ def mask_of(secrets: Iterable[str | None]) -> Mask:
     """Hides these secrets, the longest first, and what looks like one."""
     known = {secret for secret in secrets if secret}
     known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}
-    return partial(_mask_known, sorted(known, key=len, reverse=True))
-
-
-def _mask_known(known: list[str], text: str) -> str:
-    return mask_secrets(text, *known)
+    ordered = sorted(known, key=len, reverse=True)
+    return lambda text: mask_secrets(text, *ordered)
 
 
 def told_of_file(error: ConfigError, secrets: Iterable[str | None] = ()) -> str:

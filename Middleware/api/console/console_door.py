@@ -142,7 +142,12 @@ class ConsoleDoor:
         return f"console: {address}{_PAGE}" + (f"#key={self.rules.key}" if self.rules.made else "")
 
     def leads_to_page(self, environ: Mapping[str, Any]) -> bool:
-        """Whether a browser opens the server's own address: its user wants to look, no client asks."""
+        """Whether a browser opens the server's own address: its user wants to look, no client asks.
+
+        `/` has two answers: Ollama's clients see by "Ollama is running" that a server is there, and may be
+        web pages too. A page's `fetch` never has the mode `navigate`; browsers without that header get the
+        clients' answer. Source: W3C, Fetch Metadata Request Headers, `Sec-Fetch-Mode`.
+        """
         return (
             environ.get("PATH_INFO") == "/"
             and environ.get("REQUEST_METHOD") in _READS
@@ -165,7 +170,9 @@ class ConsoleDoor:
         if is_looked_at and isinstance(checked, RightsRefusal) and checked.wrong_key:
             self._wrong_keys.add(peer)
         if is_shut_out or not isinstance(checked, RightsRefusal):
-            return _log_refusal(429, "too many wrong keys: wait a minute", environ, _retry())
+            return _log_refusal(
+                429, "too many wrong keys: wait a minute", environ, {"Retry-After": str(int(WITHIN_S))}
+            )
         if checked.status == 401 and not checked.wrong_key:
             return _error(401, checked.sentence)
         return _log_refusal(checked.status, checked.sentence, environ)
@@ -197,10 +204,6 @@ def _place(environ: Mapping[str, Any]) -> Place:
     if path.startswith(_API):
         return "api"
     return "page" if path in (CONSOLE_ROOT, _PAGE) else "file"
-
-
-def _retry() -> dict[str, str]:
-    return {"Retry-After": str(int(WITHIN_S))}
 
 
 def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None, **fields: Any) -> Reply:

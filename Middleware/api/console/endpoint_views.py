@@ -15,6 +15,7 @@ from Middleware.api.console.config_masks import Mask, mask_of
 from Middleware.api.console.hour import Call
 from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
+from Middleware.common.secrets import is_secret_header, secrets_of_header, secrets_of_url
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint, secrets_in_use
 from Middleware.config.loader import ConfigSnapshot
@@ -24,7 +25,6 @@ from Middleware.llmapis.call.call_arguments import HandlerSettings
 from Middleware.llmapis.endpoint_probe import is_well, line, probe, step_after
 from Middleware.llmapis.failover import endpoint_gate
 from Middleware.llmapis.handlers.backends import BACKENDS
-from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 from Middleware.workflows.checks.endpoint_check import with_backups
 from Middleware.workflows.checks.user_walk import UserWalk
 
@@ -185,8 +185,8 @@ def _secrets(endpoint: EndpointConfig) -> Iterator[str]:
     with suppress(ConfigError):
         headers = endpoint.extra_headers
     for name, value in headers.items():
-        if SECRET_NAME.search(name) or "${" in str(endpoint.written_headers[name]):
-            yield from (str(value), str(value).split()[-1] if str(value).strip() else "")
+        if is_secret_header(name, endpoint.written_headers[name]):
+            yield from secrets_of_header(str(value))
 
 
 def post_probe(ask: Ask, user: str, name: str) -> JsonObject:

@@ -19,8 +19,8 @@ from Middleware.api.console.view_contract import ApiRoute, Ask, Reply, ViewRefus
 from Middleware.cleaning.stage import RULES, StatedRule
 from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, SHIPPED_DIRECTORY, is_installed
+from Middleware.common.secrets import SECRET_KEYS
 from Middleware.common.types import JsonObject
-from Middleware.utilities.sensitive_logging_utils import SECRET_KEYS
 from Middleware.workflows.checks.editor_schemas import FILE_KINDS, editor_schemas
 from Middleware.workflows.handlers.base.common_fields import every_node, model_nodes
 from Middleware.workflows.handlers.node_types import NODES

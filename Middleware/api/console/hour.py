@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from Middleware.api.console.run_texts import all_nodes_usage, count_of
 from Middleware.common.errors import KIND_STATUS
+from Middleware.common.secrets import mask_secrets
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
-from Middleware.utilities.sensitive_logging_utils import mask_secrets
 
 STEP_S = 10
 SLOTS = 360

@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from Middleware.api.console.call_views import LAST_OF_THOUGHTS, cleaning_steps
-from Middleware.api.console.config_masks import without_quoted_secrets
 from Middleware.api.console.hour import Call, rate_of
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_texts import AnswerTimes, count_of
 from Middleware.api.console.view_contract import Hub
 from Middleware.api.requests.request_life import outdated_first
 from Middleware.common.errors import ConfigError
+from Middleware.common.secrets import without_quoted_secrets
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import load_user
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace

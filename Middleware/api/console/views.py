@@ -18,7 +18,7 @@ from werkzeug.routing import Map, PathConverter, Rule
 from Middleware.api.console import call_views, endpoint_views, events, file_views, help_index, workflow_files
 from Middleware.api.console.call_views import NO_RUN, run_of
 from Middleware.api.console.config_files import config_file
-from Middleware.api.console.config_masks import mask_text, shown_value, told_of_file, without_quoted_secrets
+from Middleware.api.console.config_masks import shown_value, told_of_file
 from Middleware.api.console.file_views import checked_bytes, read_held
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_texts import (
@@ -36,6 +36,7 @@ from Middleware.api.requests.chat_messages import check_messages, internal_messa
 from Middleware.api.wsgi.doors import on_one_line
 from Middleware.common.errors import ConfigError, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
+from Middleware.common.secrets import mask_secrets, mask_text, without_quoted_secrets
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
 from Middleware.config.drafts import draft_snapshot
@@ -47,7 +48,6 @@ from Middleware.config.validation import describe_value
 from Middleware.config.workflows import folders_to_try
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import RunTrace
-from Middleware.utilities.sensitive_logging_utils import mask_secrets
 from Middleware.utilities.text_utils import sentence_of
 from Middleware.workflows.checks.dry_run import DryNode, DryRun
 

@@ -26,6 +26,7 @@ from Middleware.api.console.config_files import (
 from Middleware.api.console.config_masks import secrets_in, shown_text, shown_value
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, ViewRefused
 from Middleware.common.errors import ConfigError, node_index
+from Middleware.common.secrets import MASK, MIN_SECRET, mask_secrets
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
 from Middleware.config.drafts import FreshTree, draft_snapshot
@@ -38,7 +39,6 @@ from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, describe
 from Middleware.config.workflows import child_file, is_workflow, shared_names, shared_root
 from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.file_utils import beside_the_loop
-from Middleware.utilities.sensitive_logging_utils import MASK, MIN_SECRET, mask_secrets
 from Middleware.workflows.checks import workflow_check
 from Middleware.workflows.checks.config_check import UNNAMED, all_files, check_tree, check_workflow_file
 from Middleware.workflows.checks.workflow_graph import EndpointFacts, Lookups, workflow_graph

@@ -11,6 +11,10 @@ from typing import Any
 from gevent.socket import socket
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
+from Middleware.utilities.library_internals import require
+
+require("gevent")
+
 
 class _Socket(socket):  # type: ignore[misc]
     """A client's connection."""

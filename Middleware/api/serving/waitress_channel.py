@@ -18,9 +18,12 @@ from waitress.task import ErrorTask, WSGITask  # type: ignore[import-untyped]
 from waitress.utilities import BadRequest  # type: ignore[import-untyped]
 
 from Middleware.api.requests.request_body import LINGER_BYTES, LINGER_S
+from Middleware.utilities.library_internals import flush_channel, require
 
 if TYPE_CHECKING:
     from Middleware.api.front_door import FrontDoor
+
+require("waitress")
 
 UNREAD_S = 14400
 """A client that reads nothing of its answer for so long is given up."""
@@ -153,7 +156,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     def handle_write(self) -> None:
         self._unread_since = None
         if self.refuses and self.close_when_flushed and not self.will_close:
-            self._flush_exception(self._flush_some)
+            flush_channel(self)
             if not self.total_outbufs_len and not self.will_close:
                 self._linger()
             return

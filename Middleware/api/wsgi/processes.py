@@ -178,17 +178,13 @@ TRAFFIC = "headrace.traffic"
 """Key of the WSGI environment under which the server's Traffic stands."""
 
 
-def _none_wait() -> int:
-    return 0
-
-
 class Traffic:
     """Generation requests since the start.
 
     `needs_key`: clients must have a key. `waiting()`: how many stand at the gate; they count as running too.
     """
 
-    def __init__(self, *, needs_key: bool = False, waiting: Callable[[], int] = _none_wait) -> None:
+    def __init__(self, *, needs_key: bool = False, waiting: Callable[[], int] = lambda: 0) -> None:
         self.needs_key, self.waiting = needs_key, waiting
         self.running = self.finished = 0
         self._started = self._ended = time.monotonic()

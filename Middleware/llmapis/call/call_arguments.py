@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from Middleware.common.secrets import SECRET_NAME, secrets_of_url
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
-from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.request_context import current_request
+from Middleware.common.secrets import mask_answer
 from Middleware.common.types import Batch, JsonObject
-from Middleware.llmapis.backend_errors import redact_secrets, told_error, told_failure
+from Middleware.llmapis.backend_errors import told_error, told_failure
 from Middleware.llmapis.call.call_arguments import CallArguments, HandlerFace
 from Middleware.llmapis.call.call_log import CallLog, is_visible
 from Middleware.llmapis.call.stream_reader import StreamReader
@@ -195,7 +196,7 @@ class OutgoingCall:
     def _no_object(self, answer: Answer, data: bytearray) -> BackendError:
         settings = self._handler.settings
         page = "a web page" if answer.content_type == "text/html" else "no JSON object"
-        shown = redact_secrets(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
+        shown = mask_answer(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
         return BackendError(settings.endpoint.name, "protocol_error", f"the answer is {page}: {shown}")
 
     def _send(self, payload: JsonObject, *, amended: bool = False) -> Answer:

@@ -13,12 +13,12 @@ from typing import Any, cast
 
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
+from Middleware.common.secrets import mask_answer
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import (
     bad_call,
     error_chunk,
     failed_by_word,
-    redact_secrets,
     says_something,
     told_error,
     told_failure,
@@ -36,7 +36,9 @@ logger = logging.getLogger(__name__)
 
 # --------------------------------------------------------------------------
 # The form that the events of a stream repeat: most differ from the one before in a single JSON string,
-# the token.
+# the token. Cutting that out takes 0.7 microseconds, reading the event as JSON 2.6, and mapping it comes on
+# top (an OpenAI chunk of 180 characters, CPython 3.11). Nothing is assumed of the backend: a form is learnt
+# from an event that was read in full, and a token with a quote or a backslash is read as JSON again.
 
 
 MISSES = 16
@@ -231,7 +233,7 @@ class StreamReader:
 
     def _redacted_excerpt(self, text: str) -> str:
         """The beginning of what a backend said, without the keys."""
-        return redact_secrets(text, self._handler.settings.secrets)[:SHOWN]
+        return mask_answer(text, self._handler.settings.secrets)[:SHOWN]
 
     def _read_whole(self, body: bytes, batch: Batch) -> bool:
         """A whole answer, from a server that does not stream. False when the bytes are no JSON object."""

@@ -49,7 +49,7 @@ def claude_messages(messages: Messages, thoughts_of: ThoughtsOf) -> Messages:
     ]
     merged: Messages = []
     for message in turned:
-        if _is_blank(message["content"]):
+        if not _blocks(message["content"]):
             continue
         if merged and merged[-1]["role"] == message["role"]:
             merged[-1] = {**merged[-1], "content": _merge_contents(merged[-1]["content"], message["content"])}
@@ -161,10 +161,6 @@ def _blocks(content: Any) -> Blocks:
         return [block for block in content if isinstance(block, dict) and not _is_blank_text(block)]
     text = _text_of(content)
     return [{"type": "text", "text": text}] if text.strip() else []
-
-
-def _is_blank(content: Any) -> bool:
-    return not _blocks(content)
 
 
 def _is_blank_text(block: JsonObject) -> bool:

@@ -48,7 +48,7 @@ def repair_turns(messages: Messages, rules: TurnRules = COMMON_RULES) -> Message
     whole: Messages = []
     for message, calls in turns:
         whole.append(message)
-        for call in sorted(calls, key=_place_of):
+        for call in sorted(calls, key=lambda call: (call.place is None, call.place or 0)):
             result = {"role": "tool", **rules.missing} if call.result is None else call.result
             whole.append({**result, "tool_call_id": call.id})
     return whole
@@ -66,10 +66,6 @@ class _Call:
     result: Message | None = None
     place: int | None = None
     """Of the result, among those that follow the turn directly; None: it comes late, or never."""
-
-
-def _place_of(call: _Call) -> tuple[bool, int]:
-    return call.place is None, call.place or 0
 
 
 class _Links:

@@ -17,6 +17,9 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import EndpointReach
+from Middleware.utilities.library_internals import looked_up_host, require
+
+require("urllib3")
 
 # --------------------------------------------------------------------------
 # The handle that ends one outgoing call from any thread: it knows the call's socket from before it
@@ -137,7 +140,7 @@ def _addresses(connection: Any, handle: AbortHandle | None) -> list[Any]:
             for address in handle.pinned
             for info in socket.getaddrinfo(address, connection.port, 0, socket.SOCK_STREAM, 0, flags)
         ]
-    host = connection._dns_host.strip("[]")
+    host = looked_up_host(connection).strip("[]")
     return list(socket.getaddrinfo(host, connection.port, 0, socket.SOCK_STREAM))
 
 

@@ -32,6 +32,7 @@ from Middleware.config.endpoints import EXAMPLE, why_no_address
 from Middleware.llmapis.backend_errors import BackendRefusal, status_error
 from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
 from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
+from Middleware.utilities.library_internals import response_below
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class Answer:
         self._handle.detach()
         raw = self._response.raw
         if not self._handle.cancelled and self._body.drain(drain_s):
-            http_response = getattr(raw, "_fp", None)
+            http_response = response_below(raw)
             if http_response is not None:
                 http_response.close()
         else:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from Middleware.utilities.library_internals import response_below, socket_below
+
 # --------------------------------------------------------------------------
 # Waiting for bytes under gevent, for many streams of lone tokens: one ticker serves them all.
 
@@ -395,9 +397,9 @@ def body_of(response: Any) -> SocketBody | StandInBody:
     """The body of a `requests` response that was opened with `stream=True`."""
     raw = response.raw
     encoding = str(raw.headers.get("content-encoding") or "").strip().lower()
-    http = getattr(raw, "_fp", None)
+    http = response_below(raw)
     file = getattr(http, "fp", None)
-    sock = getattr(getattr(file, "raw", None), "_sock", None)
+    sock = socket_below(file)
     if sock is not None and file is not None and encoding in _INFLATED:
         inflater = Inflater(encoding) if _INFLATED[encoding] else None
         return SocketBody(sock, _framing(http), inflater, lambda: file.read1(READ_SIZE) or b"")

@@ -213,8 +213,10 @@ class RedisStore:
         self._lives = 0
         self._errors = (redis.RedisError, OSError)
         never = Retry(NoBackoff(), 0)  # who cannot be reached is asked again by the heartbeat
+        # With protocol 3 XREAD answers with a map, with 2 with a list of pairs, which each Redis knows.
         how: dict[str, Any] = {"retry": never, "decode_responses": True, "protocol": 2}
         how["socket_connect_timeout"] = ANSWER_S
+        # A listener of its own: XREAD holds its connection for as long as it waits (Redis, "XREAD", BLOCK).
         self._redis = redis.Redis.from_url(url, socket_timeout=ANSWER_S, **how)
         self._listener = redis.Redis.from_url(url, socket_timeout=MOST_WAIT_S + ANSWER_S, **how)
         self._scripts = {name: self._redis.register_script(text) for name, text in SCRIPTS.items()}

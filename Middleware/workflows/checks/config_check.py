@@ -98,9 +98,10 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     findings += environment_findings(snapshot, all_files(snapshot), NOTE)
     findings += _pointer_findings(snapshot)
     findings += snapshot.spelling.notes
-    findings += _unnamed_files(
-        snapshot, {file for walk in walks for file in walk.files_read} | settings.keys()
-    )
+    reached = {file for walk in walks for file in walk.files_read} | settings.keys()
+    findings += [
+        Finding(file, "", NOTE, UNNAMED) for file in list_workflow_files(snapshot) if file not in reached
+    ]
     return _sort_findings(snapshot, findings)
 
 
@@ -260,10 +261,6 @@ def _pointer_findings(snapshot: ConfigSnapshot) -> list[Finding]:
     except ConfigError:
         return []
     return []
-
-
-def _unnamed_files(snapshot: ConfigSnapshot, reached: set[str]) -> list[Finding]:
-    return [Finding(file, "", NOTE, UNNAMED) for file in list_workflow_files(snapshot) if file not in reached]
 
 
 # --------------------------------------------------------------------------

@@ -12,12 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from Middleware.common.request_context import RequestContext
+from Middleware.common.secrets import (
+    MASK,
+    is_secret_header,
+    mask_config,
+    mask_keys,
+    mask_secrets,
+)
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
 from Middleware.llmapis.llm_text import LlmText
-from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, mask_secrets, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
@@ -93,7 +99,7 @@ class Sent:
     def text(self) -> str:
         headers = "".join(f"\n{name}: {value}" for name, value in self.headers.items())
         place = self.url or "(inside this program)"
-        return f"POST {place}{headers}\n\n{json.dumps(self.body, indent=2, ensure_ascii=False)}"
+        return mask_keys(f"POST {place}{headers}\n\n{json.dumps(self.body, indent=2, ensure_ascii=False)}")
 
 
 @dataclass(slots=True)
@@ -120,7 +126,7 @@ class DryNode:
             lines += [f"  {line}" for line in sent.text().splitlines()]
         lines += [f"  {note}" for note in self.notes]
         lines.append(f"  output: {_shown_value(self.output)}")
-        return [f"{'    ' * self.depth}{line}".rstrip() for line in lines]
+        return [mask_keys(f"{'    ' * self.depth}{line}".rstrip()) for line in lines]
 
 
 class DryRun(WorkflowManager):
@@ -245,7 +251,7 @@ def _sent_request(prepared: Prepared) -> Sent:
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
     """Whether a header may hold a key: by its name, or because it is filled from the environment."""
     written = {name.lower(): str(value) for name, value in endpoint.written_headers.items()}
-    return bool(SECRET_NAME.search(header)) or "${" in written.get(header.lower(), "")
+    return is_secret_header(header, written.get(header.lower(), ""))
 
 
 def _filled_fields(context: ExecutionContext) -> JsonObject:
@@ -258,7 +264,7 @@ def _filled_fields(context: ExecutionContext) -> JsonObject:
         return context.fill(value) if isinstance(value, str) else value
 
     fields = {name: fill_value(value) for name, value in context.config.items() if name not in left_out}
-    shown: JsonObject = masked_config(fields)
+    shown: JsonObject = mask_config(fields)
     return shown
 
 

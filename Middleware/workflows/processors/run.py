@@ -293,13 +293,9 @@ def progress_batch(run: Run, start: int, end: int, of: int) -> Batch:
             "progress": {
                 "number": index + 1,
                 "of": of,
-                "title": _one_line(title_of(node)) or known_type(node.get("type")),
+                "title": " ".join(title_of(node).split()) or known_type(node.get("type")),
                 "depth": len(run.chain) - 1,
             },
         }
         for index, node in enumerate(run.file.nodes[start:end], start)
     ]
-
-
-def _one_line(title: str) -> str:
-    return " ".join(title.split())

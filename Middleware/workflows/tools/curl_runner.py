@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from Middleware.common.errors import RequestCancelled
+from Middleware.common.secrets import SECRET_NAME
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.network_security_utils import (
     AddressPolicy,
@@ -211,7 +212,7 @@ _BODY = frozenset(
     ]
 )
 _KEYS = frozenset(["user", "oauth2-bearer", "cookie", "cert", "key", "pass"])
-_KEY_HEADER = re.compile(r"[^:;]*(?:key|token|secret|passw|auth|session|cookie|credential)", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[^:;]*")
 
 
 AN_OPTION = "what was filled in is an option or names a file"
@@ -413,4 +414,7 @@ def _belongs_to_body(part: Part) -> bool:
 
 
 def _is_private(part: Part) -> bool:
-    return part.name in _KEYS or (part.name == "header" and bool(_KEY_HEADER.match(part.value or "")))
+    if part.name in _KEYS:
+        return True
+    name = _HEADER_NAME.match(part.value or "")
+    return part.name == "header" and name is not None and bool(SECRET_NAME.search(name[0]))

@@ -27,13 +27,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from Middleware.common.constants import VERSION
+from Middleware.common.secrets import mask_secrets
 from Middleware.utilities.network_security_utils import (
     AddressPolicy,
     AddressRefused,
     Resolver,
     system_resolver,
 )
-from Middleware.utilities.sensitive_logging_utils import REDACTED, mask_secrets
+from Middleware.utilities.sensitive_logging_utils import REDACTED
 from Middleware.workflows.tools import mcp_stdio
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
 from Middleware.workflows.tools.mcp_stdio import NotRead, stdio_streams, too_long

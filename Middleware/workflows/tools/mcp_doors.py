@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, launch_facts
+from Middleware.common.secrets import mask_secrets
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.utilities.file_utils import LogFile
-from Middleware.utilities.sensitive_logging_utils import mask_secrets
 from Middleware.workflows.tools.mcp_request import McpRequest, MCPToolCallError
 
 if TYPE_CHECKING:
@@ -247,7 +247,10 @@ def new_sessions(say: Callable[[str, str, str], None]) -> Sessions:
 
 
 def _is_patched() -> bool:
-    """Whether gevent runs this process's threads and processes."""
+    """Whether gevent runs this process's threads and processes. Then the sessions live in a process of their
+    own: asyncio needs a thread and a selector of the system for its loop, and gevent has put its own in their
+    places (gevent's documentation, "gevent.monkey": patch before anything else is imported).
+    """
     monkey = sys.modules.get("gevent.monkey")
     return monkey is not None and bool(monkey.is_module_patched("subprocess"))
 

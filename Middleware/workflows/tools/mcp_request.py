@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.secrets import SECRET_NAME, secrets_of_header, secrets_of_url, secrets_of_words
 from Middleware.config.endpoints import ENV_REFERENCE, expand, expand_all, from_environment
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_mcp_server
 from Middleware.config.validation import without_nulls
-from Middleware.utilities.sensitive_logging_utils import SECRET_NAME, secrets_of_url
-
-_ACCOUNTS = ("-u", "--user", "-U", "--proxy-user")
-_NAMED = re.compile(r"-{0,2}([\w.-]+)\s*[=:]\s*(.*)", re.DOTALL)
-"""A name and its value in one word of a command line."""
 
 
 class MCPToolCallError(RuntimeError):
@@ -116,45 +111,13 @@ def _filled_server(name: str, file: Mapping[str, Any]) -> McpServer:
         secrets=_with_lines(
             [
                 *(from_environment(variable, file=place) for variable in named),
-                *(word for value in headers.values() for word in _words(value)),
+                *(word for value in headers.values() for word in secrets_of_header(value)),
                 *(value for variable, value in env.items() if SECRET_NAME.search(variable)),
                 *secrets_of_words(file.get("args", ())),
                 *(secret for text in (url, *env.values()) for secret in secrets_of_url(text)),
             ]
         ),
     )
-
-
-def _words(value: str) -> tuple[str, ...]:
-    """A header's value, and what stands behind its scheme."""
-    return value, *value.split()[-1:]
-
-
-def secrets_of_words(args: Sequence[str]) -> list[str]:
-    """Secrets on a command line: `--token X`, `--token=X`, `-e API_KEY=X`, `--header "X-Key: X"`, URLs, and
-    curl's `-u name:X`.
-    """
-    found: list[str] = []
-    before = ""
-    for arg in args:
-        found += secrets_of_url(arg)
-        found += _password_of(before, arg)
-        named = _NAMED.fullmatch(arg)
-        if named and SECRET_NAME.search(named[1]):
-            found += _words(named[2].strip())
-        elif before.startswith("-") and "=" not in before and SECRET_NAME.search(before):
-            found.append(arg)
-        before = arg
-    return found
-
-
-def _password_of(before: str, arg: str) -> list[str]:
-    """Of a `name:password` behind one of curl's options, or in one word with it. A number is none: to other
-    programs `--user 1000:1000` is an account and its group.
-    """
-    option, _, account = arg.partition("=") if arg.startswith("--") else (before, "", arg)
-    password = account.partition(":")[2] if option in _ACCOUNTS else ""
-    return [password] if password and not password.isdigit() else []
 
 
 def _with_lines(secrets: Iterable[str]) -> tuple[str, ...]:

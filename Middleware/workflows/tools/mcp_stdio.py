@@ -24,6 +24,7 @@ import mcp.types as types
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.shared.message import SessionMessage
 
+from Middleware.utilities.library_internals import close_pipes
 from Middleware.workflows.tools.mcp_request import McpServer
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
@@ -170,7 +171,7 @@ async def _end_process(process: Process) -> None:
                 break
     # Children that a dead server left hold its pipes and do nobody's work any more.
     _to_group(process, signal.SIGKILL)
-    process._transport.close()  # type: ignore[attr-defined]  # a child in a group of its own may hold a pipe
+    close_pipes(process)  # a child in a group of its own may hold one
 
 
 async def _exit(process: Process) -> None:

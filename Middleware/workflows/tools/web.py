@@ -29,6 +29,7 @@ from requests.cookies import extract_cookies_to_jar
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, ReadTimeoutError
 from urllib3.poolmanager import PoolManager
 
+from Middleware.common.secrets import SECRET_NAME
 from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
 from Middleware.llmapis.wire.http import is_loopback
 from Middleware.services.cancellation_service import cancellation_service
@@ -81,8 +82,6 @@ PIECE = 8192
 
 _REDIRECTING = (301, 302, 303, 307, 308)
 _BODY_HEADERS = ("content-length", "content-type", "transfer-encoding")
-_CREDENTIALS = ("authorization", "cookie", "proxy-authorization")
-_LIKE_A_KEY = re.compile(r"key|token|secret|passw|auth|session|credential|signature", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHOWN_HOST = re.compile(r"[\w.:-]{1,253}")
 _HEADER_VALUE = re.compile(r"(?![\x85\xa0])[\t\x20-\x7e\x80-\xff]*")
@@ -303,8 +302,7 @@ def _next(request: WebRequest, url: str, location: str, status: int) -> WebReque
 
 
 def _is_private(name: str, request: WebRequest) -> bool:
-    lower = name.lower()
-    return lower in _CREDENTIALS or lower in request.private or bool(_LIKE_A_KEY.search(lower))
+    return name.lower() in request.private or bool(SECRET_NAME.search(name))
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from Middleware.api.console.config_masks import restore_secrets, shown_text
-from Middleware.utilities.sensitive_logging_utils import SECRET_KEYS
+from Middleware.common.secrets import SECRET_KEYS
 from tests.api.console.config_house import House
 from tests.api.console.config_house import house as house
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.console.config_masks import mask_text, without_quoted_secrets
+from Middleware.common.secrets import mask_text, without_quoted_secrets
 
 # id, text, what is shown
 HIDDEN = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.request_context import ClientQuestion
-from Middleware.utilities.sensitive_logging_utils import MASK
+from Middleware.common.secrets import MASK
 from Middleware.workflows.checks.dry_run import DryRun
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from flask import Response, g, request
 from werkzeug.exceptions import NotFound as NoRoute
 
-from Middleware.api.console.config_masks import without_quoted_secrets
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.access import AccessRules
@@ -33,6 +32,7 @@ from Middleware.common.errors import (
     WorkflowError,
 )
 from Middleware.common.request_context import ClientQuestion
+from Middleware.common.secrets import mask_secrets, without_quoted_secrets
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
 from Middleware.config.endpoints import secrets_in_use
@@ -40,7 +40,6 @@ from Middleware.config.loader import ConfigSnapshot, outdated_files
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_workflow
 from Middleware.protocols.console import PROTOCOL
-from Middleware.utilities.sensitive_logging_utils import mask_secrets
 
 MOST_BYTES = 1 << 20
 NO_FILE = "no such file"

@@ -263,7 +263,7 @@ class LlmApiHandler(ABC):
         except BaseException:
             outgoing.end("closed")
             raise
-        outgoing.end(_finish_of(answer))
+        outgoing.end(str(answer["finish_reason"] if isinstance(answer, dict) else answer.finish_reason))
         return answer
 
     def handle_joined(self, call: CallArguments) -> LlmText | JsonObject:
@@ -324,7 +324,3 @@ def _split(answer: LlmText | JsonObject, splitter: ThoughtSplitter) -> LlmText |
         whole = answer.get("thinking", "") + thinking
         return {**answer, "content": text, **({"thinking": whole} if whole else {})}
     return answer.told_apart(text, answer.thinking + thinking)
-
-
-def _finish_of(answer: LlmText | JsonObject) -> str:
-    return str(answer["finish_reason"] if isinstance(answer, dict) else answer.finish_reason)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.secrets import secrets_of_words
 from Middleware.common.types import NodeConfig
 from Middleware.services.run_trace import outside_call
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, parse_target
@@ -27,7 +28,6 @@ from Middleware.workflows.tools.curl_arguments import (
     read_arguments,
 )
 from Middleware.workflows.tools.curl_runner import LONGEST_LINE, CurlRun, run_curl
-from Middleware.workflows.tools.mcp_request import secrets_of_words
 from Middleware.workflows.tools.web import host_of, log_outside_call
 
 logger = logging.getLogger(__name__)

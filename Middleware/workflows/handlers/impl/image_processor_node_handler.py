@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -164,7 +164,12 @@ def _known_and_new(context: ExecutionContext, store: DiscussionStore, places: li
     done = {_single_image_key(context, job) for job in known if keys[job[0]] in new}
     if new != {key: stored.get(key) for key in new}:
         try:
-            store.update_json(CACHE_FILE, lambda old: _without_image(old, done) | new, {}, an_object)
+            store.update_json(
+                CACHE_FILE,
+                lambda old: {key: text for key, text in old.items() if key not in done} | new,
+                {},
+                an_object,
+            )
         except OSError as error:  # the descriptions are worth more than their memory
             context.warn(f"new descriptions are not kept in {CACHE_FILE}: {error}")
     return {i: str(texts[keys[i]]) for i in places}
@@ -174,10 +179,6 @@ def _single_image_key(context: ExecutionContext, job: tuple[int, str]) -> str:
     """The key that a message would have with one of its pictures."""
     place, image = job
     return vision_key({**context.messages[place], "images": [image]})
-
-
-def _without_image(texts: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    return {key: text for key, text in texts.items() if key not in keys}
 
 
 def _load_descriptions(context: ExecutionContext, store: DiscussionStore) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import enter_request
+from Middleware.common.secrets import secrets_of_words
 from Middleware.common.types import NodeConfig
 from Middleware.config.validation import ERROR
 from Middleware.services.run_trace import json_text, outside_call
@@ -20,7 +21,6 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeValue
 from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate, roots
-from Middleware.workflows.tools.mcp_request import secrets_of_words
 from Middleware.workflows.tools.script_check import script_faults
 
 
