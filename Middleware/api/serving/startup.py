@@ -45,7 +45,7 @@ def tell_of_memories(user: UserSettings, root: Path) -> None:
     kind = network_file_system(root)
     if kind is not None:
         logger.warning(
-            "%s lies on a network file system (%s): several servers cannot share it safely", root, kind
+            "%s is on a network file system (%s), where several servers cannot share it safely", root, kind
         )
 
 
@@ -202,7 +202,8 @@ def _users_to_serve(launch: Launch) -> tuple[str, ...]:
     except ConfigError as error:
         there = ", ".join(user_names(snapshot))
         raise SystemExit(
-            f"no user to serve: {error}; --User NAME names one ({snapshot.root}/Users has {there or 'none'})"
+            f"no user to serve: {error}; name one with --User NAME ({snapshot.root}/Users has "
+            f"{there or 'none'})"
         ) from error
 
 
@@ -254,7 +255,11 @@ def _tidy_up(user: UserSettings) -> None:
         LockingService(lock_database_of(user), launch_facts().instance_id).remove_dead()
         remove_stale_temporaries(discussions_root(user))
     except OSError as error:
-        logger.warning("what former servers left of user %s is not tidied up: %s", user.name, error)
+        logger.warning(
+            "the locks and temporary files that earlier servers left for user %s could not be removed: %s",
+            user.name,
+            error,
+        )
 
 
 def warm_up() -> None:
