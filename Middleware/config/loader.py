@@ -306,9 +306,9 @@ class ConfigTree:
     def _report_edit(self, relative: str, versions: tuple[Version, ...]) -> None:
         error = versions[-1].error
         if versions[-1].missing:
-            logger.info("%s is no longer there", relative)
+            logger.info("%s was removed", relative)
         elif error is None:
-            logger.info("%s was edited and is read again", relative)
+            logger.info("%s was edited and has been reloaded", relative)
         elif any(version.is_good for version in versions):
             logger.error("%s; the last good version stays in use%s", error, error.excerpt)
         else:
@@ -362,7 +362,7 @@ class ConfigTree:
         """
         path = Path(self._prefix + relative)
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise OSError(errno.EINVAL, "it is no regular file", relative)
+            raise OSError(errno.EINVAL, "it is not a regular file", relative)
         return path.read_bytes()
 
     def is_new(self, note: str) -> bool:
@@ -510,7 +510,7 @@ class ConfigSnapshot:
             if not matches:
                 return None
             if len(matches) > 1:
-                raise ConfigError(f"is spelled in two ways on disk: {', '.join(matches)}", file=relative)
+                raise ConfigError(f"has two spellings on disk: {', '.join(matches)}", file=relative)
             found.append(matches[0])
         return "/".join(found)
 

@@ -215,7 +215,7 @@ class TestLastGoodVersion:
         assert snapshot.exists(FILE) and snapshot.outdated == {}
         snapshot.read(FILE)
         told = (
-            f"{FILE}:1:28: promptTemplateEndToken: found 5, allowed: a text; the last good version was used"
+            f"{FILE}:1:28: promptTemplateEndToken: found 5, allowed: a string; the last good version was used"
         )
         assert snapshot.outdated == {FILE: told}
 
@@ -267,7 +267,7 @@ class TestLastGoodVersion:
         configs.later()
         with pytest.raises(ConfigMissing):
             configs.snapshot().read(FILE)
-        assert [r.getMessage() for r in caplog.records] == [f"{FILE} is no longer there"]
+        assert [r.getMessage() for r in caplog.records] == [f"{FILE} was removed"]
 
     def test_the_last_good_one_survives_many_broken_edits(self, configs):
         configs.put(FILE, template("good"))

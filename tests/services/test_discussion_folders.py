@@ -83,7 +83,7 @@ class TestIds:
 
     @pytest.mark.parametrize("name", ["../x", "", "a/b", ".making-trip", ".lock", " "])
     def test_an_id_that_leaves_the_folder_is_refused(self, folders, name):
-        with pytest.raises(ArchiveRefused, match="cannot be a discussion id"):
+        with pytest.raises(ArchiveRefused, match="is not a valid discussion id"):
             folders.existing(name)
 
     def test_a_discussion_that_is_not_there_is_refused(self, folders):
@@ -142,10 +142,10 @@ class TestZip:
             ({"memories.json": b"[]"}, "is no export"),
             ({"a/../../memories.json": b"[]"}, "is no export"),
             ({}, "is no export"),
-            ({"../memories.json": b"[]"}, "cannot be a discussion id"),
+            ({"../memories.json": b"[]"}, "is not a valid discussion id"),
             ({"trip/memories.json": b"{"}, r"memories\.json: "),
             ({"trip/state_document.md": b"\xff"}, r"state_document\.md: "),
-            ({"trip/vector_memory.db": b"text"}, "no SQLite database"),
+            ({"trip/vector_memory.db": b"text"}, "not an SQLite database"),
             ({"trip/vector_memory.db": b"SQLite format 3\0" + b"x" * 5000}, r"vector_memory\.db: "),
             ({"trip/vector_memory.db": database("CREATE TABLE other (x)")}, "no such table: memories"),
             ({"trip/vector_memory.db": database("CREATE TABLE memories (x)")}, "no such column"),
@@ -154,8 +154,8 @@ class TestZip:
             ({"trip/chat_summary.json": b"[1]"}, "entry 1: an object with the texts"),
             ({"trip/timestamps.json": b"[]"}, "found a list, allowed: an object"),
             ({"trip/memories.json": b"[" * 100_000}, r"memories\.json: "),
-            ({".making-x/memories.json": b"[]"}, "cannot be a discussion id"),
-            ({" /memories.json": b"[]"}, "cannot be a discussion id"),
+            ({".making-x/memories.json": b"[]"}, "is not a valid discussion id"),
+            ({" /memories.json": b"[]"}, "is not a valid discussion id"),
         ],
         ids=range(19),
     )

@@ -534,4 +534,4 @@ def _why(message: str) -> str:
         if known in message:
             return known
     hint = _HINT.search(message)
-    return "is no variable" + (hint[0] if hint else "")
+    return "is not a variable" + (hint[0] if hint else "")

@@ -395,7 +395,7 @@ class Views:
         except Exception as error:
             let_go(error)
             logger.exception("the console failed: %s", on_one_line(environ.get("PATH_INFO", "")))
-            said = f"internal error ({type(error).__name__}); the server's log says more"
+            said = f"internal error ({type(error).__name__}); see the server's log for details"
             return Reply({"error": said}, 500)
 
     def _route(self, environ: dict[str, Any]) -> tuple[ApiRoute, dict[str, Any]]:

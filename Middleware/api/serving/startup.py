@@ -275,7 +275,7 @@ def warm_up() -> None:
             tell_of_memories(user, discussions_root(user))
         check_reachable()
     except Exception:
-        logger.exception("the check of the configuration failed")
+        logger.exception("the configuration could not be checked")
     gc.collect()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     gc.freeze()  # what is loaded now stays: no later collection has to look at it
@@ -290,6 +290,7 @@ def _tell_of_scripts(snapshot: ConfigSnapshot, user: UserSettings) -> None:
     walk = UserWalk(snapshot, user)
     if user.python_module_roots is None and "PythonModule" in walk.node_types():
         logger.info(
-            "user %s: PythonModule nodes may run scripts from any folder; pythonModuleRoots limits them",
+            "user %s: PythonModule nodes may run scripts from any folder; set pythonModuleRoots "
+            "to limit them",
             user.name,
         )

@@ -171,7 +171,7 @@ def _shared_folder() -> Iterator[None]:
             Path(folder).mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        raise SystemExit(f"{SHARED_FOLDER} must name a folder that can be written: {error}") from error
+        raise SystemExit(f"{SHARED_FOLDER} must name a folder that can be written to: {error}") from error
 
 
 class Metrics:

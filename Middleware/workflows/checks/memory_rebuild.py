@@ -67,7 +67,7 @@ class Rebuild:
         store = self.folders.store(self.discussion_id)
         with store.lease(_LEASE, 0) as held:
             if not held:
-                raise ArchiveRefused(f"{self.discussion_id}: another rebuild is at work; wait for its end")
+                raise ArchiveRefused(f"{self.discussion_id}: another rebuild is running; wait until it ends")
             return self._run(store, told)
 
     def _run(self, store: DiscussionStore, told: Told) -> int:

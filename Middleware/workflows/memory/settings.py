@@ -137,7 +137,7 @@ def backfill_size(settings: SettingsFile) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         logger.warning(
-            "%s: embeddingBackfillBatchSize: %r is no whole number; nothing is backfilled",
+            "%s: embeddingBackfillBatchSize: %r is not a whole number, so nothing is backfilled",
             settings.name,
             value,
         )

@@ -317,7 +317,7 @@ class VectorSearch:
             _tell_once(path, str(error))
             return False
         if foreign:
-            _tell_once(path, "it is no database of memories")
+            _tell_once(path, "it is not a database of memories")
         return False
 
     def _by_mode(self, question: MemoryQuery) -> list[Row]:

@@ -64,7 +64,7 @@ class _Compiled:
         """
         name = str(path)
         if not path.is_file():
-            raise FileNotFoundError(f"'{name}' is no file")
+            raise FileNotFoundError(f"'{name}' is not a file")
         with self._guard:
             lock = self._locks.setdefault(name, threading.RLock())
         with lock:

@@ -410,7 +410,8 @@ class McpConnection:
         elif isinstance(message, Exception) and not self._noise_is_told:
             self._noise_is_told = True
             logger.warning(
-                "MCP server %r sends what is no message of the protocol; it is passed over", self.server.name
+                "MCP server %r sent something that is not a message of the protocol; it is ignored",
+                self.server.name,
             )
 
 

@@ -217,9 +217,9 @@ class TestThoughts:
         status, lines = self.lines(put, model, capsys, {"maxResponseSizeInTokens": 20})
         assert status == 1
         assert lines == [
-            'Workflows/ana/Main.json:1:116: warning: node 1 "Pick", maxResponseSizeInTokens: 20 tokens are few for '
-            "endpoint 'Main', whose model thinks: its thoughts may use them up, and the answer is empty. Give "
-            "`maxResponseSizeInTokens` at least 1000"
+            'Workflows/ana/Main.json:1:116: warning: node 1 "Pick", maxResponseSizeInTokens: 20 tokens may be too few '
+            "for endpoint 'Main', whose model thinks: the thoughts can use them up and leave the answer empty. "
+            "Set `maxResponseSizeInTokens` to at least 1000"
         ]
 
     @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def failed(kind, message="no", *, status=None, **facts):
         ({"models": None}, 'model "tiny" answers, streaming works, 123 ms'),
         (
             {"model": "x"},
-            'model "x" is answered for, but not listed (there: "tiny"), streaming works, 123 ms',
+            'model "x" answers but is not in its list ("tiny"), streaming works, 123 ms',
         ),
         ({"model": None}, 'serves "tiny", streaming works, 123 ms'),
         ({"model": None, "models": None}, "no model is named, streaming works, 123 ms"),

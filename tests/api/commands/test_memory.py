@@ -189,7 +189,8 @@ class TestFolders:
     def test_a_folder_without_discussions_is_an_error(self, memory_of, tmp_path):
         (tmp_path / "empty").mkdir()
         assert (
-            "empty holds no discussions without an API key" in memory_of("import", str(tmp_path / "empty"))[1]
+            "empty contains no discussions without an API key"
+            in memory_of("import", str(tmp_path / "empty"))[1]
         )
 
 
@@ -267,7 +268,7 @@ class TestRekey:
     ):
         """The others are found under the new key, and so is the one that is left."""
         status, text = memory_of("rekey")
-        assert (status, "cannot be read with these keys (neither key opens it)" in text) == (1, True)
+        assert (status, "cannot be read with these keys (neither key can decrypt it)" in text) == (1, True)
         assert (keyed.exists(), (half_readable / "trip/timestamps.json").exists()) == (False, True)
         monkeypatch.setenv("HEADRACE_API_KEY", "new-key")
         assert "trip: memories 5" in memory_of("list")[1]

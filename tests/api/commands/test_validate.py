@@ -31,7 +31,7 @@ def test_errors_are_printed_and_make_it_fail(root, capsys):
     assert validate.Validate().run(Namespace()) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "Workflows/ana/Main.json:1:40: error: node 1, content: found 5, allowed: a text",
+        "Workflows/ana/Main.json:1:40: error: node 1, content: found 5, allowed: a string",
         "Workflows/ana/Main.json:1:58: warning: node 1, isResponder: unknown field 'isResponder' (did you mean 'is_responder'?)",
         f"{root}: 1 error, 1 warning, 0 notes",
     ]

@@ -165,7 +165,7 @@ class TestRefused:
     def test_half_a_character(self, refused):
         """It could be written by no one."""
         why = refused(MAIN, '[{"type": "StaticResponse", "content": "\ud800"}]')
-        said = "text: found half of a character, allowed: a text of whole ones"
+        said = "text: found half of a character, allowed: a string of whole ones"
         assert (why.status, why.sentence) == (400, said)
 
     @pytest.mark.parametrize(

@@ -460,7 +460,7 @@ def test_a_hearer_that_fails_ends_nothing(shared, tmp_path, caplog):
     process.member.tell("bad news")
     process.member.tell("good news")
     assert heard.wait(PATIENCE_S)
-    assert "acting on a message of another process failed: bad" in caplog.text
+    assert "a message from another process could not be handled: bad" in caplog.text
     process.member.leave()
 
 

@@ -99,8 +99,8 @@ class TestMending:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
-            ({"summary": "  "}, "`summary` is blank or missing"),
-            ({"summary": None}, "`summary` is blank or missing"),
+            ({"summary": "  "}, "`summary` is empty or missing"),
+            ({"summary": None}, "`summary` is empty or missing"),
             ({"summary": ["s"]}, "`summary` is no text"),
             ({"summary": True}, "`summary` is no text"),
             ({"title": {}}, "`title` is no text"),

@@ -138,7 +138,7 @@ class TestKeywords:
         with closing(sqlite3.connect(searched.database.path)) as connection:
             connection.execute("CREATE TABLE other (x)")
         assert searched.ids("ferry") == searched.ids("ferry") == []
-        assert caplog.text.count("it is no database of memories") == 1
+        assert caplog.text.count("it is not a database of memories") == 1
         assert "ERROR" not in caplog.text
 
     @pytest.mark.parametrize("between", ["\n", "\t", "\r\n", "\x85"], ids=repr)

@@ -72,7 +72,7 @@ class BaseApiHandler(ABC):
         super().__init_subclass__(**more)
         for name in ("protocol", "routes"):
             if not hasattr(cls, name):
-                raise TypeError(f"{cls.__name__} must state its `{name}`")
+                raise TypeError(f"{cls.__name__} must define `{name}`")
 
     def register_routes(self, app: Flask) -> None:
         """Add this protocol's routes to the application."""

@@ -62,7 +62,7 @@ class ConsoleTryAPI(GenerationView):
             raise NoRoute
         body = typed_fields(json_body(read_body(request.environ, MOST_BYTES)), FIELDS)
         if not rules.allows_key(request.path, body["api_key"]):
-            raise Unauthorized("this server needs a valid API key")
+            raise Unauthorized("this server requires a valid API key")
         if body["user"] not in (users := served_users()):
             raise NotFound(f"no such user; users: {', '.join(users)}", param="user")
         check_messages(body["messages"])
