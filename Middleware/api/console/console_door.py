@@ -165,7 +165,7 @@ class ConsoleDoor:
         if is_looked_at and isinstance(checked, RightsRefusal) and checked.wrong_key:
             self._wrong_keys.add(peer)
         if is_shut_out or not isinstance(checked, RightsRefusal):
-            return _log_refusal(429, "too many wrong keys: wait a minute", environ, _retry())
+            return _log_refusal(429, "too many wrong keys; wait a minute", environ, _retry())
         if checked.status == 401 and not checked.wrong_key:
             return _error(401, checked.sentence)
         return _log_refusal(checked.status, checked.sentence, environ)
@@ -175,7 +175,7 @@ class ConsoleDoor:
         path, rights = environ.get("PATH_INFO", ""), environ[_RIGHTS]
         if path == TRY:
             if environ.get("REQUEST_METHOD") != "POST":
-                return _error(405, "a question is a POST", {"Allow": "POST"})
+                return _error(405, "send this question with POST", {"Allow": "POST"})
             return None if ACT in rights else _error(403, NEEDS[ACT], need=ACT)
         if path.startswith(_API):
             return self._views.answer(environ, rights)

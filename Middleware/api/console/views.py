@@ -146,7 +146,7 @@ def names(ask: Ask) -> Mapping[str, list[str]]:
     served = ask.hub.served_users()
     user = words["user"] or (served[0] if served else "")
     if user not in served:
-        raise ViewRefused(404, "no such user is served here")
+        raise ViewRefused(404, "this server does not serve such a user")
     snapshot = ask.hub.snapshot()
     return names_for(snapshot, load_user(snapshot, user), words["path"])
 

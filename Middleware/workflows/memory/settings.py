@@ -109,7 +109,7 @@ def named_settings(context: ExecutionContext, name: str, setting: str) -> Settin
     """The settings object that the user file names under `setting`."""
     if not name:
         raise ConfigError(
-            "no settings file is named", file=f"Users/{context.user.name}.json", pointer=f"/{setting}"
+            "no settings file is set", file=f"Users/{context.user.name}.json", pointer=f"/{setting}"
         )
     return settings_file(context.snapshot, context.user, name)
 

@@ -200,8 +200,8 @@ _KEYS = frozenset(["user", "oauth2-bearer", "cookie", "cert", "key", "pass"])
 _KEY_HEADER = re.compile(r"[^:;]*(?:key|token|secret|passw|auth|session|cookie|credential)", re.IGNORECASE)
 
 
-AN_OPTION = "what was filled in is an option or names a file"
-LEAVES = "what was filled in leaves the folder that the argument names"
+AN_OPTION = "a variable was filled with an option or the name of a file"
+LEAVES = "a variable was filled with a path that leads out of the folder of the argument"
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,9 @@ def refuse_strange_parts(parts: Sequence[Part]) -> None:
     """Raises AddressRefused for an option that could lead to an address that nobody judged."""
     for part in parts:
         if not is_harmless(part):
-            raise AddressRefused(f"argument {part.index + 1}: --{part.name} is not allowed beside a guard")
+            raise AddressRefused(
+                f"argument {part.index + 1}: --{part.name} is not allowed together with a guard"
+            )
 
 
 def check_url(part: Part, policy: AddressPolicy) -> Checked:

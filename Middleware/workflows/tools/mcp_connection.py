@@ -63,7 +63,7 @@ class Bounded(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._is_packed:
-            raise self._fault(NotRead("its answer is packed, though nobody asked for that"))
+            raise self._fault(NotRead("its answer is compressed, although that was not requested"))
         length = 0
         async for piece in self._stream:
             length += len(piece)
@@ -143,7 +143,7 @@ class StandardError:
             if self._hidden:
                 return
             self._hidden = True
-        self._say(f"{REDACTED} from here on: the session serves a private request")
+        self._say(f"{REDACTED} from here on, because the session serves a private request")
 
     def hear(self, line: str) -> None:
         with self._guard:

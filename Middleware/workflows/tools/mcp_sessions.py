@@ -169,7 +169,7 @@ class Sessions:
             raise await self._failure(connection, request, reason) from error
         text = flatten_result(result)
         if result.is_error:
-            raise await self._failure(connection, request, text or "the tool gave no reason")
+            raise await self._failure(connection, request, text or "the tool did not give a reason")
         return _cut_text(text, request.server.max_result_bytes)
 
     async def _failure(self, connection: McpConnection, request: McpRequest, reason: str) -> MCPToolCallError:

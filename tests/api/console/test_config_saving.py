@@ -180,9 +180,7 @@ class TestRefused:
         """Its name is not what it is."""
         (house.root / "Workflows/mira/linked.json").symlink_to(house.root / "Users/mira.json")
         why = refused("Workflows/mira/linked.json", "[]")
-        said = (
-            "Workflows/mira/linked.json cannot be written: it is a link into Users/, which is edited by hand"
-        )
+        said = "Workflows/mira/linked.json cannot be written: it is a link to Users/, which is only edited by hand"
         assert (why.status, why.sentence) == (403, said)
 
     def test_a_file_that_is_only_for_reading(self, house, refused, monkeypatch):
@@ -190,7 +188,7 @@ class TestRefused:
         place = str((house.root / MAIN).resolve())
         monkeypatch.setattr(os, "access", lambda path, mode: str(path) != place)
         why = refused(MAIN, nodes())
-        said = f"{MAIN} cannot be written: the server's account may not write to this file"
+        said = f"{MAIN} cannot be written: the server has no permission to write to this file"
         assert (why.status, why.sentence) == (403, said)
 
     def test_a_text_whose_old_one_cannot_be_kept(self, house, refused):

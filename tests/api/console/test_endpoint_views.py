@@ -300,7 +300,7 @@ class TestProbe:
         house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
         assert house.probe(path) == (
             404,
-            {"error": "no such endpoint: no workflow of a served user names it"},
+            {"error": "no such endpoint: no workflow of a served user uses it"},
         )
 
     def test_it_needs_a_right(self, house):

@@ -67,12 +67,12 @@ OWN = [
       '/0/maxImagesToSend: warning: found "-2", allowed: a whole number of 0 or more, or a string with a {placeholder}']),
     ("jinja", [LLM | {"jinja2": True, "prompt": "{% if a %}{{ b }}{% endif %}", "endpointName": "{% e", "title": "{{"}], []),
     ("jinja-syntax", [LLM | {"jinja2": True, "prompt": "a\n{% if b %}"}],
-     ["/0/prompt: error: the Jinja template is wrong in line 2: Unexpected end of template. Jinja was looking for the "
+     ["/0/prompt: error: the Jinja template has an error in line 2: Unexpected end of template. Jinja was looking for the "
       "following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'."]),
     ("jinja-filter", [{"type": "StringConcatenator", "jinja2": True, "strings": ["x", "{{ a | nope }}"]}],
-     ["/0/strings/1: error: the Jinja template is wrong in line 1: No filter named 'nope'."]),
+     ["/0/strings/1: error: the Jinja template has an error in line 1: No filter named 'nope'."]),
     ("jinja-for-a-child", [{"type": "CustomWorkflow", "workflowName": "C", "jinja2": True, "promptOverride": "{{"}],
-     ["/0/promptOverride: error: the Jinja template is wrong in line 1: unexpected 'end of template'"]),
+     ["/0/promptOverride: error: the Jinja template has an error in line 1: unexpected 'end of template'"]),
     ("no-jinja", [LLM | {"prompt": "{% if %}"}], []),
     ("condition", [{"type": "Conditional", "condition": "({a} AND '{b}' != \"\") OR {c} {d} 5"}], []),
     ("condition-of-many-variables", [{"type": "Conditional", "condition": "{a} {b} {c} {d} 5"}], []),

@@ -100,7 +100,7 @@ class TestKeywords:
     def test_more_than_60_phrases_are_cut_with_a_warning(self, searched, caplog):
         searched.put(fact("w59"), fact("w60"))
         assert searched.ids(";".join(f"w{i}" for i in range(61))) == [1]
-        assert "61 phrases to search for; the first 60 are used" in caplog.text
+        assert "61 phrases to search for; only the first 60 are used" in caplog.text
 
     def test_recency_turns_the_order_around(self, searched):
         """The new one counts 2.5 times."""

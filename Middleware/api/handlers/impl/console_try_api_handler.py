@@ -64,7 +64,7 @@ class ConsoleTryAPI(GenerationView):
         if not rules.allows_key(request.path, body["api_key"]):
             raise Unauthorized("this server requires a valid API key")
         if body["user"] not in (users := served_users()):
-            raise NotFound(f"no such user; users: {', '.join(users)}", param="user")
+            raise NotFound(f"there is no such user; users: {', '.join(users)}", param="user")
         check_messages(body["messages"])
         self._body = body
         request.environ[ENTER_GATE](lambda life: None)

@@ -129,7 +129,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("body", "status", "said"),
         [
-            ({"user": "bob"}, 404, "no such user; users: mira"),
+            ({"user": "bob"}, 404, "there is no such user; users: mira"),
             ({"user": None}, 400, "user: found null, allowed: a string"),
             ({"messages": "Hi"}, 400, 'messages: found "Hi", allowed: a list'),
             ({"messages": [{"content": "Hi"}]}, 400, "messages[0] has no 'role'"),

@@ -258,7 +258,7 @@ class TestGuard:
         [
             (["{site}/"], "argument 2: address not allowed"),
             (["--connect-to", "::1.1.1.1:80", "http://a.example"], "argument 2: --connect-to"),
-            (["--brand-new"], "argument 2: the option is not known"),
+            (["--brand-new"], "argument 2: the option is unknown"),
         ],
     )
     def test_a_refusal_is_a_config_error(self, curl, site, args, message):
@@ -433,13 +433,17 @@ class TestFields:
     def test_a_file_that_was_inserted(self, curl, bench):
         """Only with the guard is it refused."""
         bench.engine.values["v"] = "@/etc/passwd"
-        with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
+        with pytest.raises(
+            ConfigError, match="argument 3: a variable was filled with an option or the name of a file"
+        ):
             curl("-d", "{v}", blockOptionInjection=True)
 
     def test_a_file_behind_an_option_is_seen(self, curl, bench):
         """The option is an argument of its own."""
         bench.engine.values["v"] = "/etc/passwd"
-        with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
+        with pytest.raises(
+            ConfigError, match="argument 3: a variable was filled with an option or the name of a file"
+        ):
             curl("-T", "{v}", "{site}/", blockOptionInjection=True)
 
     @pytest.mark.parametrize("guard", ["blockPrivateAddresses", "allowedHosts", "outboundPolicy"])
