@@ -234,7 +234,7 @@ def _is_whole(value: Any) -> bool:
 
 
 INPUT_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "string": ("a text", lambda value: isinstance(value, str)),
+    "string": ("a string", lambda value: isinstance(value, str)),
     "integer": ("a whole number", _is_whole),
     "number": ("a number", _is_number),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),

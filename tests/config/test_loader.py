@@ -82,7 +82,7 @@ class TestReading:
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
         reader.join(PATIENCE_S)
-        assert caught == [f"{FILE}: cannot be read: it is no regular file"]
+        assert caught == [f"{FILE}: cannot be read: it is not a regular file"]
 
     def test_a_name_that_no_file_can_have_is_missing(self, configs):
         snapshot = configs.snapshot()
@@ -412,7 +412,7 @@ class TestCase:
     def test_two_other_spellings_are_an_error(self, configs):
         configs.put("ApiTypes/ABC.json", {"type": "x"})
         configs.put("ApiTypes/abC.json", {"type": "x"})
-        with pytest.raises(ConfigError, match="two ways"):
+        with pytest.raises(ConfigError, match="two spellings"):
             configs.snapshot().find("ApiTypes/abc.json")
 
     def test_the_exact_spelling_comes_first(self, configs):
@@ -460,7 +460,7 @@ class TestCase:
         """Nobody may ever write into it, and its reader would wait."""
         configs.put("Users/a.json", {})
         os.mkfifo(configs.root / "Users/b.json")
-        with pytest.raises(ConfigError, match=r"^Users/b\.json: cannot be read: it is no regular file$"):
+        with pytest.raises(ConfigError, match=r"^Users/b\.json: cannot be read: it is not a regular file$"):
             configs.snapshot().read("Users/b.json")
         assert configs.tree.text("Users/b.json") == b""
 

@@ -89,7 +89,7 @@ def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
     """
     target = snapshot.root / path
     if came_with_the_program(Path(os.path.realpath(target))):
-        raise ViewRefused(403, f"{path} cannot be made: {SHIPPED}")
+        raise ViewRefused(403, f"{path} cannot be created: {SHIPPED}")
     if os.path.lexists(target):
         raise ViewRefused(409, f"{path} already exists")
     refuse_errors(snapshot, path, raw)

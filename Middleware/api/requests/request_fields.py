@@ -114,7 +114,7 @@ def _objects(value: Any) -> list[JsonObject] | None:
 
 
 _TYPE_WORDS: dict[type, str] = {
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     int: "a whole number",
     list: "a list",

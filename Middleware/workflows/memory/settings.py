@@ -66,7 +66,7 @@ class SettingsFile:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise self._wrong(key, "a text")
+            raise self._wrong(key, "a string")
         return value
 
     def flag(self, key: str) -> bool:

@@ -274,7 +274,7 @@ class TestThoughts:
         put("Users/ana", {"customWorkflowOverride": True, "customWorkflow": "Main", key: "Settings"})
         put("Workflows/ana/Settings", {"endpointName": "Main", **settings})
         _, lines = self.lines(put, model, capsys, {"maxResponseSizeInTokens": 2000})
-        subjects = [line.split("warning: ")[1].partition(" tokens are few")[0] for line in lines]
+        subjects = [line.split("warning: ")[1].partition(" tokens may be too few")[0] for line in lines]
         assert [subject.rpartition(": ")[0] for subject in subjects] == fields
 
 

@@ -178,7 +178,7 @@ class TestFolders:
         """The others come in, and the status is 1."""
         house.remember()
         status, text = memory_of("import", str(old))
-        assert (status, "trip: not imported: there is a discussion 'trip' already" in text) == (1, True)
+        assert (status, "trip: not imported: the discussion 'trip' already exists" in text) == (1, True)
         assert len(ChunkList(house.store(), "memories.json").load()) == 5
         assert house.store("walk").folder.exists()
 

@@ -341,7 +341,7 @@ class TestMake:
         with pytest.raises(ViewRefused) as why:
             make(house.hub.snapshot(), self.NEW, nodes().encode())
         assert why.value.status == 403 and why.value.sentence.startswith(
-            f"{self.NEW} cannot be made: the examples"
+            f"{self.NEW} cannot be created: the examples"
         )
 
     def test_one_of_many_at_once(self, house):

@@ -76,7 +76,7 @@ class TestReading:
     )
     def test_a_client_that_leaves_in_the_middle(self, environ):
         """By a reset, or before all that it promised: no error of ours, and none of its JSON."""
-        with pytest.raises(RequestCancelled, match="left in the middle"):
+        with pytest.raises(RequestCancelled, match="disconnected before"):
             read_body(environ)
 
     def test_a_body_in_no_proper_form(self):

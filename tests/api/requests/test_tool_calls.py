@@ -109,7 +109,7 @@ class TestOffered:
         offer("a", {"description": "1", "name": "x"})
         offer("b", {"description": "2", "name": "x"})
         assert offered_tools(default_snapshot(), tell=True)["x"].tool.folder == "a"
-        assert "another folder has the name 'x' already" in told(caplog)[0]
+        assert "another folder already uses the name 'x'" in told(caplog)[0]
 
     def test_a_name_that_is_too_long(self, offer, caplog):
         """Where the folder's is one."""

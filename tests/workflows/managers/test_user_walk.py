@@ -209,7 +209,7 @@ class TestChildren:
     def test_a_path_out_of_the_tree_is_told(self, checked):
         checked.flow(child("../../x"), LLM)
         (line,) = checked.lines()
-        assert "would leave Workflows/" in line
+        assert "would be outside Workflows/" in line
 
     def test_inputs_are_counted_over_all_callers(self, checked):
         checked.flow(child("C", scoped_variables=["a"]), child("C", scoped_variables=["a", "b"]), LLM)
@@ -277,4 +277,6 @@ def test_scripts_that_may_lie_anywhere_are_noted(checked, roots, noted):
     """For a user whose workflows run some."""
     checked.change("Users/ana.json", **roots)
     checked.flow({"type": "PythonModule", "module_path": "tool.py"})
-    assert any("scripts of PythonModule nodes may lie anywhere" in line for line in checked.lines()) is noted
+    assert (
+        any("PythonModule nodes may run scripts from any folder" in line for line in checked.lines()) is noted
+    )

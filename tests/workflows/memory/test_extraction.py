@@ -101,9 +101,9 @@ class TestMending:
         [
             ({"summary": "  "}, "`summary` is empty or missing"),
             ({"summary": None}, "`summary` is empty or missing"),
-            ({"summary": ["s"]}, "`summary` is no text"),
-            ({"summary": True}, "`summary` is no text"),
-            ({"title": {}}, "`title` is no text"),
+            ({"summary": ["s"]}, "`summary` is not a string"),
+            ({"summary": True}, "`summary` is not a string"),
+            ({"title": {}}, "`title` is not a string"),
         ],
         ids=str,
     )
