@@ -41,7 +41,7 @@ def state_of(hub: Hub, rights: tuple[str, ...]) -> JsonObject:
         "started": hub.started,
         "users": hub.served_users(),
         "gate": hub.gate(),
-        "kept": hub.recorder.kept(),
+        "kept": hub.recorder.kept_sizes(),
         "seq": hub.recorder.seq,
     }
 
@@ -153,8 +153,8 @@ class News:
         fresh, safe = self._due_runs(look)
         self.seen = look.seq
         pieces = [_event("run", min(seq, safe), look.summary(run)) for seq, run in fresh]
-        if gone := self._hub.recorder.gone(self._gone_told):
-            pieces.append(_event("gone", safe, gone))
+        if gone := self._hub.recorder.removed_since(self._gone_told):
+            pieces.append(_event("removed_since", safe, gone))
         self._gone_told = max(self._gone_told, look.seq)
         if (state := self._new_state(look.now)) is not None:
             pieces.append(_event("state", safe, state))

@@ -43,6 +43,13 @@ class TestOllamaAddresses:
         assert "warning" in line and "Ollama types need it without `/v1`" in line
 
 
+def test_a_wrong_address_is_shown_as_it_is_written(checked):
+    """With the slashes at its end that are no part of it otherwise."""
+    checked.change("Endpoints/lan/small-model.json", endpoint="http://")
+    (line,) = checked.lines()
+    assert 'found "http://", allowed: an address such as' in line
+
+
 class TestBackups:
     def lines(self, checked, **backup):
         checked.change("Endpoints/lan/small-model.json", backupEndpointName="big")
@@ -55,7 +62,7 @@ class TestBackups:
     def test_a_remote_one_needs_its_flag(self, checked):
         (line,) = self.lines(checked, endpoint="https://api.example.com")
         assert line == (
-            'Endpoints/lan/small-model.json: warning: backupEndpointName: "big" is not on a local network, '
+            'Endpoints/lan/small-model.json: warning: backupEndpointName: "big" is not on a local network '
             "and its file does not set `allowRemoteBackup`, so it will be refused"
         )
         assert self.lines(checked, endpoint="https://api.example.com", allowRemoteBackup=True) == []
