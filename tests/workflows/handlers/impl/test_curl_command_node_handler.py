@@ -426,7 +426,7 @@ class TestFields:
     @pytest.mark.parametrize(
         ("value", "fields", "message"),
         [
-            ("-o/tmp/x", {"blockOptionInjection": True}, "argument 2: what was filled in is an option"),
+            ("-o/tmp/x", {"blockOptionInjection": True}, "argument 2: a variable was filled with an option"),
             ("file:///etc/passwd", {}, "argument 2: what was filled in is no http address"),
             ("a\0b", {}, "argument 2 holds a NUL"),
         ],
@@ -484,7 +484,7 @@ class TestFields:
         if guard == "outboundPolicy":
             bench.user = user_with(outbound_policy="block-private")
         with pytest.raises(
-            ConfigError, match=r"a variable was filled with (an option|a path that leads out the folder)"
+            ConfigError, match=r"a variable was filled with (an option|a path that leads out of the folder)"
         ):
             curl(*args, "http://93.184.216.34/", onError="return", **fields)
         assert not (tmp_path / "x").exists()
