@@ -106,7 +106,7 @@ class DiscussionFolders:
         return self._store(discussion_id)
 
     def making(self, discussion_id: str) -> DiscussionStore:
-        """The place beside a discussion where it is made anew."""
+        """The place beside a discussion where it is rebuilt."""
         self.store(discussion_id)
         return self._store(discussion_id, MAKING + sha256_hex(discussion_id)[:16])
 

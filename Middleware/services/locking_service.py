@@ -98,8 +98,8 @@ class LockingService:
         return True
 
     def _acquire_file(self, lock_id: str, workflow_id: str, *, again: bool = True) -> bool:
-        """The same on this machine. `again`: a database that is damaged, and moved away by that, is made anew
-        and asked once more.
+        """The same on this machine. `again`: a database that was moved away because it is damaged is
+        created again and asked once more.
         """
         try:
             with self._transaction() as connection:

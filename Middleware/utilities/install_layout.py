@@ -65,7 +65,7 @@ def layout_notes(facts: LaunchFacts) -> list[str]:
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a file or folder came with a wheel: the next install writes it anew."""
+    """Whether a file or folder came with a wheel: the next install overwrites it."""
     return is_installed() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(SHIPPED_DIRECTORY))
 
 

@@ -60,7 +60,7 @@ def count_of(count: int, one: str, many: str = "") -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimated tokens of a text of ours, or of a model; 0 for an empty one. For budgets and usage.
+    """Estimated tokens of our own text or a model's; 0 for an empty one. For budgets and usage.
 
     A character of `UNSPACED_RUN` counts as one token. Source: workflows.md 7.7, memory.md 18.2.19.
     """

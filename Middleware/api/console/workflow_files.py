@@ -218,7 +218,7 @@ class WorkflowFiles:
         return self._check_tree().findings.get(path, [])
 
     def _check_tree(self) -> _Checked:
-        """The check of the whole tree; made anew only once a file of it has changed."""
+        """The check of the whole tree; made again only once a file of it has changed."""
         with self._guard:
             snapshot = self._tree.snapshot()
             marks = self._tree.marks(all_files(snapshot))

@@ -109,7 +109,7 @@ class _EachLineStamped(logging.Formatter):
         return _shorten_traceback(super().formatException(ei))
 
     def format(self, record: logging.LogRecord) -> str:
-        if record.exc_text:  # the filter's, masked; it is never made anew from the error
+        if record.exc_text:  # the filter's, masked; it is never built again from the error
             record.exc_text = _shorten_traceback(record.exc_text)
         text = super().format(record)
         if "\n" not in text:

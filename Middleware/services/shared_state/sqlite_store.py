@@ -237,7 +237,7 @@ class SqliteStore:
                 self._drop_connection()
 
     def _drop_connection(self) -> None:
-        """The next call begins anew. An open transaction is rolled back by it."""
+        """The next call starts from the beginning. This rolls back an open transaction."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,4 +1,4 @@
-"""Memories out of a model's reply: finds the JSON, mends what can be mended, says what cannot.
+"""Memories out of a model's reply: finds the JSON, corrects what can be corrected, and says what cannot.
 
 Pure. Source: spec memory.md 7.5, 18.2 (8, 20, 21).
 """

@@ -1,4 +1,4 @@
-"""The settings file of memories as one value: types mended where they can be, told where not.
+"""The settings file of memories as one value: wrong types are corrected if possible, else reported.
 
 Source: spec memory.md 6, 18.2 (4, 14).
 """

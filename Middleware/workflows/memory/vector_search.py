@@ -98,7 +98,7 @@ class VectorCache:
 
     @contextmanager
     def _hold_matrix(self, key: MatrixKey, path: Path) -> Iterator[Matrix]:
-        """The matrix of a key, for this thread alone; one that was forgotten while we waited is made anew."""
+        """The matrix of a key, for this thread alone; one that was forgotten meanwhile is loaded again."""
         while True:
             entry = self._entry(key, path)
             with entry.guard:

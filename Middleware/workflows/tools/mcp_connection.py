@@ -155,7 +155,7 @@ class StandardError:
             self._say(line)
 
     def note(self, line: str) -> None:
-        """A line of ours for the message of a failure."""
+        """Our own line for the message of a failure."""
         with self._guard:
             self._last.append(line)
 
