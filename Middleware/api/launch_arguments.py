@@ -40,13 +40,13 @@ DEFAULT_PORT = 5000
 MULTI_USER_PORT = 5050
 DEFAULT_THREADS = 400
 CONSOLE_KEY = "HEADRACE_CONSOLE_KEY"
-"""Variable of the environment: the key of the console, where the command line gives none."""
+"""The environment variable with the console's key, for when the command line gives none."""
 LEAST_KEY = 8
 MIB = 1024 * 1024
 LEVELS = ("request", "endpoint")
 """What `--concurrency` counts: whole requests, or calls to a model."""
 _OLD_LEVELS = {"wilmer": "request"}
-"""WilmerAI's spelling, which users' service files hold -> ours."""
+"""WilmerAI's spelling, which users' service files contain -> ours."""
 OPEN = "the console shows every prompt to anyone who can reach this address; --console-key closes it"
 
 

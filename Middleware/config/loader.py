@@ -67,7 +67,9 @@ class Spelling:
     def tell(self, wanted: str, found: str, named_at: tuple[str, str] | None = None) -> None:
         """`named_at`: file and JSON pointer of the name, where the caller knows it better."""
         file, pointer = named_at or self._place
-        message = f"{wanted} does not exist; {found} is used, which differs in upper and lower case"
+        message = (
+            f"{wanted} does not exist; {found} is used instead, although its upper and lower case differ"
+        )
         if self.notes is not None:
             self.notes.append(Finding(file or found, pointer, NOTE, message))
         elif wanted not in self.said:

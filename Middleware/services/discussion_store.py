@@ -514,7 +514,7 @@ def entries_of(value: Any) -> Entries:
 def _entry(index: int, item: Any) -> Entry:
     text, covered = (item.get("text_block"), item.get("hash")) if isinstance(item, dict) else (None, None)
     if not isinstance(text, str) or not isinstance(covered, str):
-        raise ValueError(f"entry {index + 1}: an object with the strings `text_block` and `hash` is needed")
+        raise ValueError(f"entry {index + 1}: expected an object with the strings `text_block` and `hash`")
     return Entry(text, covered)
 
 

@@ -94,7 +94,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _RIGHTS = "headrace.console_rights"
-"""Key of the WSGI environment under which the rights of a request stand that was let in."""
+"""The key of the WSGI environment that holds the rights of a request that was let in."""
 _NO_STORE = {"Cache-Control": "no-store"}
 _READS = ("GET", "HEAD")
 _BODILESS = (204, 304)

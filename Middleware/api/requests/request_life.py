@@ -78,9 +78,9 @@ def _sentence(error: BaseException, privacy: bool) -> str:
 # --------------------------------------------------------------------------
 
 REQUEST_ID = "headrace.request_id"
-"""Key of the WSGI environment under which a request's id stands."""
+"""The key of the WSGI environment that holds a request's id."""
 LIFE = "headrace.life"
-"""Key of the WSGI environment under which a request's life stands."""
+"""The key of the WSGI environment that holds a request's life."""
 
 
 HUNG_UP = "the client hung up"

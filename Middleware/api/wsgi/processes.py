@@ -176,7 +176,7 @@ heap = Heap(None if _LIBRARY is None else partial(_LIBRARY.malloc_trim, 0))
 
 
 TRAFFIC = "headrace.traffic"
-"""Key of the WSGI environment under which the server's Traffic stands."""
+"""The key of the WSGI environment that holds the server's Traffic."""
 
 
 def _none_wait() -> int:

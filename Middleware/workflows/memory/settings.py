@@ -82,7 +82,7 @@ class SettingsFile:
         factor = estimation_factor(level)
         if factor is None:
             logger.warning(
-                "%s: wilmerContextEstimationLevel: %r is not known; conservative is used", self.name, level
+                "%s: wilmerContextEstimationLevel: %r is unknown, so conservative is used", self.name, level
             )
         return 1.0 if factor is None else factor
 

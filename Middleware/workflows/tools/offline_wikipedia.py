@@ -76,7 +76,7 @@ def ask(
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, WebError) else "its answer is not what was asked for"
+    return str(error) if isinstance(error, WebError) else "its answer does not have the expected form"
 
 
 def _base(user: UserSettings) -> str:

@@ -351,7 +351,7 @@ def _no_tools() -> Batches:
 
 
 METRICS = "headrace.metrics"
-"""Key of the application's extensions under which its `Metrics` stands."""
+"""The key of the application's extensions that holds its `Metrics`."""
 
 
 class MetricsAPI(MethodView):

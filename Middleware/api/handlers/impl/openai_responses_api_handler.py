@@ -38,7 +38,7 @@ from Middleware.services.cancellation_service import ASKED_TO, cancellation_serv
 from Middleware.services.response_store import ResponseStore, StoredResponse, UnknownResponse
 
 _STORE = "headrace.responses"
-"""Key of the application's extensions under which its store stands."""
+"""The key of the application's extensions that holds its store."""
 _OWN_ID = re.compile(r"resp_[0-9a-f-]{36}")
 _NOT_KEPT = "is not stored here: it is unknown, expired, deleted or belongs to another key"
 
