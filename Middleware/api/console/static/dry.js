@@ -54,7 +54,7 @@ function Walked({ node, open, turn }) {
 
 /** What a node does, in a few words. @param {DryNode} node */
 function doing({ type, title, sent, notes }) {
-  const calls = sent.length > 0 && (sent.length === 1 ? "asks a model" : `calls a model ${sent.length} times`);
+  const calls = sent.length > 0 && (sent.length === 1 ? "asks a model" : `asks a model ${sent.length} times`);
   return listed(title && type, calls, ...notes);
 }
 
