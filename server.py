@@ -74,9 +74,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _way_to_libraries() -> str:
     if is_installed():
-        return "Install headrace again by pip, with what it needs (without --no-deps)."
+        return "Install headrace again with pip, without --no-deps."
     return (
-        "Start with ./run (Windows: run.bat), not with python server.py: it installs what is needed once, and"
+        "Start with ./run (Windows: run.bat) instead of python server.py: it installs what is needed once and"
         " takes the same arguments."
     )
 

@@ -36,7 +36,7 @@ def alone(folder: Path) -> Iterator[None]:
     """Hold the lock of `folder`. The system frees it however this process ends."""
     with open(folder / LOCK, "a+b") as file:
         if not _locked(file.fileno(), wait=False):
-            print("another start is installing; this one waits for it ...", flush=True)
+            print("another start is installing; waiting for it ...", flush=True)
             while not _locked(file.fileno(), wait=True):
                 pass
         yield

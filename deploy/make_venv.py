@@ -73,7 +73,7 @@ def main(folder):
     if not os.path.exists(folder):
         make(folder)
         return 0
-    print("{} was left half made; it is repaired".format(folder), flush=True)
+    print("{} is incomplete and will be repaired".format(folder), flush=True)
     if repair(folder):
         return 0
     return "{} cannot be used and was not made by this run: remove that folder, then start again.".format(

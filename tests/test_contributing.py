@@ -180,7 +180,7 @@ def test_validate_knows_them(copy: Path, tree: Path) -> None:
         write(wrong / "Configs", path, {**json.loads(file.read_text("utf-8")), key: value})
     write(wrong / "Configs", "Workflows/mira/Main.json", [{"type": "WordCount", "title": "Count"}])
     told = run(copy, "server.py", "--validate", "--PublicDirectory", str(wrong)).stdout
-    for words in ("favouriteRiver: found 5, allowed: a text", "removeDiagnosticPrefix: found", "content"):
+    for words in ("favouriteRiver: found 5, allowed: a string", "removeDiagnosticPrefix: found", "content"):
         assert words in told
 
 

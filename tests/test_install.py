@@ -61,7 +61,7 @@ def test_a_second_start_waits_and_installs_nothing(tmp_path):
         first_line = second.stdout.readline()
         stamp.write_bytes(b"new")
     rest, _ = second.communicate(timeout=60)
-    assert first_line == "another start is installing; this one waits for it ...\n"
+    assert first_line == "another start is installing; waiting for it ...\n"
     assert (rest, second.returncode) == ("", 0)
 
 

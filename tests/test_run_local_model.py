@@ -21,7 +21,10 @@ def test_a_second_start_says_one_sentence(busy_port, monkeypatch, capsys):
     monkeypatch.setattr(run_local_model, "PORT", busy_port)
     assert run_local_model.main([]) == 1
     printed = capsys.readouterr()
-    assert printed.err == f"port {busy_port}, which the local model needs, is taken: does it run already?\n"
+    assert (
+        printed.err
+        == f"port {busy_port}, which the local model needs, is in use; is the local model already running?\n"
+    )
     assert printed.out == ""
 
 

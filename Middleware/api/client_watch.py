@@ -125,7 +125,7 @@ def _look_at(watch: Watch) -> None:
         try:
             watch.on_gone()
         except Exception:
-            logger.exception("aborting the request of a client that has gone failed")
+            logger.exception("the request of a client that disconnected could not be aborted")
 
 
 def _event_loop_of(environ: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@
         '''`--count-users`: says how many users there are.'''
 
         def add_arguments(self, parser: OwnArguments) -> None:
-            parser.add_argument("--count-users", action="store_true", help="say how many users there are")
+            parser.add_argument("--count-users", action="store_true", help="Print the number of users.")
 
         def run(self, arguments: Namespace) -> int:
             ...
@@ -82,8 +82,8 @@ def check_config_folder(facts: LaunchFacts) -> None:
     root = facts.config_directory
     if not root.is_dir():
         raise SystemExit(
-            f"{root}: there is no such folder; --ConfigDirectory or --PublicDirectory names it, "
-            f"{program()} --init DIR writes one with examples"
+            f"{root}: there is no such folder. Name your folder with --ConfigDirectory or --PublicDirectory, "
+            f"or create one from the examples with {program()} --init DIR."
         )
 
 
@@ -100,7 +100,7 @@ class CommandArguments:
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         """Needs the commands loaded. Raises ValueError for one whose name is no argument of its own."""
         self._error = parser.error
-        self._group = parser.add_argument_group("instead of serving (at most one)")
+        self._group = parser.add_argument_group("commands, which run instead of the server (at most one)")
         classes = dict.fromkeys(COMMANDS[name] for name in sorted(COMMANDS))
         self._stated = [self._state(kind) for kind in classes]
 
@@ -121,12 +121,12 @@ class CommandArguments:
         flags = _flags(words)
         asked = [(name, one) for one in self._stated for name in one.requested_names(flags)]
         if len(asked) > 1:
-            self._refuse("at most one of " + ", ".join(_flag(name) for name, _ in asked))
+            self._refuse("give at most one of " + ", ".join(_flag(name) for name, _ in asked))
         chosen = asked[0][1] if asked else None
         for one in self._stated:
             if one is not chosen and (strays := [flag for flag in flags if flag in one.dests]):
                 owners = " or ".join(_flag(name) for name in one.names)
-                self._refuse(f"argument {strays[0]}: goes with {owners} only")
+                self._refuse(f"argument {strays[0]}: works only with {owners}")
         return chosen.command if chosen else None
 
     def _refuse(self, message: str) -> NoReturn:

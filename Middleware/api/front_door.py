@@ -38,7 +38,7 @@ from Middleware.services.run_trace import Observers
 _UNREAD = {
     414: "the path of the request is too long",
     431: "the headers of the request are too large",
-    500: "internal error; the server's log says more",
+    500: "internal error; see the server's log for details",
 }
 """Status of what a server refuses by itself -> what is said of it, where its own words say less."""
 
@@ -146,7 +146,7 @@ class FrontDoor:
         key = api_key_of(environ)
         is_free = is_console(environ["PATH_INFO"])  # of a console that is off: nothing is there
         if not is_free and not self._rules.allows_key(environ["PATH_INFO"], key):
-            refusal = reply_to(Unauthorized("this server needs a valid API key"), request_id)
+            refusal = reply_to(Unauthorized("this server requires a valid API key"), request_id)
             return send_error(refusal, protocol, environ, start)
         try:
             check_length(environ, self.most_body_bytes)
@@ -160,7 +160,7 @@ class FrontDoor:
     def _make_room_for(self, request_id: str) -> None:
         with self._lock:
             if self.most_posts and len(self._posts) >= self.most_posts:
-                raise ServerBusy(f"server is busy: {self.most_posts} requests are being answered or wait")
+                raise ServerBusy(f"server is busy: {self.most_posts} requests are running or waiting")
             self._posts.add(request_id)
 
     def _free(
@@ -219,7 +219,9 @@ class FrontDoor:
         host = environ.get("HTTP_HOST", "")
         if not self._rules.allows_host(host):
             way = f"start with --cors-origin https://{host} to allow it"
-            raise Forbidden(f"host {host!r} is not allowed: this server answers local names only; {way}")
+            raise Forbidden(
+                f"host {host!r} is not allowed: this server only answers to local host names; {way}"
+            )
         origin = environ.get("HTTP_ORIGIN")
         if origin is not None and not self._rules.allows_origin(origin, host):
             raise Forbidden(

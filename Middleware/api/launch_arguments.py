@@ -40,13 +40,13 @@ DEFAULT_PORT = 5000
 MULTI_USER_PORT = 5050
 DEFAULT_THREADS = 400
 CONSOLE_KEY = "HEADRACE_CONSOLE_KEY"
-"""Variable of the environment: the key of the console, where the command line gives none."""
+"""The environment variable with the console's key, for when the command line gives none."""
 LEAST_KEY = 8
 MIB = 1024 * 1024
 LEVELS = ("request", "endpoint")
 """What `--concurrency` counts: whole requests, or calls to a model."""
 _OLD_LEVELS = {"wilmer": "request"}
-"""WilmerAI's spelling, which users' service files hold -> ours."""
+"""WilmerAI's spelling, which users' service files contain -> ours."""
 OPEN = "the console shows every prompt to anyone who can reach this address; --console-key closes it"
 
 
@@ -146,10 +146,13 @@ def _port(
     if given.port is not None:
         return int(given.port)
     if len(facts.users) > 1:
-        warnings.append(f"several users: port {MULTI_USER_PORT} is used, their own port settings are not")
+        warnings.append(
+            f"with several users the server listens on port {MULTI_USER_PORT}; "
+            "the ports in the user files are ignored"
+        )
         return MULTI_USER_PORT
     if settings is None:
-        warnings.append(f"the user's file cannot be read: port {DEFAULT_PORT} is used")
+        warnings.append(f"the user's file cannot be read, so the server listens on port {DEFAULT_PORT}")
         return DEFAULT_PORT
     return settings.port
 
@@ -164,7 +167,7 @@ def _log_folder(
         return folder
     if settings is not None:
         return Path(text.replace("<user>", settings.name))
-    warnings.append("<user> was removed from the logging directory: there is no single user")
+    warnings.append("<user> was removed from the logging directory, because there is no single user")
     return Path(text.replace("<user>", ""))
 
 
@@ -206,7 +209,8 @@ def _origin(text: str) -> str:
     if scheme and host and "/" not in host:
         return f"{scheme}://{host}"
     raise argparse.ArgumentTypeError(
-        f"{text!r} is no origin; give scheme, name and perhaps port, e.g. https://llm.example.com, or *"
+        f"{text!r} is not an origin; give the scheme, the host name and, if needed, the port, "
+        "for example https://llm.example.com, or * for all"
     )
 
 
@@ -279,54 +283,161 @@ def _parse_arguments(words: list[str]) -> tuple[argparse.Namespace, Command | No
     """
     if (given := _plain(words)) is not None:
         return given, None
+    parser, own = full_parser()
+    return parser.parse_args(words), own.find_command(words)
+
+
+def full_parser() -> tuple[argparse.ArgumentParser, CommandArguments]:
+    """All arguments that `--help` lists, and those of them that are the commands'."""
     parser = argparse.ArgumentParser(
-        prog="headrace", description="Serves workflows to OpenAI and Ollama clients.", allow_abbrev=False
+        prog="headrace",
+        description="Headrace serves workflows to OpenAI, Ollama and other chat clients.",
+        epilog="Started as ./run (run.bat on Windows), it also takes --local-model, "
+        "which starts a small real model beside the server.",
+        allow_abbrev=False,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="help", help="Show this help and exit.")
     _add_server(parser)
     load_all(commands)
-    own = CommandArguments(parser)
-    return parser.parse_args(words), own.find_command(words)
+    return parser, CommandArguments(parser)
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("config_directory", nargs="?", help="config directory")
-    add("user", nargs="?", help="the one user")
-    for name in ("ConfigDirectory", "PublicDirectory", "LoggingDirectory"):
-        add(f"--{name}", metavar="PATH")
-    add("--UserLevelSqlLiteDirectory", metavar="PATH", help="folder of the lock databases")
-    add("--DiscussionDirectory", metavar="PATH", help="folder of the discussions")
+    add(
+        "config_directory", nargs="?", help="Read the configuration from this folder, like --ConfigDirectory."
+    )
+    add("user", nargs="?", help="Serve this one user, like --User.")
+    add(
+        "--ConfigDirectory",
+        metavar="PATH",
+        help="Read the configuration from this folder. The default is Configs in the public folder.",
+    )
+    add(
+        "--PublicDirectory",
+        metavar="PATH",
+        help="Use this public folder: it holds Configs, DiscussionIds, SqlLiteDBs and logs.",
+    )
+    add(
+        "--LoggingDirectory",
+        metavar="PATH",
+        help="Write log files to this folder. <user> in the path becomes the name of the only user.",
+    )
+    add("--UserLevelSqlLiteDirectory", metavar="PATH", help="Keep the lock databases in this folder.")
+    add("--DiscussionDirectory", metavar="PATH", help="Keep the discussions in this folder.")
     add(
         "--User",
         action="append",
         default=[],
         metavar="NAME",
-        help="repeatable: two or more serve several users",
+        help="Serve this user. Repeat it to serve several. The default is the user in _current-user.json.",
     )
-    add("--file-logging", action="store_true", help="write log files")
-    add("--port", type=_at_least(0, 65535), metavar="N")
-    add("--listen", nargs="?", default="127.0.0.1", const="0.0.0.0", metavar="ADDR")
-    add("--concurrency", type=_at_least(0), default=1, metavar="N", help="requests at once; 0: no limit")
-    add("--concurrency-timeout", type=_seconds, default=900.0, metavar="S")
-    add("--concurrency-level", type=_level, choices=LEVELS, default=LEVELS[0])
-    add("--threads", type=_at_least(1), default=DEFAULT_THREADS, metavar="N")
-    add("--max-queue", type=_at_least(0), default=0, metavar="N", help="requests that may wait; 0: no limit")
+    add("--file-logging", action="store_true", help="Write log files as well.")
+    add(
+        "--port",
+        type=_at_least(0, 65535),
+        metavar="N",
+        help="Listen on this port; 0 takes a free one. The default is the user file's port, "
+        f"or {DEFAULT_PORT}; with several users it is {MULTI_USER_PORT}.",
+    )
+    add(
+        "--listen",
+        nargs="?",
+        default="127.0.0.1",
+        const="0.0.0.0",
+        metavar="ADDR",
+        help="Listen on this address, or on all addresses if you give none. "
+        "The default is 127.0.0.1, which only this machine can reach.",
+    )
+    add(
+        "--concurrency",
+        type=_at_least(0),
+        default=1,
+        metavar="N",
+        help="Run at most this many requests at once; 0 means no limit. The default is 1.",
+    )
+    add(
+        "--concurrency-timeout",
+        type=_seconds,
+        default=900.0,
+        metavar="S",
+        help="Let a request wait for its turn for at most this many seconds. The default is 900.",
+    )
+    add(
+        "--concurrency-level",
+        type=_level,
+        choices=LEVELS,
+        default=LEVELS[0],
+        help="Choose what --concurrency counts: whole requests, or calls to models. The default is request.",
+    )
+    add(
+        "--threads",
+        type=_at_least(1),
+        default=DEFAULT_THREADS,
+        metavar="N",
+        help=f"Use this many threads; each streaming or waiting request holds one. "
+        f"The default is {DEFAULT_THREADS}.",
+    )
+    add(
+        "--max-queue",
+        type=_at_least(0),
+        default=0,
+        metavar="N",
+        help="Let at most this many requests wait, and refuse others with 503. 0, the default, "
+        "sets no limit.",
+    )
     add(
         "--max-body-mb",
         type=_at_least(1),
         default=MOST_BODY_BYTES // MIB,
         metavar="MB",
-        help="of a request, in MiB; a larger one gets 413",
-    )
-    add("--cors-origin", action="append", type=_origin, default=[], metavar="ORIGIN")
-    add("--require-api-key", action="append", type=_api_key, default=[], metavar="KEY")
-    add("--console", choices=("off", "view", "edit"), help="the page of the runs and workflows")
-    add(
-        "--console-key", type=_console_key, metavar="KEY", help="who has it may use the console from anywhere"
+        help=f"Refuse request bodies larger than this many MiB with 413. "
+        f"The default is {MOST_BODY_BYTES // MIB}.",
     )
     add(
-        "--console-memory", type=_at_least(0), default=16, metavar="MB", help="for the texts of runs; 0: none"
+        "--cors-origin",
+        action="append",
+        type=_origin,
+        default=[],
+        metavar="ORIGIN",
+        help="Accept requests from web pages of this origin, and requests to its host name; * accepts all. "
+        "Repeat it for several origins.",
     )
-    add("--log-level", type=str.upper, choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
-    add("--strict", action="store_true", help="do not start with faulty configuration")
-    add("--version", action="version", version=f"headrace {VERSION}")
+    add(
+        "--require-api-key",
+        action="append",
+        type=_api_key,
+        default=[],
+        metavar="KEY",
+        help="Answer only clients that send this key. Repeat it to accept several keys.",
+    )
+    add(
+        "--console",
+        choices=("off", "view", "edit"),
+        help="Turn the console off, or let it show runs and workflows, or edit workflows as well.",
+    )
+    add(
+        "--console-key",
+        type=_console_key,
+        metavar="KEY",
+        help="Let anyone who has this key use the console from anywhere. "
+        f"It needs at least {LEAST_KEY} characters. You can also set it as {CONSOLE_KEY} in the environment.",
+    )
+    add(
+        "--console-memory",
+        type=_at_least(0),
+        default=16,
+        metavar="MB",
+        help="Keep at most this many MiB of prompts and answers for the console; 0 keeps none. "
+        "The default is 16.",
+    )
+    add(
+        "--log-level",
+        type=str.upper,
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+        default="INFO",
+        help="Log messages of this level and above. DEBUG includes prompts and answers. The default is INFO.",
+    )
+    add("--strict", action="store_true", help="Refuse to start if the configuration has errors.")
+    add("--version", action="version", version=f"headrace {VERSION}", help="Print the version and exit.")

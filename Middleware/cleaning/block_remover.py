@@ -242,5 +242,5 @@ class BlockRemover:
     def _warn_of_unclosed(self, characters: int) -> None:
         if characters:
             fate = ROUTED if self._findings.live else "were dropped"
-            warning = f"removeThinking: the closing think tag never came; {characters} characters {fate}"
+            warning = f"removeThinking: the closing think tag was missing; {characters} characters {fate}"
             self._findings.warnings.append(warning)

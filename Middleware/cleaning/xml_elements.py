@@ -125,7 +125,7 @@ class PairedElements:
     def _in_body(self, text: str, position: int, out: Pieces) -> int:
         """Look for the closing tag.
 
-        Its `<` is its only one, so a match that fails starts anew at the next.
+        Its `<` is its only one, so a match that fails starts again at the next.
         """
         start = position
         if self._matched:

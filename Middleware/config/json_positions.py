@@ -270,7 +270,7 @@ def parse(raw: bytes, file: str, *, half_characters: bool = False) -> Any:
         raise syntax_error(str(error), file, text, _number_at(text, error.word)) from error
     except ValueError as error:  # Python reads no number of thousands of digits
         at = _offset(_LONG_NUMBER, text)
-        raise syntax_error("holds a number with too many digits", file, text, at) from error
+        raise syntax_error("contains a number with too many digits", file, text, at) from error
     except RecursionError as error:
         raise ConfigError(_TOO_DEEP, file=file) from error
     if _depth_exceeds(value, MAX_DEPTH):
@@ -309,11 +309,14 @@ def _excerpt(text: str, start: int, at: int) -> str:
 
 
 _SLIPS = {
-    "Invalid control character at": r'a text ends on its own line with "; a line end in it is \n, a tab \t',
-    "Unterminated string starting at": 'the " that closes this text is missing',
-    "Invalid \\escape": "a backslash in a text is written \\\\",
-    "Invalid \\uXXXX escape": "a backslash in a text is written \\\\",
-    "Extra data": "the value of the file has ended before this",
+    "Invalid control character at": (
+        r'a string must end with " on the line where it begins; '
+        r"write \n for a line break and \t for a tab"
+    ),
+    "Unterminated string starting at": 'the closing " of this string is missing',
+    "Invalid \\escape": "write a backslash in a string as \\\\",
+    "Invalid \\uXXXX escape": "write a backslash in a string as \\\\",
+    "Extra data": "the file must contain one value, which ended before this",
 }
 """What Python's parser says -> what to do about it."""
 
@@ -332,17 +335,17 @@ def _hint(text: str, error: json.JSONDecodeError, file: str) -> str:
     if error.msg in _SLIPS:
         return f" ({_SLIPS[error.msg]})"
     if not text[at:].strip():
-        return " (the file ends here: a closing ] or } is missing)"
+        return " (the file ends here; a closing ] or } is missing)"
     sign = text[at : at + 1]
     if sign == "'":
-        return " (JSON puts texts in double quotes, not single ones)"
+        return " (JSON strings need double quotes, not single ones)"
     if sign in _CURLY and sign:
-        return ' (JSON puts texts in straight double quotes ", not curly ones)'
+        return ' (JSON strings need straight double quotes ", not curly ones)'
     word = _WORD.match(text, at)
     if word and word[0].lower() in _OTHER_WORDS:
-        return f" (JSON writes {_OTHER_WORDS[word[0].lower()]}, not {word[0]})"
+        return f" (in JSON, write {_OTHER_WORDS[word[0].lower()]} instead of {word[0]})"
     if error.msg.startswith("Expecting property name") and (name := _BARE_NAME.match(text, at)):
-        return f' (names stand in double quotes: "{name[1]}":)'
+        return f' (names need double quotes: "{name[1]}":)'
     if error.msg.startswith("Expecting ',' delimiter"):
         return _after_a_value(text, at)
     return ""
@@ -353,7 +356,7 @@ def _after_a_value(text: str, at: int) -> str:
     before = text[:at].rstrip()
     between = text[len(before) : at]
     if before.endswith('"') and "\n" not in between and text[at : at + 1] not in "{[":
-        return ' (a " inside a text is written \\")'
+        return ' (write a " inside a string as \\")'
     return " (a comma is missing before this)" if "\n" in between or text[at : at + 1] in '"{[' else ""
 
 
@@ -393,7 +396,7 @@ def _loads(text: str) -> Any:
 
 
 def _no_constant(word: str) -> Any:
-    raise _NoNumber(f"not JSON: {word} is no number", word)
+    raise _NoNumber(f"not JSON: {word} is not a number", word)
 
 
 def _finite(digits: str) -> float:
@@ -497,7 +500,7 @@ def repeated_keys(raw: bytes, file: str) -> list[Finding]:
     found = layout(raw)
     keys = [(pointer, pointer.rpartition("/")[2]) for pointer in (found.map.twice() if found else ())]
     return [
-        Finding(file, pointer, WARNING, f"the key {key!r} stands twice in this object; the last one counts")
+        Finding(file, pointer, WARNING, f"the key {key!r} occurs twice in this object; the last one is used")
         for pointer, key in keys
         if not _REMARK.match(key)
     ]

@@ -67,7 +67,9 @@ class Spelling:
     def tell(self, wanted: str, found: str, named_at: tuple[str, str] | None = None) -> None:
         """`named_at`: file and JSON pointer of the name, where the caller knows it better."""
         file, pointer = named_at or self._place
-        message = f"{wanted} does not exist; {found} is used, which differs in upper and lower case"
+        message = (
+            f"{wanted} does not exist; {found} is used instead, although its upper and lower case differ"
+        )
         if self.notes is not None:
             self.notes.append(Finding(file or found, pointer, NOTE, message))
         elif wanted not in self.said:
@@ -306,9 +308,9 @@ class ConfigTree:
     def _report_edit(self, relative: str, versions: tuple[Version, ...]) -> None:
         error = versions[-1].error
         if versions[-1].missing:
-            logger.info("%s is no longer there", relative)
+            logger.info("%s was removed", relative)
         elif error is None:
-            logger.info("%s was edited and is read again", relative)
+            logger.info("%s was edited and has been reloaded", relative)
         elif any(version.is_good for version in versions):
             logger.error("%s; the last good version stays in use%s", error, error.excerpt)
         else:
@@ -362,7 +364,7 @@ class ConfigTree:
         """
         path = Path(self._prefix + relative)
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise OSError(errno.EINVAL, "it is no regular file", relative)
+            raise OSError(errno.EINVAL, "it is not a regular file", relative)
         return path.read_bytes()
 
     def is_new(self, note: str) -> bool:
@@ -510,7 +512,7 @@ class ConfigSnapshot:
             if not matches:
                 return None
             if len(matches) > 1:
-                raise ConfigError(f"is spelled in two ways on disk: {', '.join(matches)}", file=relative)
+                raise ConfigError(f"has two spellings on disk: {', '.join(matches)}", file=relative)
             found.append(matches[0])
         return "/".join(found)
 

@@ -81,7 +81,9 @@ def nested_name(value: object, what: str) -> str:
     r"""A name that may reach a nested folder with `/` but stays where it is: no part empty, `.` or `..`."""
     if isinstance(value, str) and _stays(value):
         return value
-    raise ConfigError(f"{value!r} cannot be the name of {what}: it would leave its folder, or is empty")
+    raise ConfigError(
+        f"{value!r} cannot be the name of {what}, because it is empty or leads out of its folder"
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -109,7 +111,7 @@ def is_archived_user(file: str) -> bool:
 def user_file(name: str) -> str:
     """`Users/<name in lower case>.json`. A folder below `Users/` (an archive) holds no users."""
     if not is_flat_name(name):
-        raise ConfigError(f"{name!r} cannot be the name of a user: it must be a plain file name")
+        raise ConfigError(f"{name!r} cannot be the name of a user; it must be a plain file name")
     return f"Users/{name.lower()}.json"
 
 
@@ -156,7 +158,7 @@ def routing_file(name: str) -> str:
 
 def mcp_server_file(name: str) -> str:
     if not is_flat_name(name):
-        raise ConfigError(f"{name!r} cannot be the name of an MCP server: it must be a plain file name")
+        raise ConfigError(f"{name!r} cannot be the name of an MCP server; it must be a plain file name")
     return f"MCPServers/{name}.json"
 
 
@@ -184,7 +186,7 @@ def workflow_file(folder: str, name: str) -> str:
     path = posixpath.normpath(f"{WORKFLOWS}/{folder}/{name}.json")
     absolute = folder.startswith("/") or name.startswith("/")
     if absolute or not name or _FORBIDDEN.search(path) or not path.startswith(f"{WORKFLOWS}/"):
-        raise ConfigError(f"workflow {name!r} in folder {folder!r} would leave {WORKFLOWS}/")
+        raise ConfigError(f"workflow {name!r} in folder {folder!r} would be outside {WORKFLOWS}/")
     return path
 
 

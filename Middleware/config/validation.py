@@ -171,7 +171,7 @@ KINDS = {
 _WORDS = {
     "object": "an object",
     "array": "a list",
-    "string": "a text",
+    "string": "a string",
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
@@ -362,7 +362,7 @@ def _describe_instance(error: ValidationError) -> str:
     value: Any = error.instance
     if not is_secret_place(list(error.absolute_path)):
         return describe_value(value)
-    kinds = {bool: "true or false", str: "a text", int: "a number", float: "a number"}
+    kinds = {bool: "true or false", str: "a string", int: "a number", float: "a number"}
     return kinds.get(type(value)) or describe_value(value)
 
 
@@ -401,13 +401,13 @@ def _describe_allowed(error: ValidationError) -> str:
         "minimum": f"{value} or more",
         "maximum": f"{value} or less",
         "exclusiveMinimum": f"more than {value}",
-        "minLength": "a text that is not empty",
+        "minLength": "a string that is not empty",
         "minItems": f"a list of at least {value}",
         "maxItems": f"a list of at most {value}",
         "minProperties": "an object that is not empty",
-        "pattern": "a whole number, or a text with a {placeholder}"
+        "pattern": "a whole number, or a string with a {placeholder}"
         if str(value).endswith(r"\{")
-        else f"a text like {value}",
+        else f"a string like {value}",
         "const": json.dumps(value, ensure_ascii=False),
     }
     return sayings.get(rule, error.message)
@@ -519,9 +519,7 @@ def _unknown_field(
     name, value = field
     elsewhere = schema.get("x-elsewhere", {}).get(name.casefold())
     if near and _changes_nothing(value, fields[near]):
-        yield Finding(
-            place.file, place.pointer, NOTE, f"unknown field {name!r} is ignored, and changes nothing"
-        )
+        yield Finding(place.file, place.pointer, NOTE, f"unknown field {name!r} is ignored and has no effect")
     elif near:
         yield Finding(place.file, place.pointer, WARNING, f"unknown field {name!r} (did you mean {near!r}?)")
     elif elsewhere:

@@ -234,7 +234,7 @@ def _is_whole(value: Any) -> bool:
 
 
 INPUT_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "string": ("a text", lambda value: isinstance(value, str)),
+    "string": ("a string", lambda value: isinstance(value, str)),
     "integer": ("a whole number", _is_whole),
     "number": ("a number", _is_number),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
@@ -315,11 +315,17 @@ def tool_offer(snapshot: ConfigSnapshot, user: UserSettings) -> ToolOffer:
 def _unfit(snapshot: ConfigSnapshot, tool: WorkflowTool, folder: str, taken: set[str]) -> str:
     """Why a tool is not offered whose file is good; nothing for one that is."""
     if not snapshot.exists(f"{folder}/{DEFAULT_WORKFLOW}.json"):
-        return f"is no tool: there is no {DEFAULT_WORKFLOW}.json beside it"
+        return f"is not offered as a tool, because there is no {DEFAULT_WORKFLOW}.json beside it"
     if not FITTING_NAME.fullmatch(tool.name):
-        return f"is no tool: the name {tool.name!r} has more than 64 characters; set `name`"
+        return (
+            f"is not offered as a tool, because the name {tool.name!r} has more than 64 "
+            "characters; set `name`"
+        )
     if tool.name in taken:
-        return f"is no tool: another folder has the name {tool.name!r} already; set `name`"
+        return (
+            "is not offered as a tool, because another folder already uses the name "
+            f"{tool.name!r}; set `name`"
+        )
     return ""
 
 
@@ -397,6 +403,9 @@ def tool_faults(document: Any) -> Iterator[tuple[str, str]]:
         allowed = entry.get("enum", [])
         for index, value in enumerate(allowed if isinstance(allowed, list) else ()):
             if not fits(value):
-                yield json_pointer(["inputs", name, "enum", index]), f"must be {words}, as the input's type"
+                yield (
+                    json_pointer(["inputs", name, "enum", index]),
+                    f"must be {words}, like the type of the input",
+                )
         if "default" in entry and (why := _input(name, entry).fault(entry["default"])):
             yield json_pointer(["inputs", name, "default"]), f"does not fit: {why}"

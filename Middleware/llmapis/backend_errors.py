@@ -118,11 +118,12 @@ def status_error(
     """The error that the answer is. `asked`: method and URL, shown where the address may be at fault."""
     status = refusal.status
     parsed = _parse_json(refusal.body.decode("utf-8", "replace"))
-    message = mask_answer(error_message(parsed), secrets) or f"status {status} without a text"
+    message = mask_answer(error_message(parsed), secrets) or f"status {status} without a message"
     kind = _status_kind(status, message)
     if kind == "bad_url":
         message = (
-            "the server redirects to another address, which is refused; put the final address in the file"
+            "the server redirects to another address, which is not followed; put the "
+            "final address in the file"
         )
     if asked and status in _NAMES_ADDRESS:
         message = f"{message} ({mask_answer(_shown_address(asked), secrets)})"
@@ -154,7 +155,7 @@ def unrecognised_answer_error(
     """The error that a readable body is which holds no answer of this kind of backend; in the backend's own
     words."""
     said = mask_answer(error_message(body), secrets)
-    message = f"the answer is not what {endpoint.type} sends: {said}"
+    message = f"the answer is not what a backend of the type {endpoint.type} sends: {said}"
     native = native_body(body, secrets)
     return BackendError(endpoint.name, "protocol_error", message, status=200, native=native)
 

@@ -73,7 +73,7 @@ class EmbeddingService:
                 return None
             vectors += part
         if len({len(vector) for vector in vectors}) > 1:
-            raise ValueError("the vectors are not all of one length")
+            raise ValueError("the vectors have different lengths")
         return vectors
 
     def _batch(self, texts: list[str], request_id: str | None) -> list[Vector] | None:

@@ -235,40 +235,48 @@ NEAR_NAMES = 3
 
 STEPS = {
     "refused": "start the server, or correct `endpoint` in {file}",
-    "unknown_host": "there is no such host name: correct `endpoint` in {file}, or look after the network",
-    "certificate": "its certificate is not trusted: name a file with its authority in REQUESTS_CA_BUNDLE",
-    "no_tls": "it does not speak TLS there: write http:// instead of https:// in {file}, or another port",
-    "no_connection": "is the machine on, and the port open? Correct `endpoint` in {file}",
-    "connect_error": "look after the network, and correct `endpoint` in {file}",
-    "config_error": "correct `apiKey`, its variable, or `extraHeaders` of {file}",
+    "unknown_host": "the host name does not exist: correct `endpoint` in {file}, or check your network",
+    "certificate": (
+        "its certificate is not trusted: set REQUESTS_CA_BUNDLE to a file with its certificate authority"
+    ),
+    "no_tls": "it does not speak TLS there: write http:// instead of https:// in {file}, or correct the port",
+    "no_connection": "check that the machine is on and the port is open, or correct `endpoint` in {file}",
+    "connect_error": "check your network, and correct `endpoint` in {file}",
+    "config_error": "correct `apiKey`, its variable, or `extraHeaders` in {file}",
     "bad_url": "write the address as http://host:port in {file}",
-    "timeout": "it may be busy, or still loading its model: wait, look at its log, try again",
-    "no_key": "it wants a key: set `apiKey` or `apiKeyEnv` in {file}",
-    "auth": "it does not take this key: correct `apiKey`, or the variable of `apiKeyEnv`, of {file}",
+    "timeout": "it may be busy or still loading its model: check its log, then try again",
+    "no_key": "it requires a key: set `apiKey` or `apiKeyEnv` in {file}",
+    "auth": "it rejects this key: correct `apiKey` in {file}, or the variable that `apiKeyEnv` names",
     "model": "set `modelNameToSendToAPI` in {file} to a name that it knows{names}",
     "path": "`endpoint` in {file} must be the base address, and the API type {api_type} must be the server's",
     "web_page": "`endpoint` in {file} leads to a web page: correct host, port and path",
-    "backend_error": "it refuses such calls: is the address right, and the account in order?",
-    "bad_request": "see with --explain what a node sends; does the API type {api_type} fit this server?",
-    "context_overflow": "the server's context is too small for any prompt: start it with a larger one",
-    "rate_limited": "wait, or look after the account",
-    "overloaded": "it is busy, or still loading its model: wait and try again",
+    "backend_error": "it refuses such calls: check the address and your account",
+    "bad_request": (
+        "check with --explain what a node sends, and whether the API type {api_type} fits this server"
+    ),
+    "context_overflow": (
+        "the server's context is too small for any prompt: start the server with a larger one"
+    ),
+    "rate_limited": "wait, or check your account",
+    "overloaded": "it is busy or still loading its model: wait and try again",
     "server_error": "look at the server's log",
     "stream_error": "look at the server's log",
-    "connection_lost": "is this the right port? Look at the server's log",
-    "protocol_error": "is this an API of the kind {api_type}? Correct `endpoint` or the API type in {file}",
+    "connection_lost": "check that the port is right, and look at the server's log",
+    "protocol_error": (
+        "this does not look like an API of the type {api_type}: correct `endpoint` or the API type in {file}"
+    ),
 }
 """Symptom of a probe -> what to do."""
 
 NOT_STREAMED = (
-    "streaming does not work, the answer came in one piece: `streamPropertyName` in ApiTypes/{api_type}.json "
-    "must be the server's field, mostly `stream`"
+    "streaming does not work: the answer came in one piece. `streamPropertyName` in ApiTypes/{api_type}.json "
+    "must be the server's field, usually `stream`"
 )
 
 
 _OF_CALLS = {
     "not_found": f"{STEPS['path']}; or {STEPS['model']}",
-    "slot_timeout": "more want it than `maxConcurrentRequests` of {file} or --concurrency lets through",
+    "slot_timeout": "more requests need it than `maxConcurrentRequests` in {file} or --concurrency allows",
 }
 """Kinds of failures that a probe sees more finely, or never."""
 
@@ -318,9 +326,9 @@ def _describe_probe(seen: Probe) -> str:
 
 def _model(seen: Probe) -> str:
     if seen.model is None:
-        return f"serves {_names(seen.models)}" if seen.models else "no model is named"
+        return f"serves {_names(seen.models)}" if seen.models else "no model is set"
     if seen.model_is_listed is False and seen.models:
-        return f'model "{seen.model}" is answered for, but not listed (there: {_names(seen.models)})'
+        return f'model "{seen.model}" answers but is not in its list ({_names(seen.models)})'
     return f'model "{seen.model}" {"known" if seen.model_is_listed else "answers"}'
 
 

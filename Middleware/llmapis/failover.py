@@ -181,10 +181,10 @@ class _Chain:
             raise error
         if name in self._visited:
             names = ", ".join(sorted(self._visited))
-            message = f"failover goes round in a circle: {names} all failed; the last one: {error}"
+            message = f"the backups form a circle, and all of them failed: {names}; the last error: {error}"
             raise BackendError(service.endpoint.name, "config_error", message) from error
         logger.warning(
-            "endpoint '%s' failed (%s: %s); the backup '%s' is called",
+            "endpoint '%s' failed (%s: %s); calling the backup '%s'",
             service.endpoint.name,
             type(error).__name__,
             error,
@@ -205,7 +205,7 @@ def _guard_backup(service: Service, error: Exception) -> Service:
             raise BackendError(service.endpoint.name, "config_error", message) from error
         logger.warning("the backup '%s' is on a public host, which its file allows", name)
     elif place.where == "unknown":
-        logger.warning("it is not known where the backup '%s' is; it is called all the same", name)
+        logger.warning("it is not known on which host the backup '%s' is; it is called anyway", name)
     return service.backup(place.addresses) if place.addresses else backup
 
 

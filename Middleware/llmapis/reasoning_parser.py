@@ -315,7 +315,7 @@ def reasoning_splitter(name: str | None) -> ReasoningSplitter | HarmonySplitter 
         return ReasoningSplitter(tuple(_FIRST_MARKS), _auto=True)
     if name in DIALECTS:
         return ReasoningSplitter(DIALECTS[name])
-    logger.warning("reasoningParser '%s' is unknown, ignored. Known: %s", name, ", ".join(REASONING_PARSERS))
+    logger.warning("unknown reasoningParser '%s' is ignored. Known: %s", name, ", ".join(REASONING_PARSERS))
     return None
 
 

@@ -59,16 +59,20 @@ def translate(
         if key in names:
             native[names[key]] = copy.deepcopy(value)
         elif key in CANONICAL_SAMPLERS:
-            logger.warning("%s: '%s' is not supported by this API type (%s), dropped", of, key, label)
+            logger.warning(
+                "%s: '%s' was dropped, because this API type does not support it (%s)", of, key, label
+            )
         else:
-            logger.warning("%s: '%s' is unknown, likely a typo, dropped (%s)", of, key, label)
+            logger.warning(
+                "%s: '%s' was dropped, because it is unknown and probably a typo (%s)", of, key, label
+            )
     if "thinkingMode" in block:
         native = deep_merge(native, resolve_thinking(block["thinkingMode"], apitype))
     raw = block.get("chat_template_kwargs")
     if raw is None:
         return native
     if not apitype.get("supportsChatTemplateKwargs", False):
-        logger.warning("%s: chat_template_kwargs is not supported by %s, dropped", of, label)
+        logger.warning("%s: chat_template_kwargs was dropped, because %s does not support it", of, label)
         return native
     return deep_merge(native, {"chat_template_kwargs": raw})
 
@@ -81,7 +85,7 @@ def resolve_thinking(mode: Any, apitype: Mapping[str, Any]) -> dict[str, Any]:
     field = rule.get("field")
     values = _THINKING_VALUES.get(str(rule.get("mode") or "unsupported"))
     if values is None or not isinstance(field, str) or not field:
-        logger.warning("thinkingMode '%s' is not supported by this API type, dropped", wanted)
+        logger.warning("thinkingMode '%s' was dropped, because this API type does not support it", wanted)
         return {}
     value = values.of(wanted)
     if value is None:
@@ -145,7 +149,7 @@ def apply_structural_fields(
     name = apitype.get("maxNewTokensPropertyName")
     if not name:
         logger.warning(
-            "API type %s has no maxNewTokensPropertyName: no limit on the answer is sent",
+            "API type %s has no maxNewTokensPropertyName, so no limit for the answer is sent",
             apitype.get("nameForDisplayOnly") or apitype.get("type"),
         )
     elif max_tokens is not None and not _switched_off(fields, name):

@@ -81,7 +81,7 @@ class ErrorReply:
 
 def lost_part(request_id: str) -> ErrorReply:
     """What ends a stream whose client has only a part of a call, because the protocol had closed it."""
-    message = "the model's server sent a part of a tool call after text that follows the call"
+    message = "the model's server sent part of a tool call after text that follows the call"
     logger.warning("%s; the answer ends with an error", message)
     return ErrorReply(502, message, code="backend_error", request_id=request_id)
 

@@ -290,7 +290,7 @@ def arguments_object(arguments: Any) -> JsonObject | None:
     value = object_of(arguments) if isinstance(arguments, str) else arguments
     if isinstance(value, dict):
         return value
-    logger.warning("a tool call is left out of the answer, because its arguments are not a JSON object")
+    logger.warning("a tool call was left out of the answer, because its arguments are not a JSON object")
     return None
 
 

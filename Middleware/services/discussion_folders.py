@@ -100,13 +100,13 @@ class DiscussionFolders:
         return tuple(dict.fromkeys((self.root, *old)))
 
     def store(self, discussion_id: str) -> DiscussionStore:
-        """Raises Refused for what cannot be a discussion id."""
+        """Raises Refused for what is not a valid discussion id."""
         if not is_discussion_id(discussion_id):
-            raise ArchiveRefused(f"{discussion_id!r} cannot be a discussion id")
+            raise ArchiveRefused(f"{discussion_id!r} is not a valid discussion id")
         return self._store(discussion_id)
 
     def making(self, discussion_id: str) -> DiscussionStore:
-        """The place beside a discussion where it is made anew."""
+        """The place beside a discussion where it is rebuilt."""
         self.store(discussion_id)
         return self._store(discussion_id, MAKING + sha256_hex(discussion_id)[:16])
 
@@ -167,7 +167,7 @@ class DiscussionFolders:
         """
         self.existing(discussion_id)
         if target.exists():
-            raise ArchiveRefused(f"{target} exists already; it is not overwritten")
+            raise ArchiveRefused(f"{target} already exists and is not overwritten")
         if not target.parent.is_dir():
             raise ArchiveRefused(f"{target}: there is no folder {target.parent}")
         good, left_out = self._contents(discussion_id, locked=True)
@@ -209,7 +209,7 @@ class DiscussionFolders:
         """Raise Refused where a discussion cannot be made: there is one, or files that nobody knows."""
         store = self.store(discussion_id)
         if self.files(discussion_id):
-            raise ArchiveRefused(f"there is a discussion {discussion_id!r} already; it is not changed")
+            raise ArchiveRefused(f"the discussion {discussion_id!r} already exists and is not changed")
         for folder in {store.folder, store.target}:
             _refuse_what_is_left(folder)
 
@@ -232,8 +232,8 @@ class DiscussionFolders:
             source = self._at(root, self.key_hash)
             if ids := source.ids():
                 return source, ids
-        of_whom = "without an API key" if self.key_hash is None else "of this API key"
-        raise ArchiveRefused(f"{folder} holds no discussions {of_whom}")
+        of_whom = "without an API key" if self.key_hash is None else "for this API key"
+        raise ArchiveRefused(f"{folder} contains no discussions {of_whom}")
 
     def _at(self, root: Path, key_hash: str | None) -> DiscussionFolders:
         is_of_install = (root.parent.name, root.name) == ("Public", "DiscussionIds")
@@ -292,7 +292,7 @@ def _refuse_what_is_left(folder: Path) -> None:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     kept = sorted(name for name in names if not _LOCKS.fullmatch(name) and not _is_temporary(name))
     if kept:
-        raise ArchiveRefused(f"{folder} holds {', '.join(kept)}; move that away first")
+        raise ArchiveRefused(f"{folder} contains {', '.join(kept)}; move that away first")
 
 
 def _is_temporary(name: str) -> bool:
@@ -308,7 +308,7 @@ def _clear(folder: Path) -> None:
         if _LOCKS.fullmatch(path.name):
             with locked_in_time(path, 0) as held:  # a lock is gone when it is given back
                 if not held:
-                    raise ArchiveRefused(f"{folder} is in use; nothing is changed")
+                    raise ArchiveRefused(f"{folder} is in use; nothing was changed")
         else:
             path.unlink()
     folder.rmdir()
@@ -329,7 +329,8 @@ def _list_archive(source: Path, archive: zipfile.ZipFile) -> tuple[str, list[str
     whole = len(ids) == 1 and all(len(part) == 2 for part in parts)
     if not whole or not set(names) <= set(NAMES) or len(names) != len(set(names)):
         raise ArchiveRefused(
-            f"{source} is no export of a discussion: one folder with files of a discussion is needed"
+            f"{source} is not an export of a discussion: it must contain one folder with the "
+            "files of a discussion"
         )
     (discussion_id,) = ids
     return discussion_id, names
@@ -380,7 +381,7 @@ def _parse_file(name: str, data: bytes) -> Any:
 
 def _check_database(data: bytes) -> None:
     if not data.startswith(b"SQLite format 3\0"):
-        raise ValueError("no SQLite database")
+        raise ValueError("not an SQLite database")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / VECTOR_DATABASE
         path.write_bytes(data)

@@ -69,7 +69,7 @@ class DiscussionStore:
     `install`: the folder of old installs, whose `Public/DiscussionIds` is still honoured; None: `root` is the
     only place. `folder_name`: of a discussion that is being made beside its place; then no old place counts.
     File names are whole (`timestamps.json`). Making a store touches no disk; folders appear with the first
-    write. ValueError for what cannot be a discussion id.
+    write. ValueError for what is not a valid discussion id.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class DiscussionStore:
         folder_name: str | None = None,
     ) -> None:
         if not is_discussion_id(discussion_id):
-            raise ValueError(f"{discussion_id!r} cannot be a discussion id")
+            raise ValueError(f"{discussion_id!r} is not a valid discussion id")
         self.discussion_id, self.key_hash = discussion_id, key_hash
         self._root, self._install = root, None if folder_name is not None else install
         self._key = encryption_key.encode() if isinstance(encryption_key, str) else encryption_key
@@ -170,7 +170,7 @@ class DiscussionStore:
             if self._legacy is None or folder == self._legacy:
                 raise self._unusable(folder, error) from error
             logger.warning(
-                "%s cannot be made (%s); %s is used",
+                "%s cannot be created (%s); %s is used instead",
                 self._shown(folder),
                 error.strerror,
                 self._shown(self._legacy),
@@ -194,7 +194,7 @@ class DiscussionStore:
         if not self._reported:
             self._reported = True
             logger.error(
-                "the discussion folder %s cannot be made or written to (%s); nothing of it is kept",
+                "the discussion folder %s cannot be created or written to (%s), so nothing is kept",
                 self._shown(folder),
                 error.strerror,
             )
@@ -322,11 +322,11 @@ class DiscussionStore:
         else:
             os.replace(path, aside)
         logger.error(
-            "%s was damaged (%s) and is kept as %s; %s",
+            "%s was damaged (%s) and has been renamed to %s; %s",
             self._shown(path),
             why,
             self._shown(Path(aside.name)),
-            "its backup is used" if good else "no backup",
+            "its backup is used instead" if good else "there is no backup",
         )
         return value if good else None
 
@@ -514,7 +514,7 @@ def entries_of(value: Any) -> Entries:
 def _entry(index: int, item: Any) -> Entry:
     text, covered = (item.get("text_block"), item.get("hash")) if isinstance(item, dict) else (None, None)
     if not isinstance(text, str) or not isinstance(covered, str):
-        raise ValueError(f"entry {index + 1}: an object with the texts `text_block` and `hash` is needed")
+        raise ValueError(f"entry {index + 1}: expected an object with the strings `text_block` and `hash`")
     return Entry(text, covered)
 
 

@@ -107,7 +107,7 @@ class FairGate:
         before = self._member().waiting(self._key) - (not behind)
         if before >= self._max_waiting:
             self._leave(ticket)
-            raise ServerBusy(f"server is busy: {before} requests are waiting already")
+            raise ServerBusy(f"server is busy: {before} requests are already waiting")
 
     def _wait(self, ticket: str, waiter: _Waiter, timeout: float | None, request_id: str) -> bool:
         def leave() -> None:

@@ -114,7 +114,7 @@ def _end(index: int, item: Any) -> End:
     texts: list[Any] = [line.get(key, default) for key, default in _TEXTS]
     messages = line.get("messages", [])
     if not isinstance(messages, list) or not all(isinstance(each, str) for each in (*texts, *messages)):
-        raise ValueError(f"line {index + 1}: an object with the texts `hash` and `before` is needed")
+        raise ValueError(f"line {index + 1}: expected an object with the strings `hash` and `before`")
     covered, before, after, summary = texts
     breaks = _breaks(index, line.get("breaks", {}), len(messages))
     return End(covered, before, tuple(messages), after, bool(line.get("condensed")), summary, breaks)

@@ -53,7 +53,9 @@ class IdempotencyService:
             before = self._cancellation.member().put(KEY, key, request_id)
             if len(self._bindings) > MAX_BINDINGS:
                 self._drop(next(iter(self._bindings)))
-                logger.warning("more than %d idempotency keys: the oldest was dropped", MAX_BINDINGS)
+                logger.warning(
+                    "there are more than %d idempotency keys, so the oldest was dropped", MAX_BINDINGS
+                )
         if before is None or before == request_id or not self._cancellation.is_running(before):
             return None
         self._cancellation.request_cancellation(before, "a newer request with its key")

@@ -98,8 +98,8 @@ class LockingService:
         return True
 
     def _acquire_file(self, lock_id: str, workflow_id: str, *, again: bool = True) -> bool:
-        """The same on this machine. `again`: a database that is damaged, and moved away by that, is made anew
-        and asked once more.
+        """The same on this machine. `again`: a database that was moved away because it is damaged is
+        created again and asked once more.
         """
         try:
             with self._transaction() as connection:
@@ -109,12 +109,12 @@ class LockingService:
             if again and is_damage(error):
                 return self._acquire_file(lock_id, workflow_id, again=False)
             if _is_busy(error):
-                logger.info("lock '%s' counts as held: the lock database is busy", lock_id)
+                logger.info("the lock database is busy, so lock '%s' counts as held", lock_id)
                 return False
-            logger.warning("workflow goes on without lock '%s': %s: %s", lock_id, self._database, error)
+            logger.warning("the workflow continues without lock '%s': %s: %s", lock_id, self._database, error)
             return True
         except OSError as error:
-            logger.warning("workflow goes on without lock '%s': %s", lock_id, error)
+            logger.warning("the workflow continues without lock '%s': %s", lock_id, error)
             return True
         self._keep(workflow_id)
         return True
@@ -176,7 +176,7 @@ class LockingService:
                 for table in ("Instances", "InstanceStarts"):
                     connection.executemany(f"DELETE FROM {table} WHERE WilmerSessionId = ?", dead)
         except (sqlite3.Error, OSError) as error:
-            logger.warning("old workflow locks stay in %s: %s", self._database, error)
+            logger.warning("old workflow locks could not be removed from %s: %s", self._database, error)
 
     def _is_free(self, row: tuple[str, str, object], lives: dict[str, bool | None]) -> bool:
         """Whether a lock's row (instance, run, end) no longer holds it."""
@@ -217,7 +217,7 @@ class LockingService:
                 connection.execute(statement, values)
                 self._beat(connection)
         except (sqlite3.Error, OSError) as error:
-            logger.warning("workflow locks in %s are not up to date: %s", self._database, error)
+            logger.warning("the workflow locks in %s could not be updated: %s", self._database, error)
 
     def _beat(self, connection: sqlite3.Connection) -> None:
         connection.execute(
@@ -253,7 +253,7 @@ class LockingService:
             return
         if aside is not None:
             logger.error(
-                "%s was damaged (%s) and is kept as %s; the locks in it are free",
+                "%s was damaged (%s) and has been renamed to %s; the locks in it are free",
                 self._database,
                 error,
                 aside.name,

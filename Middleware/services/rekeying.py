@@ -67,7 +67,7 @@ def rekey(
     """Give every file below `folder` the key `new` (None: plain text). `preview`: change nothing.
 
     What cannot be read or written is left as it is, and the work goes on. `told(done, whole)` is called after
-    each file. Raises OSError only for a disk that does not hold what was written.
+    each file. Raises OSError only for a disk that does not contain what was written.
     """
     result = Rekeyed()
 
@@ -87,7 +87,7 @@ def rekey(
 
 
 class _NotHeld(OSError):
-    """The disk does not hold what was written."""
+    """The disk does not contain what was written."""
 
 
 def _one(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, write: bool) -> None:
@@ -102,7 +102,7 @@ def _rekey_file(path: Path, old: bytes, new: bytes | None, result: Rekeyed, *, w
     raw = path.read_bytes()
     plain, has_form = _decrypt_file(path, raw, old, new)
     if plain is None:
-        result.unreadable[path] = "neither key opens it"
+        result.unreadable[path] = "neither key can decrypt it"
     elif has_form:
         result.kept.append(path)
     else:
@@ -142,7 +142,7 @@ def _is_plain(path: Path, raw: bytes) -> bool:
 def _verify(path: Path, plain: bytes, new: bytes | None) -> None:
     written = path.read_bytes()
     if (written if new is None else encryption_utils.decrypt(written, new)) != plain:
-        raise _NotHeld(f"{path} does not hold what was written")
+        raise _NotHeld(f"{path} does not contain what was written")
 
 
 def move_folder(folder: Path, target: Path) -> bool:

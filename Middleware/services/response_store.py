@@ -36,7 +36,7 @@ class UnknownResponse(LookupError):
 
     def __init__(self, response_id: str) -> None:
         self.response_id = response_id
-        super().__init__(f"no response {response_id!r} is kept")
+        super().__init__(f"no response {response_id!r} is stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,9 @@ class ResponseStore:
         """
         data = _pack_response(response, input_items)
         if data is None or len(data) > self._most_bytes:
-            logger.warning("a response cannot be kept: it is too large, or no JSON can be made of it")
+            logger.warning(
+                "a response could not be kept, because it is too large or cannot be written as JSON"
+            )
             self.end(owner, response["id"])
             return
         place, previous = _place(owner, response["id"]), response.get("previous_response_id")

@@ -310,7 +310,9 @@ class TracedCall(NamedTuple):
         node says so."""
         call = self.call
         if amended and not self.at.run.private:
-            self.at.node.warnings.append(f"endpoint '{call.endpoint}' refused a body and got another")
+            self.at.node.warnings.append(
+                f"endpoint '{call.endpoint}' refused a request body and was sent another one"
+            )
         call.url, call.sent, call.tries = url, time.monotonic(), call.tries + 1
         if self.at.run.keeps_text:
             call.headers = headers
@@ -360,7 +362,7 @@ class Observers:
                 observer.note_change(run, what, node)
             except Exception:  # an observer must never harm an answer
                 self._drop(observer)
-                logger.exception("%s failed and observes no more runs", type(observer).__name__)
+                logger.exception("%s failed and will not observe further runs", type(observer).__name__)
 
     def _drop(self, observer: RunObserver) -> None:
         with self._guard:

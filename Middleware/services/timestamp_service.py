@@ -164,7 +164,7 @@ class RequestStamps:
         self._disk.try_work(
             lambda: track(self.store, messages, bind_placeholder=first, clock=self.clock),
             None,
-            "the times of messages were not kept",
+            "the times of messages could not be saved",
         )
 
     def write(self, messages: Messages, *, relative: bool) -> Messages:
@@ -182,7 +182,7 @@ class RequestStamps:
             self._disk.try_work(
                 lambda: save_placeholder(self.store, clock=self.clock),
                 None,
-                "the time of an answer was not kept",
+                "the time of an answer could not be saved",
             )
 
     def finish_answer(self, answer: str) -> None:
@@ -194,7 +194,7 @@ class RequestStamps:
             self._disk.try_work(
                 lambda: resolve_placeholder(self.store, answer, clock=self.clock),
                 None,
-                "the time of an answer was not kept",
+                "the time of an answer could not be saved",
             )
 
     def time_context_summary(self) -> str:

@@ -1,4 +1,4 @@
-"""Thin faces of the config floor that users' scripts import (tools.md 8.4). None of ours calls them.
+"""Thin faces of the config floor that users' scripts import (tools.md 8.4). Our own code calls none of them.
 
 They answer for the current request's user, and for the single or pointer user when there is no request.
 """

@@ -194,7 +194,7 @@ def _run_time_folder() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     if not _is_private(folder):
         raise PermissionError(
-            errno.EPERM, "the folder of lock files must be this user's, with mode 0700", str(folder)
+            errno.EPERM, "the folder of lock files must belong to this user and have mode 0700", str(folder)
         )
     return folder
 

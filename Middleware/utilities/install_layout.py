@@ -55,17 +55,17 @@ def layout_notes(facts: LaunchFacts) -> list[str]:
     if not is_shipped(facts.config_directory):
         return []
     notes = [
-        f"the examples that came with the program are served; data goes to {facts.data_root}; "
-        f"{program()} --init DIR writes files that you can change"
+        f"the server uses the examples that came with the program and keeps its data in {facts.data_root}; "
+        f"create files that you can change with {program()} --init DIR"
     ]
     here = Path.cwd() / "Public"
     if (here / "Configs").is_dir() and not is_shipped(here):
-        notes.append(f"{here} is not used; --PublicDirectory names it")
+        notes.append(f"{here} is not used; name it with --PublicDirectory to use it")
     return notes
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a file or folder came with a wheel: the next install writes it anew."""
+    """Whether a file or folder came with a wheel: the next install overwrites it."""
     return is_installed() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(SHIPPED_DIRECTORY))
 
 
@@ -95,7 +95,12 @@ def make_own_endpoints(config: Path) -> list[Path]:
         former = _edited_file(snapshot) if target.name == "Main.json" else None
         atomic_write(target, (config / former if former else example).read_bytes())
         if former:
-            logger.info("%s/%s is a copy of %s, which you edited", OWN_FOLDER, target.name, former)
+            logger.info(
+                "%s/%s was created as a copy of %s, because you had edited that file",
+                OWN_FOLDER,
+                target.name,
+                former,
+            )
         made.append(target)
     return made
 

@@ -36,7 +36,7 @@ def read_whole(text: str) -> Any:
     """The value that is all of the text. Raises ValueError."""
     value, end = read_value(text)
     if text[end:].strip():
-        raise ValueError("something follows the value")
+        raise ValueError("there is more text after the value")
     return value
 
 
@@ -90,7 +90,7 @@ class _LenientReader:
     def _read_quoted(self, at: int) -> tuple[str, int]:
         found = _TEXTS[self._text[at]].match(self._text, at)
         if found is None:
-            raise ValueError("a text without an end")
+            raise ValueError("a string without an end")
         text: str = json.loads(f'"{_ESCAPE.sub(_known_escape, found[1])}"', strict=False)
         return text, found.end()
 
@@ -184,11 +184,11 @@ def object_of(text: str) -> dict[str, Any] | None:
 
 
 def _no_constant(word: str) -> Any:
-    raise NoNumber(f"{word} is no number")
+    raise NoNumber(f"{word} is not a number")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise NoNumber(f"it holds a number that is too large: {digits[:_SHOWN]}")
+        raise NoNumber(f"it contains a number that is too large: {digits[:_SHOWN]}")
     return number

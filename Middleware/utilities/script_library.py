@@ -1,7 +1,7 @@
 """What users' scripts may import beside the names of tools.md 8.4: tokens, messages, texts, config files.
 
-Thin faces; none of ours calls them. A message is `{"role": str, "content": str, ...}`. Each name stays where
-it is and keeps its arguments; `script_check` proposes one in place of a name that does not exist.
+Thin faces; our own code calls none of them. A message is `{"role": str, "content": str, ...}`. Each name
+stays where it is and keeps its arguments; `script_check` proposes one in place of a name that does not exist.
 """
 
 from __future__ import annotations

@@ -117,7 +117,9 @@ def log_findings(
         return
     rule = "removeThinking" if cleaner.completed_thoughts else "reasoning in a field of its own"
     logger.warning(
-        "endpoint '%s': the answer is empty after cleaning, all of it was thought (rule: %s)", endpoint, rule
+        "endpoint '%s': the answer is empty after cleaning, because all of it was thinking (rule: %s)",
+        endpoint,
+        rule,
     )
 
 

@@ -54,8 +54,13 @@ def sentence_of(text: str) -> str:
     return text if len(text) <= SENTENCE_LIMIT else f"{text[: SENTENCE_LIMIT - 3]}..."
 
 
+def count_of(count: int, one: str, many: str = "") -> str:
+    """`1 file`, `34 files`, `0 entries`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def estimate_tokens(text: str) -> int:
-    """Estimated tokens of a text of ours, or of a model; 0 for an empty one. For budgets and usage.
+    """Estimated tokens of our own text or a model's; 0 for an empty one. For budgets and usage.
 
     A character of `UNSPACED_RUN` counts as one token. Source: workflows.md 7.7, memory.md 18.2.19.
     """

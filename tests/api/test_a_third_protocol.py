@@ -94,7 +94,7 @@ class TypeAPI(GenerationView):
 
     def read(self, body, user):
         if not isinstance(body.get("key"), str):
-            raise ClientRequestError("'key' must be a text", param="key")
+            raise ClientRequestError("'key' must be a string", param="key")
         return ClientQuestion([{"role": "user", "content": body["key"]}])
 
 
@@ -181,7 +181,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("send", "status", "says"),
         [
-            (lambda c: c.post("/tt/type", json={"key": 1}), 400, "'key' must be a text"),
+            (lambda c: c.post("/tt/type", json={"key": 1}), 400, "'key' must be a string"),
             (lambda c: c.post("/tt/type", data="{"), 400, "the body is not JSON"),
             (lambda c: c.get("/tt/none"), 404, "no such route: GET /tt/none"),
             (lambda c: c.post("/tt/bell/1"), 404, "not supported by this server: POST /tt/bell/1"),

@@ -216,7 +216,7 @@ def test_what_is_no_origin(given, capsys):
     """It would never match; said at once, with an example."""
     with pytest.raises(SystemExit):
         parse(["--cors-origin", given])
-    assert "e.g. https://llm.example.com" in capsys.readouterr().err
+    assert "for example https://llm.example.com" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["--schemas", "--dry-run", "--explain", "--messages", "--init"])

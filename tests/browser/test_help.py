@@ -34,7 +34,7 @@ def test_words_of_a_page_are_found_last(start, looking):
 
 def test_nothing_fits_is_said(start, looking):
     page = looking.open(start(), "#/help?find=zzzzqqqq")
-    page.get_by_text("Nothing fits.").wait_for()
+    page.get_by_text("Nothing found.").wait_for()
 
 
 def test_links_of_a_page_lead_within_help(start, looking):

@@ -82,7 +82,7 @@ class TestList:
         page = looking.open(server)
         rows(page, 1)
         page.locator(".row").click()
-        page.get_by_text("No node was begun.").wait_for()
+        page.get_by_text("No node has started.").wait_for()
         assert page.locator(".notes.bad").count() == 1 and page.locator(".notes.quiet").count() == 0
         assert page.locator(".fall").count() == 0
         assert "0 calls" not in page.locator(".sum").inner_text()

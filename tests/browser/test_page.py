@@ -31,7 +31,7 @@ class TestKey:
         field = page.get_by_label("Key")
         field.fill("wrong-key")
         page.keyboard.press("Enter")
-        page.get_by_text("That is not the key.").wait_for()
+        page.get_by_text("That key is not right.").wait_for()
         assert page.get_by_role("navigation").count() == 0
         field.fill(KEY)
         page.keyboard.press("Enter")
@@ -58,7 +58,7 @@ class TestKey:
         page.reload()
         page.get_by_role("heading", name="No request yet").wait_for()
         other = looking.open(server, context=page.context)
-        other.get_by_role("heading", name="This console needs its key").wait_for()
+        other.get_by_role("heading", name="This console needs a key").wait_for()
         assert page.context.cookies() == []
 
     def test_it_can_be_forgotten(self, server, looking):
@@ -66,9 +66,9 @@ class TestKey:
         page.get_by_role("heading", name="No request yet").wait_for()
         page.get_by_role("button", name="Menu").click()
         page.get_by_role("menuitem", name="Forget the key").click()
-        page.get_by_role("heading", name="This console needs its key").wait_for()
+        page.get_by_role("heading", name="This console needs a key").wait_for()
         page.reload()
-        page.get_by_role("heading", name="This console needs its key").wait_for()
+        page.get_by_role("heading", name="This console needs a key").wait_for()
 
     def test_too_many_wrong_keys_are_told(self, server, looking):
         looking.expected += ["429"]

@@ -254,7 +254,7 @@ class TestTabs:
         server = start()
         server.post("/v1/chat/completions", asking("a" * 1_000_000))
         page = self.open_run(server, looking, "Sent")
-        assert re.search(r"\d\S*\d characters are left out here", page.locator(".leftout").inner_text())
+        assert re.search(r"\d\S*\d characters were left out here", page.locator(".leftout").inner_text())
 
 
 class TestWaiting:

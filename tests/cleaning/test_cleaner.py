@@ -110,7 +110,7 @@ class TestWarnings:
         cleaner = ResponseCleaner(endpoint, {})
 
         assert whole(cleaner, "<think>a</think>b") == "<think>a</think>b"
-        assert cleaner.warnings == [f"removeThinking is on but {names} is empty: no thinking is removed"]
+        assert cleaner.warnings == [f"removeThinking is on but {names} is empty, so no thinking is removed"]
         assert cleaner.configuration_warnings == tuple(cleaner.warnings)
 
     def test_dropped_text_is_counted(self):

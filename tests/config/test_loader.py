@@ -82,7 +82,7 @@ class TestReading:
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
         reader.join(PATIENCE_S)
-        assert caught == [f"{FILE}: cannot be read: it is no regular file"]
+        assert caught == [f"{FILE}: cannot be read: it is not a regular file"]
 
     def test_a_name_that_no_file_can_have_is_missing(self, configs):
         snapshot = configs.snapshot()
@@ -215,7 +215,7 @@ class TestLastGoodVersion:
         assert snapshot.exists(FILE) and snapshot.outdated == {}
         snapshot.read(FILE)
         told = (
-            f"{FILE}:1:28: promptTemplateEndToken: found 5, allowed: a text; the last good version was used"
+            f"{FILE}:1:28: promptTemplateEndToken: found 5, allowed: a string; the last good version was used"
         )
         assert snapshot.outdated == {FILE: told}
 
@@ -267,7 +267,7 @@ class TestLastGoodVersion:
         configs.later()
         with pytest.raises(ConfigMissing):
             configs.snapshot().read(FILE)
-        assert [r.getMessage() for r in caplog.records] == [f"{FILE} is no longer there"]
+        assert [r.getMessage() for r in caplog.records] == [f"{FILE} was removed"]
 
     def test_the_last_good_one_survives_many_broken_edits(self, configs):
         configs.put(FILE, template("good"))
@@ -412,7 +412,7 @@ class TestCase:
     def test_two_other_spellings_are_an_error(self, configs):
         configs.put("ApiTypes/ABC.json", {"type": "x"})
         configs.put("ApiTypes/abC.json", {"type": "x"})
-        with pytest.raises(ConfigError, match="two ways"):
+        with pytest.raises(ConfigError, match="two spellings"):
             configs.snapshot().find("ApiTypes/abc.json")
 
     def test_the_exact_spelling_comes_first(self, configs):
@@ -460,7 +460,7 @@ class TestCase:
         """Nobody may ever write into it, and its reader would wait."""
         configs.put("Users/a.json", {})
         os.mkfifo(configs.root / "Users/b.json")
-        with pytest.raises(ConfigError, match=r"^Users/b\.json: cannot be read: it is no regular file$"):
+        with pytest.raises(ConfigError, match=r"^Users/b\.json: cannot be read: it is not a regular file$"):
             configs.snapshot().read("Users/b.json")
         assert configs.tree.text("Users/b.json") == b""
 

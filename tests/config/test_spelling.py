@@ -10,7 +10,7 @@ from Middleware.config.endpoints import load_endpoint
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import NOTE, Finding
 
-USED = "ApiTypes/open.json does not exist; ApiTypes/Open.json is used, which differs in upper and lower case"
+USED = "ApiTypes/open.json does not exist; ApiTypes/Open.json is used instead, although its upper and lower case differ"
 
 
 @pytest.fixture

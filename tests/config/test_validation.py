@@ -48,8 +48,8 @@ TYPOS = [
     ("endpoint-choice", "Endpoints/a.json", ENDPOINT | {"reasoningOutput": "dropp"}, "/reasoningOutput", ERROR, "did you mean 'drop'"),
     ("endpoint-sampler", "Endpoints/a.json", ENDPOINT | {"presetSamplers": {"temprature": 1}}, "/presetSamplers/temprature", WARNING, "temperature"),
     ("endpoint-header", "Endpoints/a.json", ENDPOINT | {"extraHeaders": {"X-A/B": 5}}, "/extraHeaders/X-A~1B", ERROR, "a text"),
-    ("endpoint-key", "Endpoints/a.json", ENDPOINT | {"apiKey": 8137}, "/apiKey", ERROR, "found a number, allowed: a text"),
-    ("endpoint-key-header", "Endpoints/a.json", ENDPOINT | {"extraHeaders": {"X-Id": 8137}}, "/extraHeaders/X-Id", ERROR, "found a number, allowed: a text"),
+    ("endpoint-key", "Endpoints/a.json", ENDPOINT | {"apiKey": 8137}, "/apiKey", ERROR, "found a number, allowed: a string"),
+    ("endpoint-key-header", "Endpoints/a.json", ENDPOINT | {"extraHeaders": {"X-Id": 8137}}, "/extraHeaders/X-Id", ERROR, "found a number, allowed: a string"),
     ("mcp-env", "MCPServers/a.json", {"transport": "stdio", "command": "x", "env": {"T": 8137}}, "/env/T", ERROR, "found a number"),
     ("endpoint-level", "Endpoints/a.json", ENDPOINT | {"wilmerContextEstimationLevel": "bold"}, "/wilmerContextEstimationLevel", WARNING, "balanced"),
     ("endpoint-window", "Endpoints/a.json", ENDPOINT | {"maxContextTokenSize": 0}, "/maxContextTokenSize", ERROR, "1 or more"),
@@ -235,7 +235,7 @@ def test_a_misspelt_field_that_changes_nothing_is_a_note(name, value, kind, defa
     (finding,) = check({name: value}, {"properties": {known[name]: field}}, "x.json")
     assert (finding.level, finding.message) == (
         NOTE,
-        f"unknown field {name!r} is ignored, and changes nothing",
+        f"unknown field {name!r} is ignored and has no effect",
     )
 
 

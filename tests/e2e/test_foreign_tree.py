@@ -78,7 +78,7 @@ class TestCheck:
             words, cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert (done.returncode, done.stderr) == (0, "")
-        assert "errors 0, warnings 0" in done.stdout.splitlines()[-1]
+        assert "0 errors, 0 warnings" in done.stdout.splitlines()[-1]
 
     @pytest.mark.parametrize("user", USERS)
     def test_nor_for_one_user(self, user, as_launched):

@@ -266,7 +266,7 @@ class TestProgram:
         """Data lies beside them."""
         told = program("--init", "x", cwd=tmp_path)
         public = tmp_path / "x" / "Public"
-        assert f"start with: headrace --PublicDirectory {public}\n" in told
+        assert f"Start the server with: headrace --PublicDirectory {public}\n" in told
         text = program.answer("--PublicDirectory", "x/Public", "--file-logging", cwd=tmp_path)
         assert text and "<think>" not in text and not text.startswith("Assistant")
         assert {entry.name for entry in public.iterdir()} == {"Configs", "logs", "workflow_python_scripts"}
@@ -291,7 +291,9 @@ class TestProgram:
         database = code.parent / "WilmerDb.demo.sqlite"
         database.touch()
         try:
-            assert "discussions 0" in program("--User", "demo", "--memory", "list", cwd=tmp_path)
+            assert "discussions of user demo: 0" in program(
+                "--User", "demo", "--memory", "list", cwd=tmp_path
+            )
             program.answer("--User", "demo", cwd=tmp_path)
             assert (strange.read_text(), database.read_bytes()) == ("{}", b"")
         finally:
@@ -315,7 +317,7 @@ class TestProgram:
         assert (tmp_path / "s" / "node" / "Standard.json").is_file()
 
     def test_the_examples_have_no_fault(self, program: Program, tmp_path: Path) -> None:
-        assert "errors 0, warnings 0" in program("--validate", cwd=tmp_path)
+        assert "0 errors, 0 warnings" in program("--validate", cwd=tmp_path)
 
     def test_it_shows_the_console(self, program: Program, tmp_path: Path) -> None:
         """The page, all that it names, and what it asks first: nothing of it is anywhere else."""

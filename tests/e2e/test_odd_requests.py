@@ -150,7 +150,7 @@ class TestLargeBodies:
         """413, and no more than the limit is held."""
         lost, got, body = whole_answer(small.port, *refused(path, 12 * MIB, form))
         assert (lost, got) == (None, 413)
-        assert "the body has more than 2 MiB; --max-body-mb allows more" in json.dumps(body)
+        assert "the body is larger than 2 MiB; allow more with --max-body-mb" in json.dumps(body)
 
     def test_the_next_request_is_served(self, small, form):
         """The server is as before."""

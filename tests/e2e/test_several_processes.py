@@ -363,7 +363,7 @@ def test_a_redis_that_dies(cluster, backend):
     both.redis.stop()
     second = ask(both.connect(1), "redis alone", stream=True).getresponse()
     backend.wait_for_call("redis alone")
-    eventually(lambda: all("goes on alone" in server.log for server in both.servers))
+    eventually(lambda: all("continues alone" in server.log for server in both.servers))
     both.redis.start()
     eventually(lambda: all("one of several again" in server.log for server in both.servers))
     assert not before.hung_up.is_set()
@@ -372,7 +372,7 @@ def test_a_redis_that_dies(cluster, backend):
         assert b"active" not in _deleted(both, running.getheader("X-Request-Id"), number)
         assert running.read().endswith(b"data: [DONE]\n\n")
     assert answered(waiter)[0] == 200
-    assert [server.log.count("goes on alone") for server in both.servers] == [1, 1]
+    assert [server.log.count("continues alone") for server in both.servers] == [1, 1]
     assert "Traceback" not in both.log
 
 
@@ -380,7 +380,7 @@ def test_nothing_is_left_held(cluster, kind):
     """After all of the above either process serves at once."""
     assert is_free(cluster(kind, GATED), f"{kind} gate")
     assert is_free(cluster(kind, OPEN), f"{kind} locks", user="locked")
-    assert "goes on alone" not in cluster(kind, GATED).log + cluster(kind, OPEN).log
+    assert "continues alone" not in cluster(kind, GATED).log + cluster(kind, OPEN).log
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")

@@ -113,7 +113,7 @@ def test_other_failures_do_not_name_the_address():
 
 def test_an_empty_body_still_has_a_text():
     """Never an empty message."""
-    assert status_error("E", BackendRefusal(401, {}, b"")).message == "status 401 without a text"
+    assert status_error("E", BackendRefusal(401, {}, b"")).message == "status 401 without a message"
 
 
 def test_the_key_is_nowhere():

@@ -78,7 +78,7 @@ class TestForm:
         file.with_name("memories.json.bak").write_text(GOLDEN)
         assert memories.append(Entry("three", "h"), after=TWO.hash)
         assert memories.load() == (ONE, TWO, Entry("three", "h"))
-        assert "entry 2: an object with the texts `text_block` and `hash` is needed" in caplog.text
+        assert "entry 2: expected an object with the strings `text_block` and `hash`" in caplog.text
 
     def test_with_a_key_the_empty_file_is_encrypted_too(self, tmp_path):
         """And its texts are not kept in memory."""

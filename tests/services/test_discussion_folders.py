@@ -83,7 +83,7 @@ class TestIds:
 
     @pytest.mark.parametrize("name", ["../x", "", "a/b", ".making-trip", ".lock", " "])
     def test_an_id_that_leaves_the_folder_is_refused(self, folders, name):
-        with pytest.raises(ArchiveRefused, match="cannot be a discussion id"):
+        with pytest.raises(ArchiveRefused, match="is not a valid discussion id"):
             folders.existing(name)
 
     def test_a_discussion_that_is_not_there_is_refused(self, folders):
@@ -121,7 +121,7 @@ class TestZip:
         """Neither a zip file nor a discussion."""
         remember(folders)
         folders.export("trip", tmp_path / "trip.zip")
-        with pytest.raises(ArchiveRefused, match="exists already"):
+        with pytest.raises(ArchiveRefused, match="already exists"):
             folders.export("trip", tmp_path / "trip.zip")
         with pytest.raises(ArchiveRefused, match="there is a discussion 'trip' already"):
             folders.bring_in(tmp_path / "trip.zip")
@@ -137,25 +137,25 @@ class TestZip:
     @pytest.mark.parametrize(
         ("files", "message"),
         [
-            ({"trip/passwd": b""}, "is no export"),
-            ({"a/memories.json": b"[]", "b/memories.json": b"[]"}, "is no export"),
-            ({"memories.json": b"[]"}, "is no export"),
-            ({"a/../../memories.json": b"[]"}, "is no export"),
-            ({}, "is no export"),
-            ({"../memories.json": b"[]"}, "cannot be a discussion id"),
+            ({"trip/passwd": b""}, "is not an export"),
+            ({"a/memories.json": b"[]", "b/memories.json": b"[]"}, "is not an export"),
+            ({"memories.json": b"[]"}, "is not an export"),
+            ({"a/../../memories.json": b"[]"}, "is not an export"),
+            ({}, "is not an export"),
+            ({"../memories.json": b"[]"}, "is not a valid discussion id"),
             ({"trip/memories.json": b"{"}, r"memories\.json: "),
             ({"trip/state_document.md": b"\xff"}, r"state_document\.md: "),
-            ({"trip/vector_memory.db": b"text"}, "no SQLite database"),
+            ({"trip/vector_memory.db": b"text"}, "not an SQLite database"),
             ({"trip/vector_memory.db": b"SQLite format 3\0" + b"x" * 5000}, r"vector_memory\.db: "),
             ({"trip/vector_memory.db": database("CREATE TABLE other (x)")}, "no such table: memories"),
             ({"trip/vector_memory.db": database("CREATE TABLE memories (x)")}, "no such column"),
             ({"trip/memories.json": b"{}"}, "found an object, allowed: a list of objects"),
-            ({"trip/memory_ends.json": b"[1]"}, "line 1: an object with the texts"),
-            ({"trip/chat_summary.json": b"[1]"}, "entry 1: an object with the texts"),
+            ({"trip/memory_ends.json": b"[1]"}, "line 1: an object with the strings"),
+            ({"trip/chat_summary.json": b"[1]"}, "entry 1: an object with the strings"),
             ({"trip/timestamps.json": b"[]"}, "found a list, allowed: an object"),
             ({"trip/memories.json": b"[" * 100_000}, r"memories\.json: "),
-            ({".making-x/memories.json": b"[]"}, "cannot be a discussion id"),
-            ({" /memories.json": b"[]"}, "cannot be a discussion id"),
+            ({".making-x/memories.json": b"[]"}, "is not a valid discussion id"),
+            ({" /memories.json": b"[]"}, "is not a valid discussion id"),
         ],
         ids=range(19),
     )
@@ -173,7 +173,7 @@ class TestZip:
         with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(source, "w") as archive:
             archive.writestr("trip/memories.json", b"[]")
             archive.writestr("trip/memories.json", b"[]")
-        with pytest.raises(ArchiveRefused, match="is no export"):
+        with pytest.raises(ArchiveRefused, match="is not an export"):
             folders.bring_in(source)
 
     def test_a_folder_in_a_zip_file_counts_for_nothing(self, folders, tmp_path):

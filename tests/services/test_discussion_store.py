@@ -82,7 +82,7 @@ class TestWhere:
         make().update_json("timestamps.json", lambda _: {"a": 1})
         old = tmp_path / "install" / "Public" / "DiscussionIds" / "talk" / "timestamps.json"
         assert json.loads(old.read_text()) == {"a": 1}
-        assert "cannot be made" in caplog.text
+        assert "cannot be created" in caplog.text
 
     def test_if_nothing_can_be_made_the_error_is_clear(self, make, root, tmp_path):
         put(root, "in the way")

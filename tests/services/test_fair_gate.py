@@ -134,7 +134,7 @@ def test_a_full_queue_turns_away(cancellation):
     thread = threading.Thread(target=gate.acquire, kwargs={"timeout": 5})
     thread.start()
     waiting(gate, 1)
-    with pytest.raises(ServerBusy, match="waiting already"):
+    with pytest.raises(ServerBusy, match="already waiting"):
         gate.acquire(timeout=PATIENCE_S)
     gate.release()
     thread.join(PATIENCE_S)

@@ -310,7 +310,7 @@ class TestTrouble:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             connection.execute("BEGIN EXCLUSIVE")
             locks.release("run-1")
-        assert "not up to date" in caplog.text
+        assert "could not be updated" in caplog.text
 
     def test_an_error_rolls_everything_back(self, service, database, monkeypatch):
         locks = service()

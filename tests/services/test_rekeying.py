@@ -82,7 +82,7 @@ def test_the_same_key_encrypts_what_is_plain(folder):
 def test_what_cannot_be_read_is_left_and_told(folder, data):
     (folder / "trip/memories.json").write_bytes(data)
     result = rekey(folder, OLD, NEW)
-    assert result.unreadable == {folder / "trip/memories.json": "neither key opens it"}
+    assert result.unreadable == {folder / "trip/memories.json": "neither key can decrypt it"}
     assert len(result.changed) == 9
     assert (folder / "trip/memories.json").read_bytes() == data
 
@@ -124,7 +124,7 @@ def test_a_preview_changes_nothing(folder):
 def test_what_was_written_is_read_again(folder, monkeypatch):
     """A disk that lies is told."""
     monkeypatch.setattr(rekeying, "atomic_write", lambda path, data: path.write_bytes(b"x"))
-    with pytest.raises(OSError, match="does not hold what was written"):
+    with pytest.raises(OSError, match="does not contain what was written"):
         rekey(folder, OLD, None)
 
 

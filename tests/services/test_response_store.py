@@ -115,7 +115,7 @@ class TestKeeping:
         with caplog.at_level(logging.WARNING):
             put(store, None, response("b", text=odd))
         assert kept(store, "ab") == "a"
-        assert "cannot be kept" in caplog.text and "xxx" not in caplog.text
+        assert "could not be kept" in caplog.text and "xxx" not in caplog.text
 
 
 class TestLimits:

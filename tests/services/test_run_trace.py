@@ -61,7 +61,7 @@ class TestObservers:
             observers.begin("r1", "/api/chat").end("done")
         assert [what for what, _ in good.told] == ["arrived", "ended"]
         assert len(wrong.told) == 1
-        assert [r.getMessage() for r in caplog.records] == ["Seen failed and observes no more runs"]
+        assert [r.getMessage() for r in caplog.records] == ["Seen failed and will not observe further runs"]
 
 
 class TestTexts:
@@ -172,7 +172,7 @@ class TestNode:
         call.note_body("http://h/1", b"two", {"A": "1"}, amended=True)
         call.end("stop")
         assert call.call.body == (b"" if private else b"two") and run.nodes[0].calls == [call.call]
-        told = [] if private else ["endpoint 'Big' refused a body and got another"]
+        told = [] if private else ["endpoint 'Big' refused a request body and was sent another one"]
         assert (before, run.nodes[0].warnings) == ([], told)
 
     def test_its_first_thought(self, observers):

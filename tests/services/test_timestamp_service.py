@@ -265,7 +265,7 @@ class TestOneRequest:
         request.track([user("hi")])
         request.begin_answer()
         request.finish_answer("hello")
-        assert errors(caplog) == ["the times of messages were not kept: No space left on device"]
+        assert errors(caplog) == ["the times of messages could not be saved: No space left on device"]
 
     def test_a_disk_that_gives_nothing_does_too(self, store, monkeypatch, caplog):
         """The messages go out without times."""

@@ -163,7 +163,7 @@ class TestFilter:
     def test_errors_of_private_requests_quote_nothing(self, log, error, told):
         """A backend's error may repeat what it was asked; everybody else's is told whole."""
         with enter_request(PRIVATE):
-            assert log("%s; next try in %.1f s", error, 0.5).endswith(f"] {told}; next try in 0.5 s")
+            assert log("%s; trying again in %.1f s", error, 0.5).endswith(f"] {told}; trying again in 0.5 s")
         with enter_request(OPEN):
             assert str(error) in log("%s; next try", error)
 

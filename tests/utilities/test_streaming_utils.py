@@ -103,7 +103,7 @@ class TestLogging:
         post_process_llm_output("<think>a</think>\n", THINK, self.NODE)
 
         assert self.lines(caplog) == [
-            "endpoint 'Big': the answer is empty after cleaning, all of it was thought (rule: removeThinking)"
+            "endpoint 'Big': the answer is empty after cleaning, because all of it was thinking (rule: removeThinking)"
         ]
 
     @pytest.mark.parametrize("text", ["", "a", "<think>a</think>b"])

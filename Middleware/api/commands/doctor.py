@@ -14,6 +14,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.validation import ERROR
 from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probe
+from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users, checked_tree, short_of_tokens
 from Middleware.workflows.checks.endpoint_check import with_backups
 from Middleware.workflows.checks.user_walk import UserWalk
@@ -24,14 +25,18 @@ class Doctor(Command):
     """Calls each endpoint of a user once."""
 
     def add_arguments(self, parser: OwnArguments) -> None:
-        parser.add_argument("--doctor", action="store_true", help="call each endpoint once")
+        parser.add_argument(
+            "--doctor",
+            action="store_true",
+            help="Call every endpoint of a user's workflows once and report problems.",
+        )
 
     def run(self, arguments: Namespace) -> int:
         """Exit status 0 when all is well, 1 when something is wrong, 2 for a usage error."""
         facts = launch_facts()
         check_config_folder(facts)
         if len(facts.users) > 1:
-            print("--doctor needs one --User", file=sys.stderr)
+            print("--doctor checks one user: give --User once", file=sys.stderr)
             return 2
         snapshot = checked_tree(facts.config_directory).snapshot()
         try:
@@ -52,8 +57,9 @@ class Doctor(Command):
         for finding in short:
             print(finding)
         print(
-            f"user {user.name}: endpoints {len(names)}, well {len(well)}; faults in files {len(errors)}"
-            + (f"; too few tokens for thoughts {len(short)}" if short else "")
+            f"user {user.name}: {len(well)} of {count_of(len(names), 'endpoint')} can be used; "
+            f"{count_of(len(errors), 'error')} in files"
+            + (f"; {count_of(len(short), 'token limit')} too low for a model that thinks" if short else "")
         )
         return 0 if well == names and not errors and not short else 1
 

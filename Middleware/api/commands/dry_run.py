@@ -37,22 +37,36 @@ class WalkAWorkflow(Command):
 
     def add_arguments(self, parser: OwnArguments) -> None:
         parser.add_argument(
-            "--dry-run", type=nonempty_text, metavar="NAME", help="walk a workflow with a stub model"
+            "--dry-run",
+            type=nonempty_text,
+            metavar="NAME",
+            help="Walk through a workflow without calling any model, and show what it would send.",
         )
         parser.add_argument(
-            "--explain", type=nonempty_text, metavar="NAME#N", help="what one node would send"
+            "--explain",
+            type=nonempty_text,
+            metavar="NAME#N",
+            help="Show the request that node N of a workflow would send to its model. "
+            "Without #N, show that of the first node that calls a model.",
         )
         parser.add_argument(
-            "--messages", type=nonempty_text, metavar="FILE", help="conversation for --dry-run and --explain"
+            "--messages",
+            type=nonempty_text,
+            metavar="FILE",
+            help="Use the conversation in this JSON file for --dry-run or --explain.",
         )
-        parser.add_argument("--stub-output", metavar="TEXT", help="what the stub model of --dry-run says")
+        parser.add_argument(
+            "--stub-output",
+            metavar="TEXT",
+            help="Use this text as the answer of every model in --dry-run.",
+        )
 
     def run(self, arguments: Namespace) -> int:
         """Exit status 0; 1 when a node fails or there is no such node; 2 for a usage error."""
         facts = launch_facts()
         check_config_folder(facts)
         if len(facts.users) > 1:
-            print("--dry-run and --explain need one --User", file=sys.stderr)
+            print("--dry-run and --explain work for one user: give --User once", file=sys.stderr)
             return 2
         try:
             body = _request_body(arguments.messages)
@@ -92,7 +106,7 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
     request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)
     name, _, number = wanted.partition("#") if explain else (wanted, "", "")
     if explain and "#" in wanted and not number.isdigit():
-        print(f"--explain: {wanted!r}: after # stands the number of a node", file=sys.stderr)
+        print(f"--explain: found {wanted!r}; write the number of a node after the #", file=sys.stderr)
         return 2
     walk = DryRun(user, request, arguments.stub_output)
     workflow, folder = _workflow(snapshot, user, name)
@@ -146,7 +160,7 @@ def _print_explanation(
     found = own[:1] if number is not None else [node for node in nodes if node.sent][:1]
     if not found or not found[0].sent:
         which = f"node {number}" if number is not None else "node"
-        print(f"error: {failure or f'{name} has no {which} that calls a model in this walk'}")
+        print(f"error: {failure or f'{name} has no {which} that calls a model in this dry run'}")
         return 1
     print("\n\n".join(sent.text() for sent in found[0].sent))
     return 0

@@ -32,18 +32,18 @@ class Init(Command):
             const=".",
             type=nonempty_text,
             metavar="DIR",
-            help="write the example configuration",
+            help="Write the example configuration to Public in this folder, or in the current one.",
         )
 
     def run(self, arguments: Namespace) -> int:
         """Exit status 0, or 1 when `arguments.init` has a `Public` already or cannot be written."""
         public = Path(arguments.init).expanduser().absolute() / "Public"
         if os.path.lexists(public):
-            print(f"{public}: error: it exists already and is not overwritten; --init takes another folder")
+            print(f"{public}: error: it already exists and is not overwritten; give --init another folder")
             return 1
         source = shipped_public()
         if not (source / PARTS[0]).is_dir():
-            print(f"{source}: error: the examples that came with the program are not there")
+            print(f"{source}: error: the examples that come with the program are missing")
             return 1
         try:
             count = _write(source, public)
@@ -51,10 +51,13 @@ class Init(Command):
             print(f"{public}: error: cannot be written: {error.strerror or error}")
             return 1
         print(
-            f"{public}: {count} files\n"
-            f"start with: {program()} {_quote_words('--PublicDirectory', str(public))}"
+            f"{public}: wrote {count} files\n"
+            f"Start the server with: {program()} {_quote_words('--PublicDirectory', str(public))}"
         )
-        print(f"your model server: three fields of {public / PARTS[0] / OWN_FOLDER / 'Main.json'}")
+        print(
+            "To use your own model server, change three fields of "
+            f"{public / PARTS[0] / OWN_FOLDER / 'Main.json'}"
+        )
         return 0
 
 

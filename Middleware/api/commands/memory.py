@@ -31,6 +31,7 @@ from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFol
 from Middleware.services.discussion_store import MEMORIES, SUMMARY, ChunkList, reason_of
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
+from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.memory_rebuild import Rebuild
 from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare_question
 from Middleware.workflows.memory.file_writer import Told
@@ -79,8 +80,15 @@ class Memory(Command):
     """Looks after discussions."""
 
     def add_arguments(self, parser: OwnArguments) -> None:
-        parser.add_argument("--memory", nargs="+", metavar="ACTION", help=", ".join(ACTIONS))
-        parser.add_argument("--preview", action="store_true", help="what --memory would do, without doing it")
+        parser.add_argument(
+            "--memory",
+            nargs="+",
+            metavar="ACTION",
+            help=f"Look after the memories of a user's discussions. The actions are {', '.join(ACTIONS)}.",
+        )
+        parser.add_argument(
+            "--preview", action="store_true", help="Show what --memory would do without doing it."
+        )
 
     def run(self, arguments: Namespace) -> int:
         """Exit status 0; 1 if anything remains undone; 2 for a usage error."""
@@ -91,7 +99,7 @@ class Memory(Command):
         if not known.least <= len(words) <= known.most:
             return _usage(f"{action}: give {known.wants}")
         if len(launch_facts().users) > 1:
-            return _usage("one --User is needed")
+            return _usage("give --User once: --memory works for one user")
         try:
             desk = _desk(arguments.preview)
             with enter_request(desk.request):
@@ -151,7 +159,7 @@ def _list(desk: Desk) -> int:
             unreadable += 1
             print(f"{each}: cannot be read: {_sentence(error)}")
     counted = ", ".join(f"{count} in {place}" for place, count in places.items())
-    print(f"user {desk.user.name}: discussions {counted}")
+    print(f"discussions of user {desk.user.name}: {counted}")
     return 1 if unreadable else 0
 
 
@@ -188,18 +196,26 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
     rebuild = Rebuild(WorkflowManager(desk.user, desk.request), folders, discussion_id, messages)
     count = rebuild.count_planned()
     if not count:
-        why = "too few or too short for a memory"
-        print(f"{discussion_id}: {len(messages)} messages are {why}; nothing is changed")
+        why = "are too few or too short for a memory"
+        print(f"{discussion_id}: {count_of(len(messages), 'message')} {why}; nothing was changed")
         return 1
     if desk.preview:
-        print(f"{discussion_id}: {len(messages)} messages in {count} chunks would replace its memories")
+        print(
+            f"{discussion_id}: {count_of(len(messages), 'message')} in "
+            f"{count_of(count, 'chunk')} would replace its memories"
+        )
         return 0
     with progress("memories") as told:
         left = rebuild.run(told)
     if left:
-        print(f"{discussion_id}: {left} chunks gave no memory; the old memories stay, run it again to go on")
+        print(
+            f"{discussion_id}: {count_of(left, 'chunk')} gave no memory, so the old memories stay; "
+            "run the command again to continue"
+        )
         return 1
-    print(f"{discussion_id}: {count} chunks are remembered; the memories before are kept as .bak")
+    print(
+        f"{discussion_id}: the new memories cover {count_of(count, 'chunk')}; the old ones are kept as .bak"
+    )
     return 0
 
 
@@ -237,7 +253,10 @@ def _backfill_discussion(
     if missing and not desk.preview:
         with progress(discussion_id) as told:
             missing = backfill(store, service, told)
-    print(f"{discussion_id}: {missing} memories {'would get' if desk.preview else 'still lack'} a vector")
+    print(
+        f"{discussion_id}: {count_of(missing, 'memory', 'memories')} "
+        f"{'would get a vector' if desk.preview else 'without a vector'}"
+    )
     return 1 if missing and not desk.preview else 0
 
 
@@ -253,10 +272,11 @@ def _rekey(desk: Desk) -> int:
         folders = list(_folders_of_key(desk.folders.bases, api_key_hash(reading), new_name, old))
         found += [(folder, old) for folder in folders if folder not in [each for each, _ in found]]
     if not found:
-        raise ArchiveRefused(f"there is no folder of this key in {desk.folders.root}")
+        raise ArchiveRefused(f"this key has no folder in {desk.folders.root}")
     if new and not desk.user.encrypt_using_api_key:
         print(
-            f"Users/{desk.user.name}.json: set encryptUsingApiKey, or the server cannot read encrypted files"
+            f"Users/{desk.user.name}.json: set encryptUsingApiKey; without it the server cannot "
+            "read encrypted files"
         )
     return max(_rekey_folder(desk, folder, old, new, new_name) for folder, old in found)
 
@@ -273,23 +293,26 @@ def _folders_of_key(bases: Iterable[Path], name: str, new_name: str | None, key:
 def _rekey_folder(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_name: str | None) -> int:
     target = folder if new_name is None else folder.with_name(new_name)
     if target != folder and target.exists():
-        print(f"{folder}: nothing is changed: {new_name} exists already; move it away first")
+        print(f"{folder}: nothing was changed, because {new_name} already exists; move it away first")
         return 1
     with progress("files") as told:
         result = rekey(folder, old, new, preview=desk.preview, told=told)
     for path, why in result.unreadable.items():
-        print(f"{path}: unreadable with these keys ({why}); it is left as it is")
+        print(f"{path}: it cannot be read with these keys ({why}) and was left unchanged")
     kind = "decrypted" if new is None else "encrypted with the new key"
-    verb = "would be" if desk.preview else "were"
-    print(f"{folder}: {len(result.changed)} files {verb} {kind}, {len(result.kept)} are so already")
+    verb = "would be" if desk.preview else "was" if len(result.changed) == 1 else "were"
+    print(
+        f"{folder}: {count_of(len(result.changed), 'file')} {verb} {kind}, "
+        f"{count_of(len(result.kept), 'file')} already {'is' if len(result.kept) == 1 else 'are'}"
+    )
     undone = 1 if result.unreadable else 0
     if desk.preview or target == folder:
         return undone
     if undone and not (result.changed or result.kept):
-        print(f"{folder}: not renamed to {new_name}: no file of it has the new key")
+        print(f"{folder}: not renamed to {new_name}, because none of its files has the new key")
         return 1
     if not move_folder(folder, target):
-        print(f"{folder}: not renamed to {new_name}: it exists")
+        print(f"{folder}: not renamed to {new_name}, because that folder already exists")
         return 1
     print(f"{folder}: renamed to {new_name}")
     return undone
@@ -298,8 +321,8 @@ def _rekey_folder(desk: Desk, folder: Path, old: bytes, new: bytes | None, new_n
 def _export(desk: Desk, discussion_id: str, file: str) -> int:
     exported = desk.folders_of(discussion_id).export(discussion_id, Path(file).expanduser())
     for name in exported.left_out:
-        print(f"{discussion_id}: {name} is damaged and has no good backup; it is left out")
-    print(f"{discussion_id}: {exported.files} files are in {file}, as plain text")
+        print(f"{discussion_id}: {name} is damaged and has no good backup, so it was left out")
+    print(f"{discussion_id}: wrote {count_of(exported.files, 'file')} to {file}, as plain text")
     return 1 if exported.left_out else 0
 
 
@@ -309,9 +332,9 @@ def _import(desk: Desk, file: str) -> int:
         return _take_over(desk, path)
     if desk.preview:
         discussion_id, names = desk.folders.read_archive(path)
-        print(f"{discussion_id}: would be made of {', '.join(sorted(names))}")
+        print(f"{discussion_id}: would be created from {', '.join(sorted(names))}")
     else:
-        print(f"{desk.folders.bring_in(path)}: is there now")
+        print(f"{desk.folders.bring_in(path)}: imported")
     return 0
 
 
@@ -323,7 +346,7 @@ def _take_over(desk: Desk, folder: Path) -> int:
         try:
             if desk.preview:
                 desk.folders.refuse_existing(each)
-                print(f"{each}: would be made of {', '.join(sorted(source.files(each)))}")
+                print(f"{each}: would be created from {', '.join(sorted(source.files(each)))}")
                 continue
             left_out = desk.folders.take_over(source, each)
         except FAULTS as error:
@@ -333,10 +356,12 @@ def _take_over(desk: Desk, folder: Path) -> int:
         done += 1
         for name in left_out:
             undone += 1
-            print(f"{each}: {name} is damaged and has no good backup; it is left out")
-        print(f"{each}: is there now")
+            print(f"{each}: {name} is damaged and has no good backup, so it was left out")
+        print(f"{each}: imported")
     if not desk.preview:
-        print(f"{done} of {len(ids)} discussions in {source.root} were imported to {desk.folders.root}")
+        print(
+            f"imported {done} of {count_of(len(ids), 'discussion')} in {source.root} to {desk.folders.root}"
+        )
     return 1 if undone else 0
 
 
@@ -351,11 +376,11 @@ class Action:
 
 
 ACTIONS = {
-    "list": Action(_list, "nothing after it", 0, 0),
+    "list": Action(_list, "no further words", 0, 0),
     "show": Action(_show, "an ID", 1, 1),
     "rebuild": Action(_rebuild, "an ID and a FILE", 2, 2),
-    "backfill": Action(_backfill, "an ID or nothing after it", 0, 1),
-    "rekey": Action(_rekey, "nothing after it", 0, 0),
+    "backfill": Action(_backfill, "an ID or no further words", 0, 1),
+    "rekey": Action(_rekey, "no further words", 0, 0),
     "export": Action(_export, "an ID and a FILE", 2, 2),
     "import": Action(_import, "a FILE or a FOLDER", 1, 1),
 }

@@ -16,7 +16,10 @@ class Schemas(Command):
 
     def add_arguments(self, parser: OwnArguments) -> None:
         parser.add_argument(
-            "--schemas", type=nonempty_text, metavar="DIR", help="write JSON Schemas for editors"
+            "--schemas",
+            type=nonempty_text,
+            metavar="DIR",
+            help="Write JSON Schemas of the configuration files, for editors, to this folder.",
         )
 
     def run(self, arguments: Namespace) -> int:
@@ -31,5 +34,5 @@ class Schemas(Command):
         except OSError as error:
             print(f"{folder}: error: cannot be written: {error.strerror}")
             return 1
-        print(f"{folder}: {len(files)} schemas")
+        print(f"{folder}: wrote {len(files)} schemas")
         return 0

@@ -12,6 +12,7 @@ from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.config.users import user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING
+from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_tree, check_users, checked_tree
 
 
@@ -20,7 +21,11 @@ class Validate(Command):
     """Checks the whole config tree."""
 
     def add_arguments(self, parser: OwnArguments) -> None:
-        parser.add_argument("--validate", action="store_true", help="check the whole config tree")
+        parser.add_argument(
+            "--validate",
+            action="store_true",
+            help="Check the configuration: all of it, or what the users of --User can reach.",
+        )
 
     def run(self, arguments: Namespace) -> int:
         """Exit status 0 without errors, else 1. Reads the config directory of the launch facts."""
@@ -38,5 +43,8 @@ class Validate(Command):
             print(finding)
         count = Counter(finding.level for finding in findings)
         place = f"{root}, what {', '.join(users)} can reach" if users else str(root)
-        print(f"{place}: errors {count[ERROR]}, warnings {count[WARNING]}, notes {count[NOTE]}")
+        print(
+            f"{place}: {count_of(count[ERROR], 'error')}, {count_of(count[WARNING], 'warning')}, "
+            f"{count_of(count[NOTE], 'note')}"
+        )
         return 1 if count[ERROR] else 0

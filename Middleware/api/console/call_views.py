@@ -263,7 +263,7 @@ def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     shell = _shell(ask)
     run, call = call_of(ask, run_id, i, k)
     if call.kind not in CURLS:
-        raise ViewRefused(404, f"this call is no HTTP request: {call.kind}")
+        raise ViewRefused(404, f"this call is not an HTTP request: {call.kind}")
     if call.sent and not call.url:
         raise ViewRefused(404, "this call stays inside this program")
     if not run.keeps_text or call.headers is None:

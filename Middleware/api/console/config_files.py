@@ -87,7 +87,7 @@ def _spelled_so(root: Path, path: str) -> Path:
 
 BACKUPS = "ConfigBackups"
 MOST_BACKUPS = 20
-SHIPPED = "the examples came with the program and stay as they are; --init makes files of your own"
+SHIPPED = "the examples that came with the program cannot be changed; create your own files with --init"
 _MARK = "\ufeff"
 
 
@@ -165,7 +165,7 @@ def why_not_writable(place: ConfigFile) -> str:
         return SHIPPED
     for path, what in ((place.real, "this file"), (place.real.parent, "the folder of this file")):
         if not os.access(path, os.W_OK):
-            return f"the server's account may not write to {what}"
+            return f"the server has no permission to write to {what}"
     return ""
 
 

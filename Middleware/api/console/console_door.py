@@ -94,7 +94,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _RIGHTS = "headrace.console_rights"
-"""Key of the WSGI environment under which the rights of a request stand that was let in."""
+"""The key of the WSGI environment that holds the rights of a request that was let in."""
 _NO_STORE = {"Cache-Control": "no-store"}
 _READS = ("GET", "HEAD")
 _BODILESS = (204, 304)
@@ -171,7 +171,7 @@ class ConsoleDoor:
             self._wrong_keys.add(peer)
         if is_shut_out or not isinstance(checked, RightsRefusal):
             return _log_refusal(
-                429, "too many wrong keys: wait a minute", environ, {"Retry-After": str(int(WITHIN_S))}
+                429, "too many wrong keys; wait a minute", environ, {"Retry-After": str(int(WITHIN_S))}
             )
         if checked.status == 401 and not checked.wrong_key:
             return _error(401, checked.sentence)
@@ -182,7 +182,7 @@ class ConsoleDoor:
         path, rights = environ.get("PATH_INFO", ""), environ[_RIGHTS]
         if path == TRY:
             if environ.get("REQUEST_METHOD") != "POST":
-                return _error(405, "a question is a POST", {"Allow": "POST"})
+                return _error(405, "send this question with POST", {"Allow": "POST"})
             return None if ACT in rights else _error(403, NEEDS[ACT], need=ACT)
         if path.startswith(_API):
             return self._views.answer(environ, rights)

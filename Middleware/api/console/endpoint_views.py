@@ -201,7 +201,7 @@ def post_probe(ask: Ask, user: str, name: str) -> JsonObject:
         else None
     )
     if one is None:
-        raise ViewRefused(404, "no such endpoint: no workflow of a served user names it")
+        raise ViewRefused(404, "no such endpoint: no workflow of a served user uses it")
     settings = one.user
     try:
         return ask.hub.probes.run((user, name), lambda: _probe_json(ask, settings, name))

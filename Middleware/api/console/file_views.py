@@ -89,16 +89,16 @@ def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
     """
     target = snapshot.root / path
     if came_with_the_program(Path(os.path.realpath(target))):
-        raise ViewRefused(403, f"{path} cannot be made: {SHIPPED}")
+        raise ViewRefused(403, f"{path} cannot be created: {SHIPPED}")
     if os.path.lexists(target):
-        raise ViewRefused(409, f"{path} exists already")
+        raise ViewRefused(409, f"{path} already exists")
     refuse_errors(snapshot, path, raw)
     with _locked_file(target, path):
         target.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(target):
-            raise ViewRefused(409, f"{path} exists already")
+            raise ViewRefused(409, f"{path} already exists")
         atomic_write(target, raw)
-    logger.info("console: made %s", path)
+    logger.info("console: created %s", path)
 
 
 def checked_bytes(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigText) -> bytes:
@@ -108,13 +108,14 @@ def checked_bytes(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigTex
         _refuse([Finding(path, pointer, ERROR, LOST) for pointer in lost], path, new, of=lost[0])
     if _UNREAD in new and _UNREAD in old.text and _UNREAD.encode() not in old.raw:
         said = (
-            f"{_UNREAD} stands for bytes that are no UTF-8: write what was meant, or save the file as UTF-8"
+            f"{_UNREAD} marks bytes that are not UTF-8: replace it with the right character, "
+            "or save the file as UTF-8"
         )
         raise ViewRefused(422, said, problems=[])
     try:
         raw = like_old(new, old.raw)
     except UnicodeEncodeError as error:
-        raise ViewRefused(400, "text: found half of a character, allowed: a text of whole ones") from error
+        raise ViewRefused(400, "text: found half of a character, allowed: whole characters") from error
     refuse_errors(snapshot, path, raw)
     return raw
 
@@ -142,7 +143,7 @@ def _refuse(found: list[Finding], path: str, text: str, *, of: str = "") -> None
 def _why_not(place: ConfigFile, folders: Sequence[str]) -> str:
     """As `why_not_writable`; also for a link into a folder that is none of these."""
     if place.real_folder not in folders:
-        return f"it is a link into {place.real_folder}/, which is edited by hand"
+        return f"it is a link to {place.real_folder}/, which is only edited by hand"
     return why_not_writable(place)
 
 
@@ -275,7 +276,7 @@ def _endpoint(snapshot: ConfigSnapshot, user: UserSettings, wanted: str) -> str:
     """The name of an endpoint that answers."""
     folder = endpoint_folder(user)
     names = [wanted] if wanted else endpoint_names(snapshot, folder)
-    why = f"no endpoint in {folder}: a model's address belongs there first"
+    why = f"there is no endpoint in {folder}: first create one with the address of a model"
     for name in names:
         try:
             ensure_generates(load_endpoint(snapshot, user, name))
@@ -297,7 +298,7 @@ def _branches(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> tuple[
         if names:
             return names[0], names[-1]
     raise ViewRefused(
-        422, "the template branch needs a workflow to go on with: make that one first", problems=[]
+        422, "the template branch needs a workflow to continue with: create that one first", problems=[]
     )
 
 

@@ -27,9 +27,15 @@ from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.variables.providers import VARIABLES
 
 NUMBERED = (
-    ("agent1Output", "Result of node number 1 of this run, once it ran; 2, 3, ... likewise."),
-    ("agent1Input", "What the parent workflow handed over first (`scoped_variables`); 2, 3, ... likewise."),
-    ("agent1Thinking", "The thoughts of the model of node number 1, empty without any; 2, 3, ... likewise."),
+    ("agent1Output", "The output of node 1 in this run, once it has run; the same for 2, 3, ..."),
+    (
+        "agent1Input",
+        "The first value that the parent workflow passed on (`scoped_variables`); the same for 2, 3, ...",
+    ),
+    (
+        "agent1Thinking",
+        "The thoughts of the model of node 1, empty if there are none; the same for 2, 3, ...",
+    ),
 )
 """Variables that exist in any number."""
 

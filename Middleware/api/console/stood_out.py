@@ -212,7 +212,7 @@ def _why_empty(seen: Seen) -> str:
     """What is known of it; "" where no texts were kept."""
     call, answer = seen.call, seen.answer
     if call is None:
-        return f"node {answer.number} gave no text" if answer is not None else ""
+        return f"node {answer.number} returned no text" if answer is not None else ""
     raw = call.raw
     if not isinstance(raw, str | Cut):
         return ""
@@ -227,7 +227,7 @@ def _why_empty(seen: Seen) -> str:
 def _who_took(call: CallTrace) -> str:
     steps = cleaning_steps(call.raw, call.cleaned, call.cleaning)
     if not steps:
-        return "and none of them was left"
+        return "and none of it was left"
     before, takers = str(call.raw), []
     for step in steps:
         if before.strip():  # white space that goes last is no answer that was lost
@@ -536,4 +536,4 @@ def _why(message: str) -> str:
         if known in message:
             return known
     hint = _HINT.search(message)
-    return "is no variable" + (hint[0] if hint else "")
+    return "is not a variable" + (hint[0] if hint else "")

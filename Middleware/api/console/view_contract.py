@@ -84,12 +84,12 @@ class Probes:
         with self._guard:
             now = self._clock()
             if key in self._running:
-                raise NotNow("this endpoint is being probed already", EACH_S)
+                raise NotNow("this endpoint is already being probed", EACH_S)
             wait = self._begun.get(key, -EACH_S) + EACH_S - now
             if wait > 0:
                 raise NotNow(f"this endpoint was probed within the last {EACH_S:g} seconds", wait)
             if len(self._running) >= AT_ONCE:
-                raise NotNow(f"{AT_ONCE} endpoints are being probed already", EACH_S)
+                raise NotNow(f"{AT_ONCE} endpoints are already being probed", EACH_S)
             self._running.add(key)
             self._begun[key] = now
 
@@ -101,15 +101,17 @@ class Probes:
 LOOK, ACT, SAVE = "look", "act", "save"
 NEEDS = {
     LOOK: "this needs the right to look: a browser on this machine has it, --console-key gives it to"
-    " others, --console view to everybody",
-    ACT: "this needs the right to act: a browser on this machine has it, --console-key gives it to others",
+    " others, and --console view to everyone",
+    ACT: (
+        "this needs the right to act: a browser on this machine has it, and --console-key gives it to others"
+    ),
     SAVE: "this needs the right to save: start with --console edit",
 }
 """Right -> what is said to one who has it not."""
 
 NEEDS_ONE_PROCESS = "the console needs one process; gunicorn -w 1 -k gevent serves 1,000 streams"
 NEEDS_GIVEN_KEY = (
-    "--console edit needs --console-key where several processes serve: each would make a key of its own"
+    "--console edit needs --console-key with several processes, because each would create its own key"
 )
 
 Place = Literal["page", "file", "api"]
@@ -173,7 +175,7 @@ def check(rules: Rules, environ: Mapping[str, Any], place: Place) -> tuple[str, 
     if refusal is not None or place != "api":
         return refusal or ()
     if environ.get("HTTP_X_HEADRACE_CONSOLE") != "1":
-        return RightsRefusal(403, "the header 'X-Headrace-Console: 1' is needed here")
+        return RightsRefusal(403, "send the header 'X-Headrace-Console: 1' here")
     if not rules.key:
         if is_local(environ):
             return (LOOK, ACT)
@@ -193,20 +195,24 @@ def _source(rules: Rules, environ: Mapping[str, Any], place: Place) -> RightsRef
     """What is wrong with where a request comes from."""
     host = environ.get("HTTP_HOST", "")
     if not rules.access.allows_host(host):
-        way = f"--cors-origin https://{host} opens it"
+        way = f"allow it with --cors-origin https://{host}"
         return RightsRefusal(
-            403, f"host {host!r} is not allowed: this server answers local names only; {way}"
+            403, f"host {host!r} is not allowed: this server only answers to local host names; {way}"
         )
     if host and not rules.key and not rules.access.knows_host(host):
-        way = f"--console-key or --cors-origin https://{host} opens it"
+        way = f"allow it with --console-key or --cors-origin https://{host}"
         return RightsRefusal(
-            403, f"host {host!r} is not allowed: without a key the console answers local names only; {way}"
+            403,
+            f"host {host!r} is not allowed: without a key the console only answers to local "
+            f"host names; {way}",
         )
     origin = environ.get("HTTP_ORIGIN")
     if origin is not None and not _allows_origin(rules, origin, host):
-        return RightsRefusal(403, f"origin {origin!r} is not allowed: only the console's own page may ask")
+        return RightsRefusal(
+            403, f"origin {origin!r} is not allowed: only the console's own page may send requests here"
+        )
     if not _is_own_fetch(environ, place):
-        return RightsRefusal(403, "a page of another site asked; only the console's own page may")
+        return RightsRefusal(403, "a page of another site sent this request; only the console's own page may")
     return None
 
 
@@ -323,7 +329,9 @@ class Ask:
         for name in self.query:
             if name not in names:
                 allowed = ", ".join(names) or "none"
-                raise ViewRefused(400, f"{describe_value(name)} is no part of this query, allowed: {allowed}")
+                raise ViewRefused(
+                    400, f"{describe_value(name)} is not part of this query, allowed: {allowed}"
+                )
         return {name: self.query.get(name, "") for name in names}
 
     def number(self, name: str, default: int, least: int, most: int) -> int:

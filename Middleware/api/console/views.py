@@ -146,7 +146,7 @@ def names(ask: Ask) -> Mapping[str, list[str]]:
     served = ask.hub.served_users()
     user = words["user"] or (served[0] if served else "")
     if user not in served:
-        raise ViewRefused(404, "no such user is served here")
+        raise ViewRefused(404, "this server does not serve such a user")
     snapshot = ask.hub.snapshot()
     return names_for(snapshot, load_user(snapshot, user), words["path"])
 
@@ -395,7 +395,7 @@ class Views:
         except Exception as error:
             let_go(error)
             logger.exception("the console failed: %s", on_one_line(environ.get("PATH_INFO", "")))
-            said = f"internal error ({type(error).__name__}); the server's log says more"
+            said = f"internal error ({type(error).__name__}); see the server's log for details"
             return Reply({"error": said}, 500)
 
     def _route(self, environ: dict[str, Any]) -> tuple[ApiRoute, dict[str, Any]]:

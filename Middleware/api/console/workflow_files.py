@@ -72,7 +72,7 @@ def _more_than(most: int, what: str) -> str:
 
 def count_sentence(count: int) -> str:
     """What is said of the problems behind the first `MOST_PROBLEMS`."""
-    return f"and {count:,} more; --validate tells all"
+    return f"and {count:,} more; --validate lists them all"
 
 
 # --------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class WorkflowFiles:
         return self._check_tree().findings.get(path, [])
 
     def _check_tree(self) -> _Checked:
-        """The check of the whole tree; made anew only once a file of it has changed."""
+        """The check of the whole tree; made again only once a file of it has changed."""
         with self._guard:
             snapshot = self._tree.snapshot()
             marks = self._tree.marks(all_files(snapshot))
@@ -262,7 +262,7 @@ class WorkflowFiles:
         if why := too_large(text):
             return Reading("workflow", [problem(WARNING, why)], None)
         if not self._reading.acquire(timeout=_PATIENCE_S):
-            raise ViewRefused(503, "other texts are being checked: try again", {"Retry-After": "5"})
+            raise ViewRefused(503, "other texts are being checked; try again", {"Retry-After": "5"})
         try:
             return self._read_uncached(path, text, raw, user)
         finally:

@@ -44,7 +44,7 @@ def _check_message(message: Any, where: str, calls_alone: bool) -> None:
     if "role" not in message:
         raise ClientRequestError(f"{where} has no 'role'", param=f"{where}.role")
     if not isinstance(message["role"], str):
-        raise ClientRequestError(f"{where}.role must be a text", param=f"{where}.role")
+        raise ClientRequestError(f"{where}.role must be a string", param=f"{where}.role")
     if "content" not in message and not (calls_alone and "tool_calls" in message):
         lacks = "neither 'content' nor 'tool_calls'" if calls_alone else "no 'content'"
         raise ClientRequestError(f"{where} has {lacks}", param=f"{where}.content")
@@ -244,7 +244,7 @@ def completion_messages(prompt: Any) -> Messages:
     if isinstance(prompt, list):
         if len(prompt) != 1 or not isinstance(prompt[0], str):
             raise ClientRequestError(
-                "'prompt' must be one text; several prompts and token ids are not supported", param="prompt"
+                "'prompt' must be one string; several prompts and token ids are not supported", param="prompt"
             )
         prompt = prompt[0]
     text = text_of(prompt)

@@ -85,7 +85,7 @@ class LimitedBody(RawIOBase):
 
 def too_large(most: int) -> TooLarge:
     """What is said of a body of more than `most` bytes."""
-    return TooLarge(f"the body has more than {most / _MIB:g} MiB; --max-body-mb allows more")
+    return TooLarge(f"the body is larger than {most / _MIB:g} MiB; allow more with --max-body-mb")
 
 
 def limit_body(environ: dict[str, Any], most: int) -> LimitedBody | None:
@@ -137,11 +137,11 @@ def read_body(environ: dict[str, Any], most_bytes: int | None = None) -> bytes:
     """
     coding = environ.get("HTTP_CONTENT_ENCODING", "").strip()
     if coding.lower() not in ("", "identity"):
-        raise Unsupported(f"a body with Content-Encoding {coding!r} is not read; send it as it is (identity)")
+        raise Unsupported(f"a body with Content-Encoding {coding!r} is not supported; send it uncompressed")
     try:
         return get_input_stream(environ, max_content_length=most_bytes).read()
     except (ClientDisconnected, OSError) as error:
-        raise RequestCancelled("the client left in the middle of its request") from error
+        raise RequestCancelled("the client disconnected before it had sent its whole request") from error
     except (HTTPException, MiddlewareError):
         raise
     except Exception as error:  # gunicorn has errors of its own for chunks
@@ -200,7 +200,7 @@ def _drop_some(connection: Any, skip: Callable[[int], int], is_over: Callable[[]
             left -= skip(min(_DROPPED_PIECE, left))
         return True
     except Exception as error:  # a client that left or waits, and what a server calls a broken body
-        logger.debug("the rest of a refused body is not read: %r", error)
+        logger.debug("the rest of a refused body could not be read: %r", error)
         return False
     finally:
         with suppress(OSError):  # it may be closed

@@ -30,7 +30,7 @@ _HOLDERS = (dict, list)
 def json_body(data: bytes) -> JsonObject:
     """The body as an object, whatever its content type says. Raises ClientRequestError."""
     if not data.strip():
-        raise ClientRequestError("the body is empty; a JSON object is expected")
+        raise ClientRequestError("the body is empty; send a JSON object")
     try:
         body = strict_loads(data)
     except (ValueError, RecursionError) as error:
@@ -67,7 +67,7 @@ def _short(error: Exception) -> str:
     return (
         "it is nested too deeply"
         if isinstance(error, RecursionError)
-        else "it holds a number that is too long"
+        else "it contains a number that is too long"
     )
 
 
@@ -114,7 +114,7 @@ def _objects(value: Any) -> list[JsonObject] | None:
 
 
 _TYPE_WORDS: dict[type, str] = {
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     int: "a whole number",
     list: "a list",
@@ -131,7 +131,9 @@ def typed_fields(body: JsonObject, kinds: Mapping[str, Any]) -> dict[str, Any]:
     for name in body:
         if name not in kinds:
             allowed = ", ".join(kinds) or "none"
-            raise ClientRequestError(f"{describe_value(name)} is no field of this body, allowed: {allowed}")
+            raise ClientRequestError(
+                f"{describe_value(name)} is not a field of this body, allowed: {allowed}"
+            )
     return {name: _fit(name, body, _types(kind)) for name, kind in kinds.items()}
 
 

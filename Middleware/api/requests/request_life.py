@@ -69,7 +69,7 @@ def outdated_first(outdated: Iterable[str]) -> str:
 
 def _sentence(error: BaseException, privacy: bool) -> str:
     if not isinstance(error, MiddlewareError):
-        return f"internal error ({type(error).__name__}); the server's log says more"
+        return f"internal error ({type(error).__name__}); see the server's log for details"
     quotes_nobody = isinstance(error, ConfigError)
     said = error.cause_first() if quotes_nobody or not privacy else without_quotes(error)
     return sentence_of(" ".join(said.split())) or type(error).__name__
@@ -78,9 +78,9 @@ def _sentence(error: BaseException, privacy: bool) -> str:
 # --------------------------------------------------------------------------
 
 REQUEST_ID = "headrace.request_id"
-"""Key of the WSGI environment under which a request's id stands."""
+"""The key of the WSGI environment that holds a request's id."""
 LIFE = "headrace.life"
-"""Key of the WSGI environment under which a request's life stands."""
+"""The key of the WSGI environment that holds a request's life."""
 
 
 HUNG_UP = "the client hung up"
@@ -146,7 +146,7 @@ class RequestLife:
             try:
                 ending()
             except Exception:
-                logger.exception("giving back what request %s held failed", self.request_id)
+                logger.exception("the resources of request %s could not be released", self.request_id)
 
     def answer(self) -> None:
         """The client has its whole answer, or it is about to leave."""

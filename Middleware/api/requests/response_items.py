@@ -43,14 +43,14 @@ def input_items(body: JsonObject) -> list[JsonObject]:
     if given is None and body.get("previous_response_id"):
         return []
     if not isinstance(given, list):
-        found = "is required" if given is None else "must be a text or a list of items"
+        found = "is required" if given is None else "must be a string or a list of items"
         raise ClientRequestError(f"'input' {found}", param="input")
     for number, item in enumerate(given):
         where = f"input[{number}]"
         if not isinstance(item, dict):
             raise ClientRequestError(f"{where} must be an object", param=where)
         if _kind(item) == "message" and not isinstance(item.get("role"), str):
-            found = "must be a text" if "role" in item else "is missing"
+            found = "must be a string" if "role" in item else "is missing"
             raise ClientRequestError(f"{where}.role {found}", param=f"{where}.role")
     return given
 

@@ -86,9 +86,9 @@ def read_call(data: bytes) -> RpcCall | None:
     if method is None and ("result" in message or "error" in message):
         return None
     if not isinstance(method, str) or not method:
-        raise RpcFault(INVALID_REQUEST, "'method' must be a text", call_id=_id_of(message))
+        raise RpcFault(INVALID_REQUEST, "'method' must be a string", call_id=_id_of(message))
     if "id" in message and not is_rpc_id(message["id"]):
-        raise RpcFault(INVALID_REQUEST, "'id' must be a text or a number")
+        raise RpcFault(INVALID_REQUEST, "'id' must be a string or a number")
     return _checked_call(message, method)
 
 
@@ -115,7 +115,11 @@ def _message(data: bytes) -> JsonObject:
         return json_body(data)
     except ClientRequestError as error:
         code = INVALID_REQUEST if _is_json(data) else PARSE_ERROR
-        said = "one message at a time: batches are not supported" if data.lstrip()[:1] == b"[" else str(error)
+        said = (
+            "batches are not supported; send one message at a time"
+            if data.lstrip()[:1] == b"["
+            else str(error)
+        )
         raise RpcFault(code, said if code == INVALID_REQUEST else str(error)) from error
 
 

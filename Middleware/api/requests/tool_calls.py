@@ -53,7 +53,7 @@ def offered_tools(snapshot: ConfigSnapshot, *, tell: bool = False) -> dict[str, 
             if name not in offered:
                 offered[name] = OfferedTool(name, user, tool)
             elif tell:
-                logger.warning("a second tool of the name %s, of user %s, is left out", name, user)
+                logger.warning("a second tool named %s, of user %s, is left out", name, user)
     return offered
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.requests.request_body import drop_all
+from Middleware.utilities.text_utils import count_of
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,9 @@ class _Stop:
         end = (self._begun or 0.0) + REST_S
         while self._door.lives:
             if self._hurried or time.monotonic() > end:
-                logger.warning("stopped while %d requests had nodes to run", len(self._door.lives))
+                logger.warning(
+                    "stopped while %s still had nodes to run", count_of(len(self._door.lives), "request")
+                )
                 return
             time.sleep(0.02)
 

@@ -45,7 +45,7 @@ def tell_of_memories(user: UserSettings, root: Path) -> None:
     kind = network_file_system(root)
     if kind is not None:
         logger.warning(
-            "%s lies on a network file system (%s): several servers cannot share it safely", root, kind
+            "%s is on a network file system (%s), where several servers cannot share it safely", root, kind
         )
 
 
@@ -109,7 +109,7 @@ class _EachLineStamped(logging.Formatter):
         return _shorten_traceback(super().formatException(ei))
 
     def format(self, record: logging.LogRecord) -> str:
-        if record.exc_text:  # the filter's, masked; it is never made anew from the error
+        if record.exc_text:  # the filter's, masked; it is never built again from the error
             record.exc_text = _shorten_traceback(record.exc_text)
         text = super().format(record)
         if "\n" not in text:
@@ -202,7 +202,8 @@ def _users_to_serve(launch: Launch) -> tuple[str, ...]:
     except ConfigError as error:
         there = ", ".join(user_names(snapshot))
         raise SystemExit(
-            f"no user to serve: {error}; --User NAME names one ({snapshot.root}/Users has {there or 'none'})"
+            f"no user to serve: {error}; name one with --User NAME ({snapshot.root}/Users has "
+            f"{there or 'none'})"
         ) from error
 
 
@@ -254,7 +255,11 @@ def _tidy_up(user: UserSettings) -> None:
         LockingService(lock_database_of(user), launch_facts().instance_id).remove_dead()
         remove_stale_temporaries(discussions_root(user))
     except OSError as error:
-        logger.warning("what former servers left of user %s is not tidied up: %s", user.name, error)
+        logger.warning(
+            "the locks and temporary files that earlier servers left for user %s could not be removed: %s",
+            user.name,
+            error,
+        )
 
 
 def warm_up() -> None:
@@ -270,7 +275,7 @@ def warm_up() -> None:
             tell_of_memories(user, discussions_root(user))
         check_reachable()
     except Exception:
-        logger.exception("the check of the configuration failed")
+        logger.exception("the configuration could not be checked")
     gc.collect()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     gc.freeze()  # what is loaded now stays: no later collection has to look at it
@@ -285,6 +290,7 @@ def _tell_of_scripts(snapshot: ConfigSnapshot, user: UserSettings) -> None:
     walk = UserWalk(snapshot, user)
     if user.python_module_roots is None and "PythonModule" in walk.node_types():
         logger.info(
-            "user %s: PythonModule nodes may run scripts from any folder; pythonModuleRoots limits them",
+            "user %s: PythonModule nodes may run scripts from any folder; set pythonModuleRoots "
+            "to limit them",
             user.name,
         )

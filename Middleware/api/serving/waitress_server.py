@@ -33,6 +33,7 @@ from Middleware.config.paths import DEFAULT_WORKFLOW, EXAMPLE, endpoint_file
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.workflows import load_workflow
 from Middleware.utilities.install_layout import is_shipped, program
+from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.tools.mcp_doors import end_sessions
 
 logger = logging.getLogger(__name__)
@@ -73,12 +74,13 @@ def _demo_endpoint(snapshot: ConfigSnapshot, user: UserSettings) -> str | None:
 def _lines(model: str, way: list[str], address: str) -> list[str]:
     body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
     return [
-        "The built-in demo model answers. Try it from a second terminal:",
+        "The built-in demo model is answering. Try it from a second terminal:",
         f"  curl {address}/v1/chat/completions -H 'Content-Type: application/json' \\",
         f"       -d '{body}'",
         *way,
         '  "endpoint" (its URL), "apiTypeConfigFileName" (for example "Open-AI-API", "LlamaCppServer" or',
-        '  "OllamaApiChat"), "modelNameToSendToAPI" (the model\'s name there). No restart is needed.',
+        '  "OllamaApiChat") and "modelNameToSendToAPI" (the model\'s name there). You don\'t '
+        "need to restart.",
     ]
 
 
@@ -93,8 +95,9 @@ def _way_to(root: Path, file: str) -> list[str]:
             ]
         return [f"To use a real server, change three fields of {root / file}:"]
     return [
-        f"To use a real server, write files of your own with {program()} --init DIR, start with them, and",
-        f"change three fields of {Path('Public', 'Configs', file)} there:",
+        f"To use a real server, create your own files with {program()} --init DIR, start the "
+        "server with them,",
+        f"and change three fields of {Path('Public', 'Configs', file)} there:",
     ]
 
 
@@ -197,11 +200,11 @@ def _advice(launch: Launch, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         keeper = ""
         if launch.port == MACOS_PORT and sys.platform == "darwin":
-            keeper = " (macOS itself keeps 5000, for AirPlay)"
-        return f"; --port N takes another one{keeper}"
+            keeper = " (macOS uses 5000 for AirPlay)"
+        return f"; choose another port with --port N{keeper}"
     if error.errno == errno.EACCES:
-        return "; --port N, with N from 1024 on, needs no special rights"
-    return f"; --listen ADDR takes an address of this machine, found {launch.host}"
+        return "; choose a port of 1024 or above with --port N, which needs no special rights"
+    return f"; give --listen an address of this machine, found {launch.host}"
 
 
 class _Signals:
@@ -238,7 +241,7 @@ def _announce(launch: Launch, server: ApiServer, port: int) -> None:
         flush=True,
     )
     if launch.host == "127.0.0.1":
-        print("only this machine can reach it; --listen opens it to the network", flush=True)
+        print("only this machine can reach the server; --listen opens it to the network", flush=True)
     near = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(launch.host, host)
     for line in server.console_lines(f"http://{near}:{port}"):
         print(line, flush=True)
@@ -248,7 +251,7 @@ def _announce(launch: Launch, server: ApiServer, port: int) -> None:
 
 def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals) -> None:
     """No new connections; unanswered requests are cancelled; what runs after an answer may end."""
-    logger.info("stopping: %d requests are running", len(server.door.lives))
+    logger.info("stopping; %s in progress", count_of(len(server.door.lives), "request"))
     for listener in listeners:
         listener.trigger.pull_trigger(_closing(listener))
 
@@ -258,7 +261,7 @@ def _stop(server: ApiServer, listeners: list[BaseWSGIServer], signals: _Signals)
 
     _wait(lambda: has_ended(server.door.unanswered_requests), CANCEL_S, signals)
     if not _wait(lambda: has_ended(lambda: server.door.lives), REST_S, signals):
-        logger.warning("stopped while %d requests had nodes to run", len(server.door.lives))
+        logger.warning("stopped while %s still had nodes to run", count_of(len(server.door.lives), "request"))
     _wait(lambda: not any(map(_is_speaking, listeners)), LAST_WORDS_S, signals)
 
 

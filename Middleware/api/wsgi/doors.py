@@ -71,7 +71,7 @@ def on_one_line(text: str) -> str:
 # --------------------------------------------------------------------------
 
 PROTOCOL = "headrace.protocol"
-"""Key of the WSGI environment under which a request's ClientProtocol stands."""
+"""The key of the WSGI environment that holds a request's ClientProtocol."""
 
 ENTER_GATE = "headrace.enter_gate"
 """Key of the WSGI environment of a free request: a function by which its view makes it a generating one.

@@ -2,7 +2,7 @@
 
 The only place that knows `prometheus_client`. Every application has a registry of its own. With
 `PROMETHEUS_MULTIPROC_DIR` set the numbers of all processes that share the folder are shown together. Labels
-are names of the configuration and words of ours, never what a client wrote, and their number is bounded.
+are names of the configuration and our own words, never what a client wrote, and their number is bounded.
 Source: docs/metrics.md.
 """
 
@@ -101,13 +101,15 @@ class _OfServer:
     """The process, its slots and its queue."""
 
     def __init__(self, make: _Maker) -> None:
-        self.build = make.gauge("headrace_build_info", "Processes that run, by version.", "version")
+        self.build = make.gauge("headrace_build_info", "Running processes, by version.", "version")
         self.slots = make.gauge(  # the processes have them in common
-            "headrace_slots", "Requests that may run at once (--concurrency); 0: any number.", mode="livemax"
+            "headrace_slots",
+            "Requests that can run at once (--concurrency); 0 means no limit.",
+            mode="livemax",
         )
-        self.running = make.gauge("headrace_requests_running", "Generation requests that have their slot.")
-        self.waiting = make.gauge("headrace_queue_length", "Generation requests that wait for a slot.")
-        self.wait = make.histogram("headrace_queue_wait_seconds", "From arrival to the slot.", _WAITS)
+        self.running = make.gauge("headrace_requests_running", "Generation requests that hold a slot.")
+        self.waiting = make.gauge("headrace_queue_length", "Generation requests that are waiting for a slot.")
+        self.wait = make.histogram("headrace_queue_wait_seconds", "Time from arrival to the slot.", _WAITS)
 
 
 class _OfRuns:
@@ -122,19 +124,21 @@ class _OfRuns:
             "headrace_cancellations_total", "Requests that were cancelled.", *run, "by"
         )
         self.first = make.histogram(
-            "headrace_first_token_seconds", "From arrival to the first text.", _SECONDS, *run
+            "headrace_first_token_seconds", "Time from arrival to the first text.", _SECONDS, *run
         )
         self.seconds = make.histogram(
-            "headrace_answer_seconds", "From arrival to the whole answer.", _SECONDS, *run
+            "headrace_answer_seconds", "Time from arrival to the whole answer.", _SECONDS, *run
         )
         self.tokens = make.counter(
-            "headrace_answer_tokens_total", "Tokens as clients are told them.", *run, "kind"
+            "headrace_answer_tokens_total", "Tokens as reported to clients.", *run, "kind"
         )
         self.all_tokens = make.counter(
-            "headrace_workflow_tokens_total", "Tokens of all calls behind answers.", *run, "kind"
+            "headrace_workflow_tokens_total", "Tokens of all calls behind the answers.", *run, "kind"
         )
         self.all_calls = make.counter(
-            "headrace_workflow_calls_total", "Calls to models that gave an answer, as clients are told.", *run
+            "headrace_workflow_calls_total",
+            "Calls to models that gave an answer, as reported to clients.",
+            *run,
         )
 
 
@@ -149,16 +153,16 @@ class _OfBackends:
             "headrace_backend_errors_total", "Calls to backends that failed.", "endpoint", "error"
         )
         self.seconds = make.histogram(
-            "headrace_backend_seconds", "From a call's begin to its end.", _SECONDS, "endpoint"
+            "headrace_backend_seconds", "Time from the start of a call to its end.", _SECONDS, "endpoint"
         )
         self.first = make.histogram(
             "headrace_backend_first_output_seconds",
-            "From a call's begin to what its stream brings first.",
+            "Time from the start of a call to the first piece of its stream.",
             _SECONDS,
             "endpoint",
         )
         self.tokens = make.counter(
-            "headrace_backend_tokens_total", "Tokens as backends report them.", "endpoint", "kind"
+            "headrace_backend_tokens_total", "Tokens as reported by backends.", "endpoint", "kind"
         )
 
 
@@ -171,7 +175,7 @@ def _shared_folder() -> Iterator[None]:
             Path(folder).mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        raise SystemExit(f"{SHARED_FOLDER} must name a folder that can be written: {error}") from error
+        raise SystemExit(f"{SHARED_FOLDER} must name a folder that can be written to: {error}") from error
 
 
 class Metrics:

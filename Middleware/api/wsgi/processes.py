@@ -50,12 +50,13 @@ def _check(url: str) -> None:
         store = RedisStore(url, "")
     except ImportError as error:
         raise SystemExit(
-            f"{REDIS_URL} is set, and the package redis is missing: install the extra `redis`"
+            f"{REDIS_URL} is set but the package redis is missing: install the extra `redis`"
             ' (pip install -e ".[redis]")'
         ) from error
     except ValueError as error:
         raise SystemExit(
-            f"{REDIS_URL} is no address of a Redis server; allowed are redis://HOST:PORT/DB, rediss:// for"
+            f"{REDIS_URL} is not the address of a Redis server; allowed are "
+            "redis://HOST:PORT/DB, rediss:// for"
             " TLS, and unix://PATH"
         ) from error
     logger.info("requests, keys, locks and gates are shared through Redis at %s", store.place)
@@ -175,7 +176,7 @@ heap = Heap(None if _LIBRARY is None else partial(_LIBRARY.malloc_trim, 0))
 
 
 TRAFFIC = "headrace.traffic"
-"""Key of the WSGI environment under which the server's Traffic stands."""
+"""The key of the WSGI environment that holds the server's Traffic."""
 
 
 class Traffic:

@@ -52,7 +52,7 @@ def thinking_literal(inputs: Inputs) -> Stage | None:
     ]
     if empty:
         inputs.findings.warnings.append(
-            f"removeThinking is on but {' and '.join(empty)} is empty: no thinking is removed"
+            f"removeThinking is on but {' and '.join(empty)} is empty, so no thinking is removed"
         )
         return None
     if closing_only:

@@ -132,7 +132,7 @@ class OutgoingCall:
             except BackendError as error:
                 if not again or error.kind not in BAD_ANSWERS:
                     raise
-                logger.warning("%s; once more", error)
+                logger.warning("%s; trying once more", error)
                 again = False
 
     def _read_whole_answer(self, answer: Answer) -> LlmText | JsonObject:
@@ -195,7 +195,7 @@ class OutgoingCall:
 
     def _no_object(self, answer: Answer, data: bytearray) -> BackendError:
         settings = self._handler.settings
-        page = "a web page" if answer.content_type == "text/html" else "no JSON object"
+        page = "a web page" if answer.content_type == "text/html" else "not a JSON object"
         shown = mask_answer(data.decode("utf-8", "replace").strip(), settings.secrets)[:200]
         return BackendError(settings.endpoint.name, "protocol_error", f"the answer is {page}: {shown}")
 
@@ -273,7 +273,7 @@ def _post_abort(handler: HandlerFace, url: str, body: JsonObject) -> None:
         answer = default_transport().post(post, AbortHandle(pinned=settings.pinned))
         answer.close()
     except (BackendError, RequestCancelled) as error:
-        logger.debug("the backend did not take the abort call: %s", error)
+        logger.debug("the backend did not accept the abort call: %s", error)
 
 
 def _feed_reader(reader: StreamReader, data: bytes, batches: list[Batch]) -> bool:
@@ -357,7 +357,7 @@ class _Ending:
 
     def ask_again(self, why: BackendError) -> None:
         """Another answer in the place of this one. Raises BackendError, RequestCancelled."""
-        logger.warning("%s; once more", why)
+        logger.warning("%s; trying once more", why)
         self.answer.close()
         self.answer = self.call.post()
         self.reader = self.call.reader(self.answer)

@@ -311,7 +311,7 @@ class StreamReader:
             data = self._second_look(text) if name != "error" else {"error": text}
             if data is None:
                 if self._bad_in_a_row > MAX_BAD_EVENTS:
-                    self._fail_batch(out, self._fault("the stream is not what this backend sends"))
+                    self._fail_batch(out, self._fault("the stream is not in the format of this backend"))
                     return True
                 return False
         if name == "error" or data.get("error") or data.get("object") == "error" or "base_resp" in data:
@@ -393,7 +393,7 @@ class StreamReader:
         if self._bad > 1:
             return  # one warning a stream
         logger.warning(
-            "endpoint '%s': an event that cannot be read is skipped: %s",
+            "endpoint '%s': skipped an event that cannot be read: %s",
             self._endpoint,
             loggable_text(self._redacted_excerpt(text)),
         )
@@ -490,7 +490,7 @@ class StreamReader:
         """The body ended without an end mark. Raises when nothing useful came."""
         if not self._good:
             what = f"{self._bad} events that cannot be read" if self._bad else "nothing"
-            raise self._fault(f"the stream held {what}")
+            raise self._fault(f"the stream contained {what}")
         if self._handler.eof_is_end:
             return
         if not self.output:

@@ -127,7 +127,7 @@ def image_sources(message: Message) -> list[str]:
         raise TypeError(f"images is {type(images).__name__}, not a list")
     sources = [source for source in images if isinstance(source, str)]
     if len(sources) < len(images):
-        logger.warning("%d images are not texts and were skipped", len(images) - len(sources))
+        logger.warning("%d images are not strings and were skipped", len(images) - len(sources))
     return sources
 
 
@@ -140,7 +140,7 @@ def with_images(messages: Messages, shape: _Shape) -> Messages:
     try:
         return [_shape_message(message, shape) for message in messages]
     except TypeError as error:
-        logger.warning("images could not be read, all messages are sent as text: %s", error)
+        logger.warning("images could not be read, so all messages are sent as text: %s", error)
     return with_unreadable_note([without_images(message) for message in messages])
 
 
@@ -184,4 +184,7 @@ def without_images(message: Message) -> Message:
 
 
 def _warn_skipped(source: str) -> None:
-    logger.warning("image skipped, neither image data nor an http(s) URL: %s", loggable_text(source[:100]))
+    logger.warning(
+        "an image was skipped, because it is neither image data nor an http(s) URL: %s",
+        loggable_text(source[:100]),
+    )

@@ -92,7 +92,7 @@ def attach_schema(payload: dict[str, Any], schema: Mapping[str, Any], apitype: M
     """Write a schema into `payload` as the API type's `structuredOutput` says; without one: a warning."""
     block = structured_output_block(apitype)
     if block is None:
-        logger.warning("this API type has no valid structuredOutput block: the schema is not sent")
+        logger.warning("this API type has no valid structuredOutput block, so the schema is not sent")
         return
     field, style, strict = block
     *path, last = field.split(".")

@@ -173,7 +173,7 @@ def _open_socket(connection: Any, info: Any, handle: AbortHandle | None) -> sock
 def _check_peer(sock: socket.socket, handle: AbortHandle) -> None:
     """Raises OSError when the connection leads elsewhere than to a pinned address."""
     if sock.getpeername()[0] not in handle.pinned:
-        raise ConnectionError("the connection leads to another address than the one that was checked")
+        raise ConnectionError("the connection leads to a different address than the one that was checked")
 
 
 class _FinalResponse(http.client.HTTPResponse):
@@ -207,7 +207,9 @@ class _Recorded:
         except (socket.gaierror, UnicodeError) as error:
             raise NameResolutionError(self.host, self, socket.gaierror(str(error))) from error
         if isinstance(failure, TimeoutError):
-            raise ConnectTimeoutError(self, f"no connection to {self.host} in {self.timeout} s") from failure
+            raise ConnectTimeoutError(
+                self, f"no connection to {self.host} within {self.timeout} s"
+            ) from failure
         raise NewConnectionError(self, str(failure)) from failure
 
     def connect(self: Any) -> None:

@@ -199,7 +199,7 @@ class Transport:
         else:
             first = REFUSED_PAUSE_S if _was_refused(error) else PAUSE_S
             seconds = first * attempt * (0.75 + 0.5 * self._jitter())
-        logger.warning("%s; next try in %.1f s", error, seconds)
+        logger.warning("%s; trying again in %.1f s", error, seconds)
         self._pause(handle, seconds)
 
     def _sweep(self) -> None:
@@ -250,7 +250,7 @@ def _prepare_request(post: Post) -> Any:
     `config_error` for a header that cannot be sent (its value is never shown)."""
     for name, value in post.headers.items():
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-            message = f"the header {name!r} holds characters that HTTP does not allow"
+            message = f"the header {name!r} contains characters that HTTP does not allow"
             raise BackendError(post.endpoint, "config_error", message)
     try:
         template = _template(post.method, post.url, tuple(post.headers.items()))
@@ -281,7 +281,7 @@ def _template(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> re
     if urlsplit(url).scheme.lower() not in ("http", "https"):
         raise ValueError("the URL must begin with http:// or https://")
     if "\\" in url:
-        raise ValueError("the URL holds a backslash, which programs read differently")
+        raise ValueError("the URL contains a backslash, which programs interpret differently")
     return requests.Request(method, url, headers=dict(headers)).prepare()
 
 
@@ -384,7 +384,7 @@ def _body_error(endpoint: str, error: BaseException) -> BackendError:
     if isinstance(error, BodyFault | DecodeError):
         return BackendError(endpoint, "protocol_error", str(error))
     if isinstance(error, BodyCut | OSError | BrokenProtocol | http.client.HTTPException):
-        return BackendError(endpoint, "connection_lost", f"the connection broke in the answer: {error}")
+        return BackendError(endpoint, "connection_lost", f"the connection broke during the answer: {error}")
     return BackendError(endpoint, "protocol_error", f"the answer cannot be read: {error}")
 
 

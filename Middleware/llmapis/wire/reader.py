@@ -375,7 +375,7 @@ class SocketBody:
 
 
 class StandInBody:
-    """A body without a socket of ours to read (tests, unusual content codings): no ticks.
+    """A body that is not read from our own socket (tests, unusual content codings): no ticks.
 
     `more()` gives the next piece, `b""` at the end; it may raise urllib3's own errors.
     """

@@ -149,7 +149,9 @@ class Member:
                 alone.put(kind, key, value)
             self._footing, self._tried = Footing(alone), self._clock()
         if not self._over:
-            logger.warning("this process goes on alone, with its own limits, until others answer: %s", error)
+            logger.warning(
+                "this process continues alone, with its own limits, until the others answer: %s", error
+            )
 
     def _tells_again(self, footing: Footing) -> bool:
         """False: it forgot already what it was just told, or does not answer."""
@@ -255,7 +257,7 @@ class Member:
             if word in self._hearers:
                 self._hearers[word](rest)
         except Exception:
-            logger.exception("acting on a message of another process failed: %s", word)
+            logger.exception("a message from another process could not be handled: %s", word)
 
     def _look_at_gates(self) -> None:
         for gate in self._watched_waits():
@@ -271,7 +273,7 @@ class Member:
             try:
                 self._remote.join()  # as one that holds nothing
             except StoreLost as error:
-                logger.info("others learn of this process's end by its silence: %s", error)
+                logger.info("the other processes could not be informed that this one ends: %s", error)
 
     def _joins_again(self) -> bool:
         """One thread tries, and the others do not wait for a store that does not answer."""
@@ -288,7 +290,7 @@ class Member:
             return False
         finally:
             self._trying.release()
-        logger.info("this process is one of several again")
+        logger.info("this process works together with the others again")
         return True
 
 

@@ -1,7 +1,7 @@
 """What servers on several machines share: a Redis server. Knows `redis`; nobody else does.
 
 Each call is one script, run as one step; messages come by a stream that is read as soon as something is in
-it, and loses nothing while a connection is made anew. Extra: `redis`.
+it, and loses nothing while it reconnects. Extra: `redis`.
 """
 
 from __future__ import annotations

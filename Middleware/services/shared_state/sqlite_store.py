@@ -216,7 +216,7 @@ class SqliteStore:
             logger.warning("%s is damaged (%s) and cannot be moved away: %s", self._file, error, trouble)
             return
         if aside is not None:
-            logger.warning("%s was damaged (%s) and is kept as %s", self._file, error, aside.name)
+            logger.warning("%s was damaged (%s) and has been renamed to %s", self._file, error, aside.name)
 
     def _open_database(self) -> sqlite3.Connection:
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ class SqliteStore:
                 self._drop_connection()
 
     def _drop_connection(self) -> None:
-        """The next call begins anew. An open transaction is rolled back by it."""
+        """The next call starts from the beginning. This rolls back an open transaction."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

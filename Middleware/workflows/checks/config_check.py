@@ -287,8 +287,9 @@ def short_of_tokens(
         ):
             pointer = f"{use.pointer}/{use.limit_key}" if use.limit_key in use.holder else use.pointer
             message = (
-                f"{limit} tokens are few for endpoint {name!r}, whose model thinks: its thoughts may use "
-                f"them up, and the answer is empty. Give `{use.limit_key}` at least {ENOUGH}"
+                f"{limit} tokens may be too few for endpoint {name!r}, whose model thinks: the "
+                "thoughts can use "
+                f"them up and leave the answer empty. Set `{use.limit_key}` to at least {ENOUGH}"
             )
             found.setdefault(use.file, []).append(Finding(use.file, pointer, WARNING, message))
     for file, findings in found.items():

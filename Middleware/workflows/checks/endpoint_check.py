@@ -126,8 +126,8 @@ def _other_face_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
     """An Ollama type on the address of Ollama's OpenAI face. Source: backends.md 1."""
     if endpoint.type.startswith("ollama") and ends_in_openai_route(endpoint.url):
         message = (
-            f'"{endpoint.url}" is the address for OpenAI types; an Ollama type leaves `/v1` out. '
-            'Write the address without it, or use an OpenAI type such as "Open-AI-API"'
+            f'"{endpoint.url}" is an address for OpenAI types; Ollama types need it without `/v1`. '
+            'Remove `/v1`, or use an OpenAI type such as "Open-AI-API"'
         )
         yield Finding(endpoint.file, "/endpoint", WARNING, message)
 
@@ -153,13 +153,14 @@ def _backup_findings(
             return
         if len(chain) == 2 and is_remote(backup.url) and not backup.allow_remote_backup:
             message = (
-                f'"{name}" is not on a local network, and has no `allowRemoteBackup`: it will be refused'
+                f'"{name}" is not on a local network and its file does not set '
+                "`allowRemoteBackup`, so it will be refused"
             )
             yield Finding(endpoint.file, pointer, WARNING, message)
         name = backup.backup_endpoint_name
     if name:
         yield Finding(
-            endpoint.file, pointer, WARNING, f"backups run in a circle: {' > '.join([*chain, name])}"
+            endpoint.file, pointer, WARNING, f"the backups form a circle: {' > '.join([*chain, name])}"
         )
 
 

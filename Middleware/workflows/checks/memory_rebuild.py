@@ -1,4 +1,4 @@
-"""A discussion's memories made anew from a conversation: beside it, and put in their place when they are
+"""Rebuilds a discussion's memories from a conversation: beside it, and put in their place when they are
 whole.
 
 What was made stays there when the work is broken off; the next run goes on with it if it is given the same
@@ -67,7 +67,7 @@ class Rebuild:
         store = self.folders.store(self.discussion_id)
         with store.lease(_LEASE, 0) as held:
             if not held:
-                raise ArchiveRefused(f"{self.discussion_id}: another rebuild is at work; wait for its end")
+                raise ArchiveRefused(f"{self.discussion_id}: another rebuild is running; wait until it ends")
             return self._run(store, told)
 
     def _run(self, store: DiscussionStore, told: Told) -> int:
@@ -138,7 +138,7 @@ def _begin(beside: DiscussionStore, kind: str, chunks: Chunks) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of memories is made anew.
+    """How one kind of memories is rebuilt.
 
     `settings`: what differs from the user's while they are made; the state document is no memory and stays
     as it is, and a rest is never too small. `check(store)`: the old ones can be replaced. `begin(beside)`:

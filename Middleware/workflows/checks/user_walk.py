@@ -186,7 +186,7 @@ class UserWalk:
                 named = self._user.user_wide_workflow_variables
                 found += unguarded_findings(file, self._snapshot.read(file), named)
         if self._user.python_module_roots is None and "PythonModule" in self.node_types():
-            message = "not set, so scripts of PythonModule nodes may lie anywhere"
+            message = "not set, so PythonModule nodes may run scripts from any folder"
             found.append(Finding(self._file, "/pythonModuleRoots", NOTE, message))
         found += cycles({file: entry.children for file, entry in reached.items()})
         return found

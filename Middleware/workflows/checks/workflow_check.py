@@ -57,7 +57,7 @@ def incomplete_node(node: Mapping[str, Any]) -> Iterator[Slip]:
     """Of a workflow node."""
     yield from _switches(node, _NODE_SWITCHES)
     if node.get("errorText") and node.get("onNodeError") != "continue":
-        yield "errorText", 'is never used: it needs `"onNodeError": "continue"`'
+        yield "errorText", 'is never used unless the node sets `"onNodeError": "continue"`'
 
 
 def incomplete_endpoint(endpoint: Mapping[str, Any]) -> Iterator[Slip]:
@@ -93,7 +93,7 @@ def incomplete_api_type(api_type: Mapping[str, Any]) -> Iterator[Slip]:
     """Of an API type file."""
     thinking, structured = (_object(api_type.get(key)) for key in ("thinking", "structuredOutput"))
     if thinking.get("mode") not in (None, "unsupported") and not thinking.get("field"):
-        yield "thinking", "needs a `field`; without it nobody is told to think"
+        yield "thinking", "needs a `field`; without it the model is never asked to think"
     if bool(structured.get("field")) != bool(structured.get("style")):
         yield "structuredOutput", "needs both `field` and `style`; without them no schema is sent"
 
@@ -105,7 +105,7 @@ def _object(value: object) -> Mapping[str, Any]:
 def _switches(document: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[Slip]:
     for switch, needed in table.items():
         if document.get(switch) is True and not _says_something(document.get(needed)):
-            yield switch, f"is on, but `{needed}` is empty: nothing happens"
+            yield switch, f"is on but has no effect, because `{needed}` is empty"
 
 
 def _says_something(value: object) -> bool:
@@ -263,7 +263,7 @@ def repeated_locks(nodes: Sequence[NodeConfig]) -> Iterator[tuple[int, str]]:
         if lock is None:
             continue
         if lock in holders:
-            yield index, f"node {holders[lock] + 1} holds this lock already, so the run always ends here"
+            yield index, f"node {holders[lock] + 1} already holds this lock, so the run always ends here"
         holders.setdefault(lock, index)
 
 
@@ -276,10 +276,14 @@ def lost_categories(categories: Sequence[Category]) -> Iterator[tuple[Category, 
         if len(name.split()) > 1:
             yield (
                 category,
-                "can never be picked: an answer is compared word by word, and this name has a blank",
+                "can never be chosen, because answers are compared word by word and this name "
+                "contains a space",
             )
         elif winner is not None:
-            yield category, f"can never be picked: {winner!r} stands earlier and fits wherever this one does"
+            yield (
+                category,
+                f"can never be chosen, because {winner!r} comes first and matches wherever this one does",
+            )
         earlier.append((category.name, name))
 
 
@@ -367,7 +371,7 @@ def own_findings(file: str, document: Any) -> list[Finding]:
 def _schema_findings(place: NodePlace) -> Iterator[Finding]:
     node_type = place.config.get("type")
     if isinstance(node_type, str) and node_type in OLD_NAMES:
-        yield place.finding("type", NOTE, f"{node_type!r} is an old name of {DEFAULT_TYPE!r}")
+        yield place.finding("type", NOTE, f"{node_type!r} is an old name for {DEFAULT_TYPE!r}")
     elif isinstance(node_type, str) and node_type not in NODES:
         near = validation.nearest(node_type, NODES)
         hint = f" (did you mean {near!r}?)" if near else f". Known: {', '.join(sorted(NODES))}"
@@ -397,19 +401,19 @@ def _second_responders(places: Sequence[NodePlace]) -> Iterator[Finding]:
     marked = [place for place in places if is_responder(place.config)]
     for place in marked[1:]:
         field = "is_responder" if "is_responder" in place.config else "returnToUser"
-        message = f"node {marked[0].number} answers already; this flag does nothing"
+        message = f"node {marked[0].number} already answers, so this flag has no effect"
         yield place.finding(field, WARNING, message)
 
 
 def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]:
     config, handler = place.config, node_handler(place.config.get("type"))
     if config.get("allowTools") and not is_responder:
-        yield place.finding("allowTools", WARNING, "this node does not answer, so a tool call of it is lost")
+        yield place.finding("allowTools", WARNING, "this node does not answer, so its tool calls are lost")
     if config.get("endpointName") and handler.RUNS_DRY and not handler.CALLS_MODEL:
-        message = "this node type calls no model; the endpoint only cleans its text"
+        message = "this node type calls no model; the endpoint is only used to clean its text"
         yield place.finding("endpointName", WARNING, message)
     if config.get("clientParameters") and not config.get("endpointName"):
-        message = "this node calls no model with these; put it on the nodes that do, those of a child too"
+        message = "this node calls no model with these; set it on the nodes that do, also in child workflows"
         yield place.finding("clientParameters", WARNING, message)
     for field, message in (*handler.config_warnings(config), *incomplete_node(config)):
         yield place.finding(field, WARNING, message)
@@ -419,7 +423,7 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
         for field in _FOR_OWN_TEXT:
             if config.get(field):
                 message = (
-                    "does nothing to the answer of a child workflow; put it on the node that makes the text"
+                    "has no effect on the answer of a child workflow; set it on the node that writes the text"
                 )
                 yield place.finding(field, WARNING, message)
 
@@ -505,7 +509,8 @@ def unguarded_findings(file: str, document: Any, user_variables: Mapping[str, An
             names = {name for text in texts for name in names_in_text(text, is_jinja=is_jinja)}
             if told := sorted(name for name in names if _is_said(name, configured)):
                 message = (
-                    f"{{{told[0]}}} holds text of a user or a model, and nothing guards what is fetched: "
+                    f"{{{told[0]}}} contains text from a user or a model, and nothing restricts "
+                    "what is fetched: "
                     "set 'blockPrivateAddresses' or 'allowedHosts', or the user's 'outboundPolicy'"
                 )
                 yield place.finding(field, WARNING, message)

@@ -46,7 +46,7 @@ class _Number:
 def _stops(value: Any) -> list[str] | None:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise _Wrong("must be a text or a list of texts")
+        raise _Wrong("must be a string or a list of strings")
     return [text for text in texts if text] or None
 
 
@@ -77,7 +77,7 @@ def _schema(value: Any) -> JsonObject | None:
         schema = holder.get("schema") if isinstance(holder, dict) else None
         if isinstance(schema, dict) and schema:
             return schema
-    raise _Wrong("must ask for a JSON object, or hold a JSON schema")
+    raise _Wrong("must ask for a JSON object or contain a JSON schema")
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {

@@ -247,7 +247,7 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
     node = context.config
     messages = context.messages if call.messages is None else call.messages
     if messages is None:
-        raise ValueError("an LLM call needs a conversation, and there is none")
+        raise ValueError("a call to a model needs a conversation, but there is none")
     raw_prompt = _text(node.get("prompt"))
     authored = call.prompt is not None or bool(raw_prompt)
     exchange: Messages = []
@@ -373,13 +373,17 @@ def _constraints(
         if demand is not None or wished is None:
             return demand, demand.schema if demand else None
         if not model.takes_message_collection:
-            context.warn("the client's format of the answer is ignored: this endpoint takes no messages")
+            context.warn(
+                "the answer format of the client is ignored, because this endpoint takes no messages"
+            )
             return None, None
         return None, wished
     if demand is not None:
-        raise ValueError('"structuredOutputFile" cannot go with a tool call that the client demands')
+        raise ValueError(
+            '"structuredOutputFile" cannot be combined with a tool call that the client requires'
+        )
     if not model.takes_message_collection:
-        context.warn('"structuredOutputFile" is ignored: this endpoint takes no messages')
+        context.warn('"structuredOutputFile" is ignored, because this endpoint takes no messages')
         return None, None
     if with_tools:
         context.warn('"structuredOutputFile" and tools are sent together')
@@ -426,7 +430,7 @@ def _ask_for_call(context: ExecutionContext, prepared: Prepared, demand: Demand)
             extras = {"thinking": thinking, "usage": usage}
             return answer | {key: value for key, value in extras.items() if value}
     logger.error(
-        "endpoint '%s': two replies were no call of %s; the text is given as it is",
+        "endpoint '%s': two replies were not a call of %s, so the text is returned unchanged",
         prepared.model.llm.endpoint.name,
         ", ".join(sorted(demand.names)),
     )

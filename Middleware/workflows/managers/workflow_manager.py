@@ -84,7 +84,8 @@ class WorkflowManager:
         yield from self.processor(run).execute()
         if pictures and not self.state.pictures_taken:
             logger.warning(
-                "request %s: its pictures reached no model: no node that ran has acceptImages or describes "
+                "request %s: its pictures reached no model, because no node that ran has "
+                "acceptImages or describes "
                 "them",
                 self.request.request_id,
             )

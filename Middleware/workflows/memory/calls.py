@@ -117,7 +117,7 @@ def ask(
     `values`: `{"[TextChunk]": ...}`. Raises ConfigError without an endpoint, BackendError, RequestCancelled.
     """
     if not config.get("endpointName"):
-        raise ConfigError('an "endpointName" is needed for this call', file=str(config.get("title") or ""))
+        raise ConfigError('this call needs an "endpointName"', file=str(config.get("title") or ""))
     node = context.with_node(config)
 
     def ready(template: str) -> str:

@@ -156,7 +156,9 @@ class _Compactor:
         existing = stored[0].text if stored else ""
         start = self._oldest_uncovered(windows.messages, existing)
         if start is None:
-            self._context.warn("the place up to which the oldest summary reaches is gone; it is made anew")
+            self._context.warn(
+                "the place up to which the oldest summary reached no longer exists, so the summary is rebuilt"
+            )
             start, existing = 0, ""
         shifted = windows.messages[start : windows.old]
         if not shifted:

@@ -1,4 +1,4 @@
-"""Memories out of a model's reply: finds the JSON, mends what can be mended, says what cannot.
+"""Memories out of a model's reply: finds the JSON, corrects what can be corrected, and says what cannot.
 
 Pure. Source: spec memory.md 7.5, 18.2 (8, 20, 21).
 """
@@ -203,7 +203,7 @@ def _memory(item: Any) -> dict[str, Any]:
         raise ValueError(f"found {type(item).__name__}, allowed: an object")
     summary = _text(_first_of(item, _SUMMARY_KEYS), "summary")
     if not summary.strip():
-        raise ValueError("`summary` is blank or missing")
+        raise ValueError("`summary` is empty or missing")
     title = _text(item.get("title"), "title")
     if not title.strip():
         title = " ".join(summary.split()[:_TITLE_WORDS])
@@ -221,7 +221,7 @@ def _text(value: Any, key: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise ValueError(f"`{key}` is no text")
+        raise ValueError(f"`{key}` is not a string")
     return _storable(str(value))
 
 

@@ -66,7 +66,7 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
         return
     if settings.values.get("memoriesBeforeCondensation") is None:
         logger.error(
-            "%s: condenseMemories needs memoriesBeforeCondensation; nothing is condensed", settings.name
+            "%s: condenseMemories needs memoriesBeforeCondensation, so nothing is condensed", settings.name
         )
         return
     size = settings.whole_number("memoriesBeforeCondensation", 0, minimum=1)
@@ -80,14 +80,14 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
     text = _condense_batch(context, settings, batch, entries[max(0, position - _BEFORE) : position])
     if not text.strip():
         logger.error(
-            "%s: the condensed memories came back empty; the memories stay as they are", settings.name
+            "%s: the condensed memories came back empty, so the memories are not changed", settings.name
         )
         return
     if memories.condense(position, batch, text):
         save_tracker(store, batch[-1].hash)
         logger.info("%d memories were condensed to one", len(batch))
     else:
-        logger.warning("the memories have changed meanwhile; what was condensed from them is dropped")
+        logger.warning("the memories have changed in the meantime, so the condensed ones are dropped")
 
 
 def _position(context: ExecutionContext, store: DiscussionStore, memories: FileMemories) -> int:
@@ -97,7 +97,9 @@ def _position(context: ExecutionContext, store: DiscussionStore, memories: FileM
         return 0
     found = memories.condensed_until(covered)
     if found is None:
-        context.warn("the last condensed memory is not there any more; condensing begins at the first memory")
+        context.warn(
+            "the last condensed memory no longer exists, so condensing starts again at the first memory"
+        )
         return 0
     return found
 
@@ -171,7 +173,8 @@ def write_file_memories(
     with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
             context.warn(
-                "another request makes memories of this discussion; this one leaves it to a later turn"
+                "another request is making memories of this discussion, so this one leaves them "
+                "to a later turn"
             )
             return
         plan = plan_chunks(store, settings, messages, rebuilding=rebuilding)
@@ -224,13 +227,11 @@ def _write(
         text = memory_of(context, settings, chunk_text(chunk), memories.load(), summary_text(store))
         if not text.strip():
             context.warn(
-                f"memory {number} of {len(plan.chunks)} came back empty; it is asked for again next time"
+                f"memory {number} of {len(plan.chunks)} came back empty and is requested again next time"
             )
             break
         if not memories.append(text, end, after=known):
-            context.warn(
-                "the memories have changed meanwhile; what was made from their older state is dropped"
-            )
+            context.warn("the memories have changed in the meantime, so the new ones are dropped")
             return False
         known = (*known, Entry(text, end.hash))
         told(number, len(plan.chunks))

@@ -58,7 +58,8 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
     workflow = settings.text("stateDocumentWorkflowName")
     if not workflow:
         logger.error(
-            "%s: useStateDocument needs stateDocumentWorkflowName; there is no document", settings.name
+            "%s: useStateDocument needs stateDocumentWorkflowName, so there is no state document",
+            settings.name,
         )
         return
     ratio = settings.number("stateDocumentMinRetentionRatio", 0.5)
@@ -82,9 +83,7 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
     if store.update_text(STATE_DOCUMENT, change) == document:
         database.mark_merged(StateReach(newest))
     else:
-        context.warn(
-            "the state document has changed meanwhile; what was made from its older state is dropped"
-        )
+        context.warn("the state document has changed in the meantime, so the new version is dropped")
 
 
 def _settle_document(
@@ -102,12 +101,12 @@ def _keep_old(context: ExecutionContext, database: VectorDatabase, reach: StateR
     """The reply was no document: the facts wait, unless they were refused too often."""
     if reach.refusals < MOST_REFUSALS:
         database.mark_merged(replace(reach, written_id=None, written_hash=None))
-        context.warn("the new state document is blank or much shorter; the old one stays")
+        context.warn("the new state document is empty or much shorter, so the old one is kept")
     else:
         database.mark_merged(StateReach(newest))
         context.warn(
-            f"the new state document was much shorter {MOST_REFUSALS} times; the old one stays, "
-            "and the newest facts are left out of it"
+            f"the new state document was much shorter {MOST_REFUSALS} times, "
+            "so the old one is kept without the newest facts"
         )
 
 

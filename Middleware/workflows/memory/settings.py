@@ -1,4 +1,4 @@
-"""The settings file of memories as one value: types mended where they can be, told where not.
+"""The settings file of memories as one value: wrong types are corrected if possible, else reported.
 
 Source: spec memory.md 6, 18.2 (4, 14).
 """
@@ -66,7 +66,7 @@ class SettingsFile:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise self._wrong(key, "a text")
+            raise self._wrong(key, "a string")
         return value
 
     def flag(self, key: str) -> bool:
@@ -82,7 +82,7 @@ class SettingsFile:
         factor = estimation_factor(level)
         if factor is None:
             logger.warning(
-                "%s: wilmerContextEstimationLevel: %r is not known; conservative is used", self.name, level
+                "%s: wilmerContextEstimationLevel: %r is unknown, so conservative is used", self.name, level
             )
         return 1.0 if factor is None else factor
 
@@ -109,7 +109,7 @@ def named_settings(context: ExecutionContext, name: str, setting: str) -> Settin
     """The settings object that the user file names under `setting`."""
     if not name:
         raise ConfigError(
-            "no settings file is named", file=f"Users/{context.user.name}.json", pointer=f"/{setting}"
+            "no settings file is set", file=f"Users/{context.user.name}.json", pointer=f"/{setting}"
         )
     return settings_file(context.snapshot, context.user, name)
 
@@ -137,7 +137,7 @@ def backfill_size(settings: SettingsFile) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         logger.warning(
-            "%s: embeddingBackfillBatchSize: %r is no whole number; nothing is backfilled",
+            "%s: embeddingBackfillBatchSize: %r is not a whole number, so nothing is backfilled",
             settings.name,
             value,
         )

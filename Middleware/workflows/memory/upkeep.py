@@ -157,12 +157,14 @@ def embeddings_endpoint(user: UserSettings, request: RequestContext) -> Embeddin
     snapshot, name = request.snapshot, user.discussion_id_memory_file_workflow_settings
     if not name or not isinstance(snapshot, ConfigSnapshot):
         raise ConfigError(
-            "no settings file is named", file=f"Users/{user.name}.json", pointer=f"/{FILE_SETTING}"
+            "no settings file is set", file=f"Users/{user.name}.json", pointer=f"/{FILE_SETTING}"
         )
     settings = settings_file(snapshot, user, name)
     endpoint = settings.text("embeddingEndpointName")
     if not endpoint:
-        raise ConfigError("an endpoint is needed here", file=settings.name, pointer="/embeddingEndpointName")
+        raise ConfigError(
+            "an endpoint is required here", file=settings.name, pointer="/embeddingEndpointName"
+        )
     return EmbeddingService(endpoint, user=user, snapshot=snapshot)
 
 

@@ -98,7 +98,7 @@ class VectorCache:
 
     @contextmanager
     def _hold_matrix(self, key: MatrixKey, path: Path) -> Iterator[Matrix]:
-        """The matrix of a key, for this thread alone; one that was forgotten while we waited is made anew."""
+        """The matrix of a key, for this thread alone; one that was forgotten meanwhile is loaded again."""
         while True:
             entry = self._entry(key, path)
             with entry.guard:
@@ -197,7 +197,8 @@ def _tell_of_foreign(entry: Matrix, key: MatrixKey) -> None:
     if entry.foreign and not entry.told:
         entry.told = True
         logger.warning(
-            "%s: %d vectors of model '%s' do not have length %d and are left out: the model has changed",
+            "%s: %d vectors of model '%s' are left out, because their length is not %d: the "
+            "model has changed",
             key.path,
             entry.foreign,
             key.model,
@@ -317,18 +318,18 @@ class VectorSearch:
             _tell_once(path, str(error))
             return False
         if foreign:
-            _tell_once(path, "it is no database of memories")
+            _tell_once(path, "it is not a database of memories")
         return False
 
     def _by_mode(self, question: MemoryQuery) -> list[Row]:
         mode = question.mode.strip().lower()
         if mode not in MODES:
             logger.warning(
-                "searchMode: found %r, allowed: %s; keyword is used", question.mode, ", ".join(MODES)
+                "searchMode: found %r, allowed: %s; keyword is used instead", question.mode, ", ".join(MODES)
             )
             mode = "keyword"
         if mode != "keyword" and self._embed is None:
-            logger.error("searchMode %s needs an embeddingEndpointName; keyword is used", mode)
+            logger.error("searchMode %s needs an embeddingEndpointName; keyword is used instead", mode)
             mode = "keyword"
         nearest = self._nearest(question) if mode != "keyword" else []
         if mode == "semantic" and nearest:
@@ -353,14 +354,16 @@ class VectorSearch:
             limit = search_utils.row_limit(question.limit)
             found = [each for each, _ in vector_cache().nearest(self._database.path, model, vector, limit)]
         except (MiddlewareError, ValueError, sqlite3.Error, OSError) as error:
-            logger.error("the search by meaning failed, keywords are used: %s", error)
+            logger.error("the search by meaning failed, so keywords are used: %s", error)
             return []
         return found
 
     def _keyword(self, question: MemoryQuery, pieces: Sequence[str]) -> list[Row]:
         if len(pieces) > search_utils.MOST_PHRASES:
             logger.warning(
-                "%d phrases to search for; the first %d are used", len(pieces), search_utils.MOST_PHRASES
+                "there are %d phrases to search for; only the first %d are used",
+                len(pieces),
+                search_utils.MOST_PHRASES,
             )
         terms = search_utils.Terms.of(pieces[: search_utils.MOST_PHRASES])
         limit = search_utils.row_limit(question.limit)
@@ -382,7 +385,7 @@ class VectorSearch:
             with readers().connection(self._database.path) as connection:
                 found = {row.id: row for row in _fetch_rows(connection, ids)}
         except (sqlite3.Error, OSError) as error:
-            logger.error("memories that were found cannot be read: %s", error)
+            logger.error("the memories that were found cannot be read: %s", error)
             return []
         return [found[each] for each in ids if each in found]
 
@@ -432,7 +435,7 @@ def bm25_weights(value: Any) -> tuple[float, ...] | None:
     if isinstance(value, list) and len(value) == _COLUMNS and all(map(_is_number, value)):
         return tuple(map(float, value))
     logger.warning(
-        "bm25Weights: found %r, allowed: a list of five numbers; all columns count the same", value
+        "bm25Weights: found %r, allowed: a list of five numbers; all columns are weighted equally", value
     )
     return None
 

@@ -76,7 +76,7 @@ class NotADatabaseOfMemories(ValueError):
     """The file is something else; it is never changed."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is no database of memories; it is left as it is")
+        super().__init__(f"{path} is not a database of memories and was left unchanged")
 
 
 class VectorDatabase:
@@ -550,7 +550,7 @@ def _put_aside(path: Path) -> None:
     for tail in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.replace(path.with_name(path.name + tail), path.with_name(aside + tail))
-    logger.error("%s was damaged and is kept as %s", path, aside)
+    logger.error("%s was damaged and has been renamed to %s", path, aside)
 
 
 def _back_up(path: Path) -> None:

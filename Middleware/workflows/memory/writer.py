@@ -103,7 +103,8 @@ def write_vector_memories(
     with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
         if not held:
             context.warn(
-                "another request makes memories of this discussion; this one leaves it to a later turn"
+                "another request is making memories of this discussion, so this one leaves them "
+                "to a later turn"
             )
             return
         writer = _Writer(context, store, settings)
@@ -130,7 +131,7 @@ def plan_chunks(
         after = log.newest()
     if done.start is None and after is not None:
         context.warn(
-            "no remembered chunk ends in this history; only messages that were in no chunk are taken"
+            "no remembered chunk ends in this history, so only messages that were in no chunk are used"
         )
     new = [eligible[place] for place in done.new(len(eligible))]
     retries = _retries(failures, done, eligible)
@@ -167,14 +168,12 @@ class _Writer:
                 raise RequestCancelled
             found = self._extract_memories(job)
             for reason in found.rejected:
-                self._context.warn(f"a memory is not stored: {reason}")
+                self._context.warn(f"a memory was not stored: {reason}")
             if not found.memories and not found.nothing_to_keep:
                 self._record_failure(job, found)
                 continue
             if not self._store_memories(job, found, after):
-                self._context.warn(
-                    "the memories have changed meanwhile; what was made from their older state is dropped"
-                )
+                self._context.warn("the memories have changed in the meantime, so the new ones are dropped")
                 return
             after = after if job.retried else job.record.hash
             told(number, len(plan.jobs))
@@ -200,7 +199,7 @@ class _Writer:
         return extract(ask(self._context, config, templates, {"[TextChunk]": text}, variables=False))
 
     def _record_failure(self, job: ChunkJob, found: Extracted) -> None:
-        reason = "; ".join(found.rejected) or "the reply holds no JSON object or array"
+        reason = "; ".join(found.rejected) or "the reply contains no JSON object or array"
         record = job.record if job.retried else job.record.with_unique_name
         attempts = self._database.record_failure(record, reason)
         if attempts > MAX_RETRIES:
@@ -243,7 +242,7 @@ class _Writer:
             reader.merge(self._context, self._store, self._settings)
         except (MiddlewareError, ValueError, OSError, sqlite3.Error) as error:
             _raise_if_cancelled(error)
-            logger.error("the state document stays as it is for now: %s", error)
+            logger.error("the state document is not changed for now: %s", error)
 
 
 def _raise_if_cancelled(error: BaseException) -> None:
@@ -267,7 +266,7 @@ def remember(context: ExecutionContext, disk: DiskFaults, *, files_only: bool = 
     if store is None or len(context.messages) < FEWEST_MESSAGES:
         return
     disk.try_work(
-        lambda: _write_memories(context, store, files_only=files_only), None, "no memories are made"
+        lambda: _write_memories(context, store, files_only=files_only), None, "no memories were made"
     )
 
 
@@ -279,4 +278,4 @@ def _write_memories(context: ExecutionContext, store: DiscussionStore, *, files_
         else:
             write_file_memories(context, store, settings)
     except (ConfigError, NotADatabaseOfMemories) as error:
-        logger.error("no memories are made: %s", error)
+        logger.error("no memories were made: %s", error)

@@ -97,9 +97,9 @@ def _fallen_back(field: str, text: str, where: str, told: str) -> int | float | 
     """The default of a field whose text is no number, told; without a default the text."""
     default = NUMBERS[field]
     if default is None:
-        logger.error("%s: %s: %s is no number", where, field, told)
+        logger.error("%s: %s: %s is not a number", where, field, told)
         return text
-    logger.warning("%s: %s: %s is no number; %s is used", where, field, told, default)
+    logger.warning("%s: %s: %s is not a number, so %s is used", where, field, told, default)
     return default
 
 

@@ -370,7 +370,7 @@ class WorkflowProcessor:
             try:
                 stamps.finish_answer(text)
             except (OSError, MiddlewareError) as error:  # the answer is worth more than its time
-                logger.warning("the time of an answer was not kept: %s", error)
+                logger.warning("the time of an answer could not be saved: %s", error)
 
     def _record(self, index: int, kit: LoopKit) -> NodeTrace:
         record = node_trace(self.run, index, self._responder)

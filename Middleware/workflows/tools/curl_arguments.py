@@ -331,7 +331,7 @@ def _long(text: str, index: int, waiting: Iterable[tuple[int, str]]) -> Part:
         return Part(name, attached if equals else _next(name, waiting), index)
     if not equals and (name in _ALL_FLAGS or name.removeprefix("no-") in _ALL_FLAGS):
         return Part(name, None, index)
-    raise UnknownOption(f"argument {index + 1}: the option is not known")
+    raise UnknownOption(f"argument {index + 1}: the option is unknown")
 
 
 def _short(letters: str, index: int, waiting: Iterable[tuple[int, str]]) -> list[Part]:
@@ -342,7 +342,7 @@ def _short(letters: str, index: int, waiting: Iterable[tuple[int, str]]) -> list
             parts.append(Part(name, rest or _next(name, waiting), index))
             break
         if letter not in _FLAGS:
-            raise UnknownOption(f"argument {index + 1}: the option is not known")
+            raise UnknownOption(f"argument {index + 1}: the option is unknown")
         parts.append(Part(_FLAGS[letter], None, index))
     return parts
 

@@ -215,9 +215,11 @@ _KEYS = frozenset(["user", "oauth2-bearer", "cookie", "cert", "key", "pass"])
 _HEADER_NAME = re.compile(r"[^:;]*")
 
 
-AN_OPTION = "what was filled in is an option or names a file"
-LEAVES = "what was filled in leaves the folder that the argument names"
-ENDS_A_LINE = "what was filled in holds a line end, so it would add headers or a request of its own"
+AN_OPTION = "a variable was filled with an option or the name of a file"
+LEAVES = "a variable was filled with a path that leads out of the folder of the argument"
+ENDS_A_LINE = (
+    "a variable was filled with a text that contains a line break, which would add headers or another request"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +361,9 @@ def refuse_strange_parts(parts: Sequence[Part]) -> None:
     """Raises AddressRefused for an option that could lead to an address that nobody judged."""
     for part in parts:
         if not is_harmless(part):
-            raise AddressRefused(f"argument {part.index + 1}: --{part.name} is not allowed beside a guard")
+            raise AddressRefused(
+                f"argument {part.index + 1}: --{part.name} is not allowed together with a guard"
+            )
 
 
 def check_url(part: Part, policy: AddressPolicy) -> Checked:

@@ -64,7 +64,7 @@ class _Compiled:
         """
         name = str(path)
         if not path.is_file():
-            raise FileNotFoundError(f"'{name}' is no file")
+            raise FileNotFoundError(f"'{name}' is not a file")
         with self._guard:
             lock = self._locks.setdefault(name, threading.RLock())
         with lock:
@@ -73,7 +73,7 @@ class _Compiled:
             try:
                 exec(self._compile(path), module.__dict__)
             except SystemExit as error:  # would end more than this run
-                raise RuntimeError(f"the script {path.name} ended itself while it was loaded") from error
+                raise RuntimeError(f"the script {path.name} exited while it was being loaded") from error
             except ImportError as error:
                 if told := _instead_of_import(path, error):
                     raise ImportError(told, name=error.name) from error
@@ -169,7 +169,7 @@ def call_script(
     if invoke is None:
         raise AttributeError(f"the script {path.name} has no function 'Invoke'")
     if not callable(invoke):
-        raise TypeError(f"'Invoke' in the script {path.name} cannot be called")
+        raise TypeError(f"'Invoke' in the script {path.name} is not a function")
 
     def call() -> Any:
         return _outcome(path, caller, lambda: invoke(*args, **kwargs))

@@ -81,7 +81,7 @@ def _sendable(server_name: str, asked: dict[str, Any]) -> dict[str, Any]:
         text = json.dumps(asked, ensure_ascii=False, allow_nan=False)
         sendable: dict[str, Any] = json.loads(text.encode("utf-8", "replace"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise MCPToolCallError(f"MCP server {server_name!r}: the arguments are no JSON: {error}") from error
+        raise MCPToolCallError(f"MCP server {server_name!r}: the arguments are not JSON: {error}") from error
     return sendable
 
 

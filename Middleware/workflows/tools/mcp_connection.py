@@ -64,7 +64,7 @@ class Bounded(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._is_packed:
-            raise self._fault(NotRead("its answer is packed, though nobody asked for that"))
+            raise self._fault(NotRead("its answer is compressed, although that was not requested"))
         length = 0
         async for piece in self._stream:
             length += len(piece)
@@ -144,7 +144,7 @@ class StandardError:
             if self._hidden:
                 return
             self._hidden = True
-        self._say(f"{REDACTED} from here on: the session serves a private request")
+        self._say(f"{REDACTED} from here on, because the session serves a private request")
 
     def hear(self, line: str) -> None:
         with self._guard:
@@ -156,7 +156,7 @@ class StandardError:
             self._say(line)
 
     def note(self, line: str) -> None:
-        """A line of ours for the message of a failure."""
+        """Our own line for the message of a failure."""
         with self._guard:
             self._last.append(line)
 
@@ -411,7 +411,8 @@ class McpConnection:
         elif isinstance(message, Exception) and not self._noise_is_told:
             self._noise_is_told = True
             logger.warning(
-                "MCP server %r sends what is no message of the protocol; it is passed over", self.server.name
+                "MCP server %r sent something that is not a message of the protocol; it is ignored",
+                self.server.name,
             )
 
 

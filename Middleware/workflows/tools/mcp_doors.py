@@ -195,7 +195,7 @@ class HelperDoor:
                 self._process.stdin.write(line.encode() + b"\n")
                 self._process.stdin.flush()
         except (OSError, ValueError) as error:
-            logger.debug("the MCP helper takes no message: %s", error)
+            logger.debug("the MCP helper does not accept messages: %s", error)
             self._fail_all()
 
     def _read_answers(self) -> None:
@@ -229,7 +229,7 @@ def _settle(future: Future[Any], message: dict[str, Any]) -> None:
         else:
             future.set_result(message["result"])
     except InvalidStateError:
-        logger.debug("a call was cancelled as its result came")
+        logger.debug("a call was cancelled while its result arrived")
 
 
 def new_sessions(say: Callable[[str, str, str], None]) -> Sessions:

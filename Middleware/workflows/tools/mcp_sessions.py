@@ -1,7 +1,7 @@
 """The pool of MCP sessions of one process: one for each server file and user, shared by all calls.
 
 A session is kept while it is used and for some minutes after, is asked for a sign of life when it was idle,
-and is opened anew when it ended. Source: spec tools.md 11.5.
+and is opened again after it has ended. Source: spec tools.md 11.5.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Sessions:
             raise await self._failure(connection, request, reason) from error
         text = flatten_result(result)
         if result.is_error:
-            raise await self._failure(connection, request, text or "the tool gave no reason")
+            raise await self._failure(connection, request, text or "the tool did not give a reason")
         return _cut_text(text, request.server.max_result_bytes)
 
     async def _failure(self, connection: McpConnection, request: McpRequest, reason: str) -> MCPToolCallError:

@@ -75,7 +75,7 @@ def _research_request(
 def _reply(
     user: UserSettings, request: WebRequest, request_id: str, trace: TracedNode | None
 ) -> Mapping[str, Any] | str | None:
-    """The service's object, a reason of ours for a failure, None for an answer that is no object."""
+    """The service's object, our reason for a failure, None for an answer that is no object."""
     if not user.use_offline_researcher_api:
         return "offline_researcher_disabled"
     try:

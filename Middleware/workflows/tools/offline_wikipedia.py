@@ -76,7 +76,7 @@ def ask(
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, WebError) else "its answer is not what was asked for"
+    return str(error) if isinstance(error, WebError) else "its answer does not have the expected form"
 
 
 def _base(user: UserSettings) -> str:
@@ -86,11 +86,11 @@ def _base(user: UserSettings) -> str:
 
 
 def _items(answer: Any) -> list[Any]:
-    """None for an empty answer of any kind. Raises ValueError for what else is no list."""
+    """None for an empty answer of any kind. Raises ValueError for anything else that is not a list."""
     if not answer:
         return []
     if not isinstance(answer, list):
-        raise ValueError("no list")
+        raise ValueError("not a list")
     return answer
 
 

@@ -118,11 +118,11 @@ def _read_script(name: str, mtime_ns: int, size: int) -> _Script:
     try:
         tree = ast.parse(Path(name).read_bytes(), name)
     except SyntaxError as error:
-        return _Script((ScriptFault(ERROR, f"line {error.lineno or 1}: no Python: {error.msg}"),))
+        return _Script((ScriptFault(ERROR, f"line {error.lineno or 1}: not Python: {error.msg}"),))
     except ValueError as error:
-        return _Script((ScriptFault(ERROR, f"line 1: no Python: {error}"),))
+        return _Script((ScriptFault(ERROR, f"line 1: not Python: {error}"),))
     except (RecursionError, MemoryError):
-        return _Script((ScriptFault(ERROR, "line 1: no Python: its expressions are nested too deeply"),))
+        return _Script((ScriptFault(ERROR, "line 1: not Python: its expressions are nested too deeply"),))
     return _Script(tuple(_without_invoke(tree)), tuple(_imports(tree.body)), _changes_path(tree))
 
 
@@ -179,7 +179,7 @@ def _wrong_names(node: ast.Import | ast.ImportFrom, roots: Roots) -> Iterator[st
         for alias in node.names:
             yield from _wrong_module(alias.name, roots)
     elif node.level:
-        yield "a script belongs to no package, so an import that begins with a dot cannot work"
+        yield "a script is not part of a package, so an import that begins with a dot cannot work"
     elif node.module:
         yield from _wrong_from(node.module, [alias.name for alias in node.names], roots)
 

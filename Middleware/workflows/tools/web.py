@@ -161,7 +161,7 @@ def host_of(url: str) -> str:
         host = urlsplit(url).hostname or "no host"
     except ValueError:
         return "no host"
-    return host if host == "no host" or _SHOWN_HOST.fullmatch(host) else "an odd host"
+    return host if host == "no host" or _SHOWN_HOST.fullmatch(host) else "an invalid host"
 
 
 def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
@@ -169,7 +169,7 @@ def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
     stripped = {name: value.strip(" \t") for name, value in headers.items()}
     for name, value in stripped.items():
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-            raise WebError(f"the header {name!r} holds characters that HTTP does not allow")
+            raise WebError(f"the header {name!r} contains characters that HTTP does not allow")
     return stripped
 
 
@@ -289,7 +289,7 @@ def _next(request: WebRequest, url: str, location: str, status: int) -> WebReque
     try:
         following = urljoin(url, location)
     except ValueError:
-        raise WebError("a redirect leads to no URL") from None
+        raise WebError("a redirect does not lead to a URL") from None
     headers = dict(request.headers)
     if _origin(following) != _origin(url):
         headers = {name: value for name, value in headers.items() if not _is_private(name, request)}
@@ -352,7 +352,7 @@ def _decoded_pieces(response: requests.Response) -> Iterator[bytes]:
         yield from _raw(response)
         return
     if coding not in ("gzip", "x-gzip", "deflate"):
-        raise WebError("the answer is compressed in a way that was not asked for")
+        raise WebError("the answer is compressed in a way that was not requested")
     unpacker: Any = None
     came = given = 0
     for data in _raw(response):
@@ -372,7 +372,7 @@ def _decoded_pieces(response: requests.Response) -> Iterator[bytes]:
             if unpacker.eof:
                 data, unpacker = unpacker.unused_data, None
     if unpacker is not None:
-        raise zlib.error("the compressed answer has no end")
+        raise zlib.error("the compressed answer is incomplete")
 
 
 def _is_next_member(coding: str, data: bytes) -> bool:

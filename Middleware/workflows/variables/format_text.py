@@ -253,10 +253,10 @@ class _Filling:
         if "{" in spec:
             pieces = self.strict(spec, (), within)
             if pieces is None:
-                raise ValueError("a name in the format spec is not known")
+                raise ValueError("a name in the format specification is unknown")
             spec = join_pieces(pieces)
         if _TOO_WIDE.search(spec):
-            raise ValueError("no placeholder is that wide")
+            raise ValueError("a placeholder cannot be that wide")
         if field.conversion is not None:
             value = _CONVERSIONS[field.conversion](value)
         elif value is None and not live:

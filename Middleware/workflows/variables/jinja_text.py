@@ -148,7 +148,9 @@ def _compile_text(text: str, shielded: bool) -> _CompiledText:
         reader.visit(environment.parse(text))
         return _CompiledText(environment.from_string(text), frozenset(reader.undeclared_identifiers))
     except TemplateSyntaxError as error:
-        raise ConfigError(f"the Jinja template is wrong in line {error.lineno}: {error.message}") from error
+        raise ConfigError(
+            f"the Jinja template has an error in line {error.lineno}: {error.message}"
+        ) from error
     except _NOT_COMPILED as error:  # what the language allows but Python cannot take: too deep, too long
         raise ConfigError(f"the Jinja template cannot be compiled: {error}") from error
 

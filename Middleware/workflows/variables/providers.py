@@ -367,42 +367,45 @@ def yyyy_mm_dd(view: View) -> str:
     return f"{view.now:%Y_%m_%d}"
 
 
-@variable("current_time_12h", Layer.DATE, "The time by a twelve-hour clock.", example="7:09 PM")
+@variable("current_time_12h", Layer.DATE, "The time on a 12-hour clock.", example="7:09 PM")
 def current_time_12h(view: View) -> str:
     return twelve_hour_time(view.now)
 
 
-@variable("current_time_24h", Layer.DATE, "The time by a clock of 24 hours.", example="19:09")
+@variable("current_time_24h", Layer.DATE, "The time on a 24-hour clock.", example="19:09")
 def current_time_24h(view: View) -> str:
     return f"{view.now:%H:%M}"
 
 
-@variable("current_month_full", Layer.DATE, "Name of the month.", example="March")
+@variable("current_month_full", Layer.DATE, "The name of the month.", example="March")
 def current_month_full(view: View) -> str:
     return month_name(view.now)
 
 
-@variable("current_day_of_week", Layer.DATE, "Name of the day.", example="Thursday")
+@variable("current_day_of_week", Layer.DATE, "The name of the day.", example="Thursday")
 def current_day_of_week(view: View) -> str:
     return weekday_name(view.now)
 
 
-@variable("current_day_of_month", Layer.DATE, "Number of the day.", example="05")
+@variable("current_day_of_month", Layer.DATE, "The day of the month as a number.", example="05")
 def current_day_of_month(view: View) -> str:
     return f"{view.now:%d}"
 
 
-@variable("Discussion_Id", about="Id of the discussion, or nothing.", example="novel-7")
+@variable("Discussion_Id", about="The id of the discussion; empty if there is none.", example="novel-7")
 def discussion_id(view: View) -> str:
     return view.source.discussion_id or ""
 
 
-@variable("time_context_summary", about="When the conversation started and was last continued, or nothing.")
+@variable(
+    "time_context_summary",
+    about="When the conversation started and was last continued; empty if that is not known.",
+)
 def time_context_summary(view: View) -> str:
     return view.source.time_context()
 
 
-@variable("chat_system_prompt", Layer.CONVERSATION, "The system text that the client sent.")
+@variable("chat_system_prompt", Layer.CONVERSATION, "The system prompt that the client sent.")
 def chat_system_prompt(view: View) -> str:
     return view.conversation.system_prompt(templated=False)
 
@@ -410,7 +413,7 @@ def chat_system_prompt(view: View) -> str:
 @variable(
     "templated_system_prompt",
     Layer.CONVERSATION,
-    "The system text that the client sent, in the prompt template of the node's model.",
+    "The system prompt that the client sent, in the prompt template of the node's model.",
 )
 def templated_system_prompt(view: View) -> str:
     return view.conversation.system_prompt(templated=True)
@@ -435,7 +438,7 @@ WINDOWS = {
         if count > 1
     },
     "n_messages": Window(
-        Conversation.last_n, "newest messages, as many as `nMessagesToIncludeInVariable` of the node says (5)"
+        Conversation.last_n, "newest messages; `nMessagesToIncludeInVariable` of the node says how many (5)"
     ),
     "estimated_token_limit": Window(
         Conversation.token_limit,
@@ -468,14 +471,16 @@ for _key, _part in WINDOWS.items():
 @variable(
     "messages",
     Layer.MESSAGES,
-    "The list of messages itself, for indexes and for loops in Jinja.",
+    "The list of messages itself, for indexes and Jinja loops.",
     example="{messages[0][content]}",
 )
 def messages(view: View) -> Messages:
     return view.source.messages
 
 
-@variable("category_list", Layer.CATEGORY, "Names of the categories, a list.", example="RECIPES, BUG_HUNT")
+@variable(
+    "category_list", Layer.CATEGORY, "A list of the names of the categories.", example="RECIPES, BUG_HUNT"
+)
 def category_list(view: View) -> list[str]:
     return list(view.source.categories)
 
@@ -483,7 +488,7 @@ def category_list(view: View) -> list[str]:
 @variable(
     "category_descriptions",
     Layer.CATEGORY,
-    "Descriptions of the categories, a list.",
+    "A list of the descriptions of the categories.",
     example="Cooking, Finding faults",
 )
 def category_descriptions(view: View) -> list[str]:
@@ -493,7 +498,7 @@ def category_descriptions(view: View) -> list[str]:
 @variable(
     "categoriesSeparatedByOr",
     Layer.CATEGORY,
-    "Names of the categories in a row.",
+    "The names of the categories on one line.",
     example="RECIPES or BUG_HUNT",
 )
 def categories_separated_by_or(view: View) -> str:
@@ -503,7 +508,7 @@ def categories_separated_by_or(view: View) -> str:
 @variable(
     "category_colon_descriptions",
     Layer.CATEGORY,
-    "Categories with their descriptions in a row.",
+    "The categories with their descriptions on one line.",
     example="RECIPES: Cooking; BUG_HUNT: Finding faults",
 )
 def category_colon_descriptions(view: View) -> str:
@@ -513,7 +518,7 @@ def category_colon_descriptions(view: View) -> str:
 @variable(
     "category_colon_descriptions_newline_bulletpoint",
     Layer.CATEGORY,
-    "Categories with their descriptions, one line each.",
+    "The categories with their descriptions, one per line.",
     example="- RECIPES: Cooking",
 )
 def category_colon_descriptions_newline_bulletpoint(view: View) -> str:
@@ -521,7 +526,10 @@ def category_colon_descriptions_newline_bulletpoint(view: View) -> str:
 
 
 @variable(
-    "categoryNameBulletpoints", Layer.CATEGORY, "Names of the categories, one line each.", example="- RECIPES"
+    "categoryNameBulletpoints",
+    Layer.CATEGORY,
+    "The names of the categories, one per line.",
+    example="- RECIPES",
 )
 def category_name_bulletpoints(view: View) -> str:
     return _bullet_points(view.source.categories)

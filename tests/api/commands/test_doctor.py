@@ -96,7 +96,7 @@ def test_all_is_well(put, capsys):
     assert status == 0
     assert lines == [
         f'Endpoints/Main.json: ok: {put.url}: reachable, model "tiny" known, streaming works',
-        "user ana: endpoints 1",
+        "user ana: 1 of 1 endpoint can be used; 0 errors in files",
     ]
 
 
@@ -117,7 +117,7 @@ def test_a_dead_backup_is_found(put, model, capsys):
         "user ana",
     ]
     assert "start the server, or correct `endpoint` in Endpoints/Spare.json" in lines[1]
-    assert lines[-1] == "user ana: endpoints 3, well 2; faults in files 0"
+    assert lines[-1] == "user ana: 2 of 3 endpoints can be used; 0 errors in files"
     assert len(model.calls) == 2
 
 
@@ -156,7 +156,7 @@ def test_a_fault_of_its_files_is_told_once(put, capsys, api_type, lines):
     assert doctor.Doctor().run(Namespace()) == 1
     printed = capsys.readouterr().out.splitlines()
     assert [line[: len(wanted)] for line, wanted in zip(printed, lines, strict=False)] == lines
-    assert printed[len(lines)].startswith("user ana: endpoints 1, well 0")
+    assert printed[len(lines)].startswith("user ana: 0 of 1 endpoint can be used")
 
 
 def test_embeddings_of_nodes_are_reached(put, capsys):
@@ -179,7 +179,7 @@ def test_a_name_that_only_a_run_knows(put, capsys):
 
 @pytest.mark.parametrize(
     ("users", "status", "told"),
-    [(("a", "b"), 2, "--doctor needs one --User"), (("nobody",), 1, "no user 'nobody'")],
+    [(("a", "b"), 2, "--doctor checks one user: give --User once"), (("nobody",), 1, "no user 'nobody'")],
     ids=["several", "unknown"],
 )
 def test_there_must_be_one_user(put, capsys, users, status, told):
@@ -197,7 +197,7 @@ def test_a_file_with_two_faults_is_told_once(put, capsys):
     assert doctor.Doctor().run(Namespace()) == 1
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[2] for line in printed[:2]] == ["apiKey", "maxContextTokenSize"]
-    assert printed[2:] == ["user ana: endpoints 1, well 0; faults in files 2"]
+    assert printed[2:] == ["user ana: 0 of 1 endpoint can be used; 2 errors in files"]
 
 
 PICK = {"type": "Standard", "title": "Pick", "endpointName": "Main", "prompt": "x"}
@@ -217,9 +217,9 @@ class TestThoughts:
         status, lines = self.lines(put, model, capsys, {"maxResponseSizeInTokens": 20})
         assert status == 1
         assert lines == [
-            'Workflows/ana/Main.json:1:116: warning: node 1 "Pick", maxResponseSizeInTokens: 20 tokens are few for '
-            "endpoint 'Main', whose model thinks: its thoughts may use them up, and the answer is empty. Give "
-            "`maxResponseSizeInTokens` at least 1000"
+            'Workflows/ana/Main.json:1:116: warning: node 1 "Pick", maxResponseSizeInTokens: 20 tokens may be too few '
+            "for endpoint 'Main', whose model thinks: the thoughts can use them up and leave the answer empty. "
+            "Set `maxResponseSizeInTokens` to at least 1000"
         ]
 
     @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ class TestThoughts:
         put("Users/ana", {"customWorkflowOverride": True, "customWorkflow": "Main", key: "Settings"})
         put("Workflows/ana/Settings", {"endpointName": "Main", **settings})
         _, lines = self.lines(put, model, capsys, {"maxResponseSizeInTokens": 2000})
-        subjects = [line.split("warning: ")[1].partition(" tokens are few")[0] for line in lines]
+        subjects = [line.split("warning: ")[1].partition(" tokens may be too few")[0] for line in lines]
         assert [subject.rpartition(": ")[0] for subject in subjects] == fields
 
 

@@ -28,10 +28,10 @@ def failed(kind, message="no", *, status=None, **facts):
         ({"models": None}, 'model "tiny" answers, streaming works, 123 ms'),
         (
             {"model": "x"},
-            'model "x" is answered for, but not listed (there: "tiny"), streaming works, 123 ms',
+            'model "x" answers but is not in its list ("tiny"), streaming works, 123 ms',
         ),
         ({"model": None}, 'serves "tiny", streaming works, 123 ms'),
-        ({"model": None, "models": None}, "no model is named, streaming works, 123 ms"),
+        ({"model": None, "models": None}, "no model is set, streaming works, 123 ms"),
         ({"numbers": 768}, 'model "tiny" known, vectors of 768 numbers, 123 ms'),
     ],
 )
@@ -52,8 +52,8 @@ def test_a_failure_is_told_with_the_next_step():
     """The server's words, and what to do."""
     told = line(failed("auth", "invalid key", status=401, has_key=True))
     assert told == (
-        "Endpoints/lan/Main.json: error: http://10.0.0.2:8080: answered 401: invalid key; it does not take this "
-        "key: correct `apiKey`, or the variable of `apiKeyEnv`, of Endpoints/lan/Main.json"
+        "Endpoints/lan/Main.json: error: http://10.0.0.2:8080: answered 401: invalid key; it rejects this "
+        "key: correct `apiKey` in Endpoints/lan/Main.json, or the variable that `apiKeyEnv` names"
     )
 
 

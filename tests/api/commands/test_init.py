@@ -45,10 +45,10 @@ def test_the_examples_are_written(tmp_path, capsys, monkeypatch):
     assert contents(made) == contents(shipped) | own
     assert [entry.name for entry in made.parent.iterdir()] == ["Public"]
     count, start, model = capsys.readouterr().out.splitlines()
-    assert count == f"{made}: {len(contents(made))} files"
-    assert model == f"your model server: three fields of {made / OWN[0]}"
+    assert count == f"{made}: wrote {len(contents(made))} files"
+    assert model == f"To use your own model server, change three fields of {made / OWN[0]}"
     quote = '"' if os.name == "nt" else "'"
-    assert start == f"start with: headrace --PublicDirectory {quote}{made}{quote}"
+    assert start == f"Start the server with: headrace --PublicDirectory {quote}{made}{quote}"
 
 
 def test_data_of_a_server_stays_where_it_is(tmp_path, capsys, monkeypatch):
@@ -88,7 +88,7 @@ def test_what_is_there_is_not_touched(tmp_path, capsys, there):
     before = os.lstat(public)
     assert init.Init().run(Namespace(init=str(tmp_path))) == 1
     assert capsys.readouterr().out == (
-        f"{public}: error: it exists already and is not overwritten; --init takes another folder\n"
+        f"{public}: error: it already exists and is not overwritten; give --init another folder\n"
     )
     assert os.lstat(public) == before and [entry.name for entry in tmp_path.iterdir()] == ["Public"]
 
@@ -128,7 +128,7 @@ def test_a_clone_without_its_examples_is_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(instance_global_variables, "INSTALL_DIRECTORY", tmp_path)
     assert init.Init().run(Namespace(init=str(tmp_path / "new"))) == 1
     assert capsys.readouterr().out == (
-        f"{shipped_public()}: error: the examples that came with the program are not there\n"
+        f"{shipped_public()}: error: the examples that come with the program are missing\n"
     )
     assert not (tmp_path / "new").exists()
 

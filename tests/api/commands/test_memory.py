@@ -25,7 +25,7 @@ class TestUsage:
         [
             (["forget"], "found 'forget', allowed: list, show, rebuild, backfill, rekey, export, import"),
             (["show"], "show: give an ID"),
-            (["list", "x"], "list: give nothing after it"),
+            (["list", "x"], "list: give no further words"),
             (["rebuild", "x"], "rebuild: give an ID and a FILE"),
             (["import", "a", "b"], "import: give a FILE or a FOLDER"),
         ],
@@ -59,7 +59,7 @@ class TestLooking:
         status, text = memory_of("list")
         assert status == 0
         assert "trip: memories 5, vector memories 1, summary yes, last change 20" in text
-        assert "user alice: discussions 1" in text
+        assert "discussions of user alice: 1" in text
 
     def test_a_discussion_is_shown_with_its_newest_memories(self, memory_of, house):
         house.remember()
@@ -77,7 +77,7 @@ class TestLooking:
     def test_with_a_key_its_folder_is_looked_at(self, memory_of, house, monkeypatch):
         """And its files are decrypted."""
         house.remember(key_hash=HASH, encryption_key=derive_key("test-key", "alice"))
-        assert "discussions 0" in memory_of("list")[1]
+        assert "discussions of user alice: 0" in memory_of("list")[1]
         monkeypatch.setenv("HEADRACE_API_KEY", "test-key")
         assert "trip: memories 5" in memory_of("list")[1]
 
@@ -135,13 +135,13 @@ class TestZip:
     def test_out_and_in_again(self, memory_of, house, tmp_path):
         house.remember()
         target = str(tmp_path / "trip.zip")
-        assert memory_of("export", "trip", target) == (0, f"trip: 3 files are in {target}, as plain text\n")
+        assert memory_of("export", "trip", target) == (0, f"trip: wrote 3 files to {target}, as plain text\n")
         house.store().folder.rename(tmp_path / "gone")
         assert memory_of("import", target, preview=True)[1].startswith(
-            "trip: would be made of chat_summary.json"
+            "trip: would be created from chat_summary.json"
         )
         assert not house.store().folder.exists()
-        assert memory_of("import", target) == (0, "trip: is there now\n")
+        assert memory_of("import", target) == (0, "trip: imported\n")
         assert memory_of("import", target)[0] == 1
 
     def test_what_is_left_out_makes_it_undone(self, memory_of, house, tmp_path):
@@ -149,8 +149,8 @@ class TestZip:
         house.store().path("vector_memory.db").write_bytes(b"text" * 1000)
         status, text = memory_of("export", "trip", str(tmp_path / "trip.zip"))
         assert status == 1
-        assert "trip: vector_memory.db is damaged and has no good backup; it is left out\n" in text
-        assert "trip: 3 files are in" in text
+        assert "trip: vector_memory.db is damaged and has no good backup, so it was left out\n" in text
+        assert "trip: wrote 3 files to" in text
 
 
 class TestFolders:
@@ -170,14 +170,14 @@ class TestFolders:
     def test_all_discussions_of_an_installation_come_in(self, memory_of, house, old, part):
         """The program's folder or a folder in it."""
         status, text = memory_of("import", str(old / part))
-        assert (status, text.splitlines()[:2]) == (0, ["trip: is there now", "walk: is there now"])
-        assert f"2 of 2 discussions in {old}/Public/DiscussionIds were imported to {house.root}" in text
+        assert (status, text.splitlines()[:2]) == (0, ["trip: imported", "walk: imported"])
+        assert f"imported 2 of 2 discussions in {old}/Public/DiscussionIds to {house.root}" in text
         assert ChunkList(house.store("walk"), "memories.json").load() == (Entry("walk", "h"),)
         assert (old / "Public/DiscussionIds/walk/memories.json").exists()
 
     def test_with_a_key_those_of_the_key(self, memory_of, house, old, monkeypatch):
         monkeypatch.setenv("WILMER_API_KEY", "test-key")
-        assert memory_of("import", str(old))[1].startswith("secret: is there now")
+        assert memory_of("import", str(old))[1].startswith("secret: imported")
         raw = (house.root / HASH / "secret" / "memories.json").read_bytes()
         assert raw.startswith(TOKEN_START)
 
@@ -189,18 +189,19 @@ class TestFolders:
         """The others come in, and the status is 1."""
         house.remember()
         status, text = memory_of("import", str(old))
-        assert (status, "trip: not imported: there is a discussion 'trip' already" in text) == (1, True)
+        assert (status, "trip: not imported: the discussion 'trip' already exists" in text) == (1, True)
         assert len(ChunkList(house.store(), "memories.json").load()) == 5
         assert house.store("walk").folder.exists()
 
     def test_a_preview_changes_nothing(self, memory_of, house, old):
-        assert "walk: would be made of memories.json" in memory_of("import", str(old), preview=True)[1]
+        assert "walk: would be created from memories.json" in memory_of("import", str(old), preview=True)[1]
         assert not house.root.exists()
 
     def test_a_folder_without_discussions_is_an_error(self, memory_of, tmp_path):
         (tmp_path / "empty").mkdir()
         assert (
-            "empty holds no discussions without an API key" in memory_of("import", str(tmp_path / "empty"))[1]
+            "empty contains no discussions without an API key"
+            in memory_of("import", str(tmp_path / "empty"))[1]
         )
 
 
@@ -213,7 +214,7 @@ class TestPlaces:
         monkeypatch.setattr(f"{facts}.OLD_DATA_DIRECTORY", tmp_path / "install")
         old = DiscussionStore(tmp_path / "install" / "Public" / "DiscussionIds", "theirs")
         old.update_text("state_document.md", lambda _: "secret")
-        assert memory_of("list") == (0, f"user alice: discussions 0 in {house.root}\n")
+        assert memory_of("list") == (0, f"discussions of user alice: 0 in {house.root}\n")
         assert memory_of("show", "theirs")[0] == 1
 
     def test_the_old_place_of_the_default_root_is_named(self, memory_of, house, monkeypatch, tmp_path):
@@ -227,7 +228,7 @@ class TestPlaces:
         old = tmp_path / "install" / "Public" / "DiscussionIds"
         DiscussionStore(old, "before").update_text("state_document.md", lambda _: "old")
         house.remember()
-        assert f"discussions 1 in {house.root}, 1 in {old}\n" in memory_of("list")[1]
+        assert f"discussions of user alice: 1 in {house.root}, 1 in {old}\n" in memory_of("list")[1]
 
     @pytest.mark.parametrize("read_as", ["utf-8", "latin-1"])
     def test_a_key_that_is_not_ascii_is_found_by_either_reading(self, memory_of, house, monkeypatch, read_as):
@@ -278,7 +279,7 @@ class TestRekey:
     ):
         """The others are found under the new key, and so is the one that is left."""
         status, text = memory_of("rekey")
-        assert (status, "unreadable with these keys (neither key opens it)" in text) == (1, True)
+        assert (status, "cannot be read with these keys (neither key can decrypt it)" in text) == (1, True)
         assert (keyed.exists(), (half_readable / "trip/timestamps.json").exists()) == (False, True)
         monkeypatch.setenv("HEADRACE_API_KEY", "new-key")
         assert "trip: memories 5" in memory_of("list")[1]
@@ -288,15 +289,15 @@ class TestRekey:
         memory_of("rekey")
         (half_readable / "trip/timestamps.json").write_bytes(encrypt(b"{}", derive_key("test-key", "alice")))
         status, text = memory_of("rekey")
-        assert (status, "1 files were encrypted with the new key, 3 are so already" in text) == (0, True)
-        assert "there is no folder of this key" in memory_of("rekey")[1]
+        assert (status, "1 file was encrypted with the new key, 3 files already are" in text) == (0, True)
+        assert "this key has no folder" in memory_of("rekey")[1]
 
     def test_a_folder_of_which_nothing_can_be_read_keeps_its_name(self, memory_of, keyed, half_readable):
         """The old key was wrong, not the files."""
         for path in (keyed / "trip").iterdir():
             path.write_bytes(encrypt(b"{}", derive_key("third", "alice")))
         status, text = memory_of("rekey")
-        assert (status, "no file of it has the new key" in text) == (1, True)
+        assert (status, "none of its files has the new key" in text) == (1, True)
         assert (keyed.exists(), half_readable.exists()) == (True, False)
 
     def test_a_name_that_is_taken_is_left(self, memory_of, house, keyed, monkeypatch):
@@ -305,7 +306,7 @@ class TestRekey:
         before = {path: path.read_bytes() for path in keyed.rglob("*") if path.is_file()}
         for preview in (True, False):
             status, text = memory_of("rekey", preview=preview)
-            assert (status, "nothing is changed" in text) == (1, True)
+            assert (status, "nothing was changed" in text) == (1, True)
         assert {path: path.read_bytes() for path in keyed.rglob("*") if path.is_file()} == before
 
     def test_a_user_without_encryption_is_told(self, memory_of, house, keyed, monkeypatch):
@@ -316,7 +317,7 @@ class TestRekey:
     def test_the_old_key_is_needed(self, memory_of, monkeypatch):
         assert "HEADRACE_API_KEY" in memory_of("rekey")[1]
         monkeypatch.setenv("HEADRACE_API_KEY", "unknown")
-        assert "there is no folder of this key" in memory_of("rekey")[1]
+        assert "this key has no folder" in memory_of("rekey")[1]
 
     @pytest.mark.parametrize(
         ("ours", "seen"),
@@ -329,7 +330,7 @@ class TestRekey:
         monkeypatch.setenv("WILMER_API_KEY", "test-key")
         if ours is not None:
             monkeypatch.setenv("HEADRACE_API_KEY", ours)
-        assert f"discussions {seen}" in memory_of("list")[1]
+        assert f"discussions of user alice: {seen}" in memory_of("list")[1]
 
 
 class TestBackfill:
@@ -347,14 +348,14 @@ class TestBackfill:
         return VectorDatabase(house.store())
 
     def test_all_discussions_get_vectors(self, memory_of, lacking, embedder):
-        assert memory_of("backfill", preview=True) == (0, "trip: 1 memories would get a vector\n")
-        assert memory_of("backfill") == (0, "trip: 0 memories still lack a vector\n")
+        assert memory_of("backfill", preview=True) == (0, "trip: 1 memory would get a vector\n")
+        assert memory_of("backfill") == (0, "trip: 0 memories without a vector\n")
         assert lacking.without_vector("embedder", 9) == []
 
     def test_what_remains_makes_it_undone(self, memory_of, lacking, embedder):
         embedder.replace("POST", "http://embed.test/api/embed", status=500)
         status, text = memory_of("backfill", "trip")
-        assert (status, "1 memories still lack a vector" in text) == (1, True)
+        assert (status, "1 memory without a vector" in text) == (1, True)
 
     def test_one_that_cannot_be_read_does_not_stop_the_others(self, memory_of, house, lacking, embedder):
         house.remember(discussion_id="base")
@@ -362,7 +363,7 @@ class TestBackfill:
         status, text = memory_of("backfill")
         assert (status, text) == (
             1,
-            "base: cannot be read: vector_memory.db: file is not a database\ntrip: 0 memories still lack a vector\n",
+            "base: cannot be read: vector_memory.db: file is not a database\ntrip: 0 memories without a vector\n",
         )
 
     @pytest.mark.parametrize(

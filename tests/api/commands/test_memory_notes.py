@@ -24,4 +24,4 @@ def test_the_database_of_an_encrypting_user_is_plain(caplog, tmp_path):
 def test_a_network_file_system_is_named(caplog, monkeypatch):
     monkeypatch.setattr(memory_notes, "network_file_system", lambda root: "nfs4")
     memory_notes.tell_of_memories(UserSettings("ana"), Path("/srv/talks"))
-    assert "/srv/talks lies on a network file system (nfs4)" in caplog.text
+    assert "/srv/talks is on a network file system (nfs4)" in caplog.text

@@ -98,4 +98,4 @@ class TestRebuild:
     @pytest.mark.parametrize("name", [".making-trip", ".lock", " "])
     def test_names_of_the_house_are_no_discussions(self, memory_of, file, name):
         status, text = memory_of("rebuild", name, file)
-        assert (status, text) == (1, f"error: {name!r} cannot be a discussion id\n")
+        assert (status, text) == (1, f"error: {name!r} is not a valid discussion id\n")

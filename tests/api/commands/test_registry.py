@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import server
 from Middleware.api import commands
 from Middleware.api.command_registry import COMMANDS, Command
-from Middleware.api.launch_arguments import parse
+from Middleware.api.launch_arguments import full_parser, parse
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.common.registry import load_all
 from tests.patience import PATIENCE_S
@@ -32,7 +33,7 @@ class CountRivers(Command):
     """Says how many users there are."""
 
     def add_arguments(self, parser: OwnArguments) -> None:
-        parser.add_argument("--count-rivers", action="store_true", help="say how many users there are")
+        parser.add_argument("--count-rivers", action="store_true", help="Print the number of users.")
         parser.add_argument("--beginning", default="", metavar="TEXT", help="only such names")
 
     def run(self, arguments: Namespace) -> int:
@@ -103,11 +104,13 @@ class TestANewFile:
         """Nobody would read it; also when it says what holds without it."""
         command_file(FILE)
         told = refusal(capsys, *others, *words)
-        assert told == "headrace: error: argument --beginning: goes with --count-rivers only"
+        assert told == "headrace: error: argument --beginning: works only with --count-rivers"
 
     def test_beside_another_command_it_is_refused(self, command_file, capsys):
         command_file(FILE)
-        assert "at most one of --count-rivers, --validate" in refusal(capsys, "--validate", "--count-rivers")
+        assert "give at most one of --count-rivers, --validate" in refusal(
+            capsys, "--validate", "--count-rivers"
+        )
 
     def test_a_name_that_is_no_argument_is_told(self, command_file):
         """At the first word that is not the server's."""
@@ -146,7 +149,7 @@ def arguments_beside_names():
 def test_an_argument_of_a_command_goes_with_it_only(capsys, names, flag, value, others):
     """One sentence says with what."""
     told = refusal(capsys, *others, flag, *([value] if value else []))
-    assert told == f"headrace: error: argument {flag}: goes with {' or '.join(map(flag_of, names))} only"
+    assert told == f"headrace: error: argument {flag}: works only with {' or '.join(map(flag_of, names))}"
 
 
 def test_behind_two_dashes_are_no_arguments(configs, tmp_path):
@@ -165,6 +168,17 @@ def test_every_command_is_chosen_by_its_name(name, configs, tmp_path):
     assert isinstance(made.command, Command) and type(made.command) is COMMANDS[name]
 
 
+@pytest.mark.parametrize("action", full_parser()[0]._actions, ids=lambda action: action.dest)
+def test_every_argument_has_a_sentence_of_help(action):
+    """It begins with a capital letter and ends with a full stop; `./run` has one argument more."""
+    assert re.fullmatch(r"[A-Z].*\.", action.help or "")
+
+
+def test_the_help_names_the_argument_of_run():
+    """The server alone cannot start the local model."""
+    assert "--local-model" in full_parser()[0].format_help()
+
+
 def test_at_most_one(capsys):
     """Also of one command's two names."""
     assert "at most one of --dry-run, --explain" in refusal(capsys, "--dry-run", "A", "--explain", "B")
@@ -173,7 +187,7 @@ def test_at_most_one(capsys):
 def test_a_start_to_serve_loads_no_command():
     """Nor what they need."""
     code = (
-        "import sys; from Middleware.api.launch_arguments import parse\n"
+        "import sys; from Middleware.api.launch_arguments import full_parser, parse\n"
         "parse(['--User', 'demo', '--port', '0', '--log-level', 'error'])\n"
         "loaded = [m for m in sys.modules if m.startswith(('Middleware.api.commands.', 'Middleware.workflows'))]\n"
         "print(sorted(loaded))"

@@ -31,9 +31,9 @@ def test_errors_are_printed_and_make_it_fail(root, capsys):
     assert validate.Validate().run(Namespace()) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "Workflows/ana/Main.json:1:40: error: node 1, content: found 5, allowed: a text",
+        "Workflows/ana/Main.json:1:40: error: node 1, content: found 5, allowed: a string",
         "Workflows/ana/Main.json:1:58: warning: node 1, isResponder: unknown field 'isResponder' (did you mean 'is_responder'?)",
-        f"{root}: errors 1, warnings 1, notes 0",
+        f"{root}: 1 error, 1 warning, 0 notes",
     ]
 
 
@@ -41,7 +41,7 @@ def test_warnings_do_not(root, capsys):
     put(root, "Users/ana.json", {"customWorkflowOverride": True, "customWorkflow": "Main", "prot": 1})
     put(root, "Workflows/ana/Main.json", [{"type": "StaticResponse", "content": "x"}])
     assert validate.Validate().run(Namespace()) == 0
-    assert "warnings 1" in capsys.readouterr().out
+    assert "1 warning" in capsys.readouterr().out
 
 
 def test_a_missing_folder_is_an_error(root, capsys):
@@ -52,21 +52,21 @@ def test_a_missing_folder_is_an_error(root, capsys):
 @pytest.mark.parametrize(
     ("users", "status", "lines"),
     [
-        (("ana",), 0, [": errors 0, warnings 0, notes 0"]),
-        (("tom",), 1, ["Users/tom.json:1:52: error: customWorkflow", ": errors 1, warnings 0, notes 0"]),
+        (("ana",), 0, [": 0 errors, 0 warnings, 0 notes"]),
+        (("tom",), 1, ["Users/tom.json:1:52: error: customWorkflow", ": 1 error, 0 warnings, 0 notes"]),
         (
             ("ana", "tom"),
             1,
-            ["Users/tom.json:1:52: error: customWorkflow", ": errors 1, warnings 0, notes 0"],
+            ["Users/tom.json:1:52: error: customWorkflow", ": 1 error, 0 warnings, 0 notes"],
         ),
-        (("bo",), 1, ["Users/bo.json: error: no user 'bo'", ": errors 1, warnings 0, notes 0"]),
+        (("bo",), 1, ["Users/bo.json: error: no user 'bo'", ": 1 error, 0 warnings, 0 notes"]),
         (
             (),
             1,
             [
                 "Users/tom.json:1:52: error: customWorkflow",
                 "Workflows/ana/Old.json:1:1: note",
-                ": errors 1, warnings 0, notes 1",
+                ": 1 error, 0 warnings, 1 note",
             ],
         ),
     ],

@@ -76,7 +76,7 @@ class TestCurl:
     def test_of_what_is_no_request(self, get):
         assert get("runs/r1/nodes/1/calls/0/curl", call_of(kind="script")) == (
             404,
-            {"error": "this call is no HTTP request: script"},
+            {"error": "this call is not an HTTP request: script"},
         )
 
     @pytest.mark.parametrize(

@@ -57,5 +57,5 @@ def test_of_very_many_problems_the_first_are_told_and_how_many_more(house):
     assert status == 200 and len(told["problems"]) == MOST_PROBLEMS + 1
     assert told["problems"][-1] == {
         **{"line": 1, "column": 1, "end_line": 1, "end_column": 1},
-        **{"pointer": "", "node": None, "level": "note", "message": "and 20 more; --validate tells all"},
+        **{"pointer": "", "node": None, "level": "note", "message": "and 20 more; --validate lists them all"},
     }

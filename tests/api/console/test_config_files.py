@@ -153,7 +153,7 @@ class TestWritable:
     def test_a_file_that_is_only_for_reading_is_not(self, text, monkeypatch):
         """The account has no right, as the system tells."""
         monkeypatch.setattr(config_files.os, "access", lambda path, mode: path != text.place.real)
-        assert why_not_writable(text.place) == "the server's account may not write to this file"
+        assert why_not_writable(text.place) == "the server has no permission to write to this file"
 
     def test_a_file_of_the_program_is_not(self, text, monkeypatch):
         """Its folder belongs to the installer."""

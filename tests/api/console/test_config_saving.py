@@ -165,7 +165,7 @@ class TestRefused:
     def test_half_a_character(self, refused):
         """It could be written by no one."""
         why = refused(MAIN, '[{"type": "StaticResponse", "content": "\ud800"}]')
-        said = "text: found half of a character, allowed: a text of whole ones"
+        said = "text: found half of a character, allowed: a string of whole ones"
         assert (why.status, why.sentence) == (400, said)
 
     @pytest.mark.parametrize(
@@ -180,9 +180,7 @@ class TestRefused:
         """Its name is not what it is."""
         (house.root / "Workflows/mira/linked.json").symlink_to(house.root / "Users/mira.json")
         why = refused("Workflows/mira/linked.json", "[]")
-        said = (
-            "Workflows/mira/linked.json cannot be written: it is a link into Users/, which is edited by hand"
-        )
+        said = "Workflows/mira/linked.json cannot be written: it is a link to Users/, which is only edited by hand"
         assert (why.status, why.sentence) == (403, said)
 
     def test_a_file_that_is_only_for_reading(self, house, refused, monkeypatch):
@@ -190,7 +188,7 @@ class TestRefused:
         place = str((house.root / MAIN).resolve())
         monkeypatch.setattr(os, "access", lambda path, mode: str(path) != place)
         why = refused(MAIN, nodes())
-        said = f"{MAIN} cannot be written: the server's account may not write to this file"
+        said = f"{MAIN} cannot be written: the server has no permission to write to this file"
         assert (why.status, why.sentence) == (403, said)
 
     def test_a_text_whose_old_one_cannot_be_kept(self, house, refused):
@@ -343,7 +341,7 @@ class TestMake:
         with pytest.raises(ViewRefused) as why:
             make(house.hub.snapshot(), self.NEW, nodes().encode())
         assert why.value.status == 403 and why.value.sentence.startswith(
-            f"{self.NEW} cannot be made: the examples"
+            f"{self.NEW} cannot be created: the examples"
         )
 
     def test_one_of_many_at_once(self, house):

@@ -143,7 +143,7 @@ class TestRefused:
             ({"path": "Users/mira.json"}, 404, "no such file"),
             ({"messages": [{"content": "x"}]}, 400, "messages[0] has no 'role'"),
             ({"messages": {}}, 400, "messages: found an object, allowed: a list or null"),
-            ({"stub": 5}, 400, "stub: found 5, allowed: a text or null"),
+            ({"stub": 5}, 400, "stub: found 5, allowed: a string or null"),
             ({"stream": True}, 400, '"stream" is no field of this body'),
         ],
     )

@@ -146,7 +146,7 @@ class TestList:
             "at": 12.0,
             "kind": "timeout",
             "text": "no answer",
-            "advice": "it may be busy, or still loading its model: wait, look at its log, try again",
+            "advice": "it may be busy or still loading its model: check its log, then try again",
         }
 
     @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ class TestList:
         [
             (
                 "auth",
-                "it does not take this key: correct `apiKey`, or the variable of `apiKeyEnv`, of Endpoints/Big.json",
+                "it rejects this key: correct `apiKey` in Endpoints/Big.json, or the variable that `apiKeyEnv` names",
             ),
             (
                 "slot_timeout",
-                "more want it than `maxConcurrentRequests` of Endpoints/Big.json or --concurrency lets through",
+                "more requests need it than `maxConcurrentRequests` in Endpoints/Big.json or --concurrency allows",
             ),
             ("something new", "look at the server's log"),
         ],
@@ -283,7 +283,7 @@ class TestProbe:
         """Nothing is asked."""
         assert house.probe(body={"tries": 3}) == (
             400,
-            {"error": '"tries" is no field of this body, allowed: none'},
+            {"error": '"tries" is not a field of this body, allowed: none'},
         )
         assert model.calls == []
 
@@ -300,7 +300,7 @@ class TestProbe:
         house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
         assert house.probe(path) == (
             404,
-            {"error": "no such endpoint: no workflow of a served user names it"},
+            {"error": "no such endpoint: no workflow of a served user uses it"},
         )
 
     def test_it_needs_a_right(self, house):

@@ -99,8 +99,8 @@ class TestSave:
     @pytest.mark.parametrize(
         ("body", "words"),
         [
-            ({"text": "[]"}, "version: found nothing, allowed: a text"),
-            ({"text": 5, "version": ""}, "text: found 5, allowed: a text"),
+            ({"text": "[]"}, "version: found nothing, allowed: a string"),
+            ({"text": 5, "version": ""}, "text: found 5, allowed: a string"),
             ({"text": "", "version": "", "force": True}, '"force" is no field of this body'),
             ([], "must be a JSON object"),
         ],
@@ -115,7 +115,7 @@ class TestSave:
         status, told = house.save(MAIN, '[{"type": "StaticResponse", "content": "\ud800"}]')
         assert (status, told["error"]) == (
             400,
-            "text: found half of a character, allowed: a text of whole ones",
+            "text: found half of a character, allowed: a string of whole ones",
         )
 
     def test_a_large_body_is_refused(self, house):

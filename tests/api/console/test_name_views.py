@@ -72,4 +72,4 @@ def test_a_path_that_leads_elsewhere_adds_nothing(offered, path):
 
 def test_a_user_that_is_not_served_is_refused(offered):
     """Whether there is a file of that name or not."""
-    assert offered("user=jo") == (404, {"error": "no such user is served here"})
+    assert offered("user=jo") == (404, {"error": "this server does not serve such a user"})

@@ -73,7 +73,7 @@ class TestTemplates:
         status, told = make(house, "branch")
         assert (status, told["error"]) == (
             422,
-            "the template branch needs a workflow to go on with: make that one first",
+            "the template branch needs a workflow to continue with: create that one first",
         )
 
     def test_a_copy_is_the_same_bytes(self, house):
@@ -127,7 +127,7 @@ class TestEndpoint:
         status, told = make(house)
         assert (status, told["error"]) == (
             422,
-            "no endpoint in Endpoints/: a model's address belongs there first",
+            "there is no endpoint in Endpoints/: first create one with the address of a model",
         )
         assert make(house, "empty")[0] == 201
 
@@ -194,7 +194,7 @@ class TestPlace:
         (house.root / "Workflows/mira/Link.json").symlink_to("nowhere.json")
         for name in ("Main", "Link"):
             path = f"Workflows/mira/{name}.json"
-            assert make(house, path=path) == (409, {"error": f"{path} exists already"})
+            assert make(house, path=path) == (409, {"error": f"{path} already exists"})
         assert house.bytes_of("Workflows/mira/Main.json") == old
 
     def test_one_of_many_at_once_is_made(self, house):

@@ -59,7 +59,7 @@ def test_at_most_four_at_once(probes):
 
 
 def test_not_five(probes):
-    with pytest.raises(NotNow, match="4 endpoints are being probed already"):
+    with pytest.raises(NotNow, match="4 endpoints are already being probed"):
         nested(probes, AT_ONCE + 1, dict)
 
 

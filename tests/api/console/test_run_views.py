@@ -147,7 +147,7 @@ class TestList:
             (
                 {"page": 2},
                 400,
-                '"page" is no part of this query, allowed: user, workflow, state, text, before, limit',
+                '"page" is not part of this query, allowed: user, workflow, state, text, before, limit',
             ),
             ({"before": "zz"}, 404, NO_RUN),
         ],

@@ -41,7 +41,7 @@ class TestRoute:
         """A query with a name that a route does not know is refused."""
         assert ask("GET", "state", query="colour=red") == (
             400,
-            {"error": '"colour" is no part of this query, allowed: none'},
+            {"error": '"colour" is not part of this query, allowed: none'},
         )
 
     def test_who_may_not_look_is_told_nothing(self, ask):

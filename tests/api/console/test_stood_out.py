@@ -121,14 +121,14 @@ class TestHowItEnded:
             ),
             pytest.param(
                 call_of(raw="Hello", cleaned="", cleaning=({}, {}, {}, None)),
-                "the model said 5 characters, and none of them was left.",
+                "the model said 5 characters, and none of it was left.",
                 id="the rules of today do otherwise",
             ),
             pytest.param(
                 call_of(
                     raw=Cut("a" * 49_152, "a" * 16_384, 134_464), cleaned="", cleaning=(THINK, {}, {}, None)
                 ),
-                "the model said 200,000 characters, and none of them was left.",
+                "the model said 200,000 characters, and none of it was left.",
                 id="too long to be kept",
             ),
         ],
@@ -139,7 +139,7 @@ class TestHowItEnded:
 
     def test_empty_without_a_model(self):
         assert told(good(answered(type="StaticResponse"), first_text=None)) == [
-            "The client got an empty answer: node 4 gave no text."
+            "The client got an empty answer: node 4 returned no text."
         ]
 
     def test_empty_without_kept_texts(self):

@@ -98,7 +98,7 @@ def test_a_long_text_is_looked_at_once(piece):
             "M.json: note: found ***, allowed: 5",
         ),
         ('M.json: found "{\\"apiKey\\": \\"abc\\"}"', "M.json: found ***"),
-        ("M.json: apiKey: found 5, allowed: a text", None),
+        ("M.json: apiKey: found 5, allowed: a string", None),
         ("M.json: found 'a key', allowed: 'b'", None),
     ],
 )

@@ -31,9 +31,9 @@ class TestFields:
     @pytest.mark.parametrize(
         ("body", "sentence"),
         [
-            ({"path": 5}, "path: found 5, allowed: a text"),
+            ({"path": 5}, "path: found 5, allowed: a string"),
             ([], "the body must be a JSON object"),
-            (b"", "the body is empty; a JSON object is expected"),
+            (b"", "the body is empty; send a JSON object"),
             (b'{"a"', "the body is not JSON: Expecting ':' delimiter at line 1, column 5"),
         ],
     )  # fmt: skip

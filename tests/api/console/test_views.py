@@ -121,5 +121,8 @@ class TestAnswers:
     def test_a_failure_is_logged_and_told_by_its_kind(self, ask, caplog):
         """A reader sees no text of it."""
         status, value = ask("GET", "fail", routes=ROUTES)
-        assert (status, value) == (500, {"error": "internal error (KeyError); the server's log says more"})
+        assert (status, value) == (
+            500,
+            {"error": "internal error (KeyError); see the server's log for details"},
+        )
         assert "the console failed: /console/api/fail" in caplog.text

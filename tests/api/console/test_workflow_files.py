@@ -265,7 +265,7 @@ class TestOneAtATime:
         monkeypatch.setattr(module, "_PATIENCE_S", 0.01)
         with (
             files._reading,
-            pytest.raises(ViewRefused, match="other texts are being checked: try again") as why,
+            pytest.raises(ViewRefused, match="other texts are being checked; try again") as why,
         ):
             reading(files, SAY)
         assert (why.value.status, why.value.headers) == (503, {"Retry-After": "5"})

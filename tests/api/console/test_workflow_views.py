@@ -281,8 +281,8 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("body", "error"),
         [
-            ({"path": REVIEWERS}, "text: found nothing, allowed: a text"),
-            ({"path": REVIEWERS, "text": 5}, "text: found 5, allowed: a text"),
+            ({"path": REVIEWERS}, "text: found nothing, allowed: a string"),
+            ({"path": REVIEWERS, "text": 5}, "text: found 5, allowed: a string"),
             ({"path": REVIEWERS, "text": "", "user": "ana"}, 'user: found "ana", allowed: mira'),
         ],
     )

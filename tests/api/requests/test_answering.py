@@ -184,7 +184,7 @@ class TestStream:
         ("step", "message"),
         [
             (GONE, "endpoint 'Big': it broke off"),
-            (ValueError("secret"), "internal error (ValueError); the server's log says more"),
+            (ValueError("secret"), "internal error (ValueError); see the server's log for details"),
         ],
         ids=["raised", "bug"],
     )

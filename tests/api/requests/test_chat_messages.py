@@ -115,7 +115,7 @@ class TestChecks:
             ({}, "must be a list", "messages"),
             (["x"], "messages[0] must be an object", "messages[0]"),
             ([{"content": "a"}], "messages[0] has no 'role'", "messages[0].role"),
-            ([{"role": None, "content": "a"}], "must be a text", "messages[0].role"),
+            ([{"role": None, "content": "a"}], "must be a string", "messages[0].role"),
             ([{"role": "user", "content": ""}, {"role": "user"}], "neither 'content' nor 'tool_calls'", "messages[1].content"),
         ],
     )  # fmt: skip

@@ -100,6 +100,6 @@ def test_a_sentence_does_not_repeat_a_megabyte():
 @pytest.mark.parametrize("privacy", [False, True])
 def test_the_cause_comes_first(privacy):
     """A chat bubble shows the beginning of a sentence; the place of a file's fault quotes no prompt."""
-    error = ConfigError("found 5, allowed: a text", file="Users/mira.json", pointer="/port")
-    said = "port: found 5, allowed: a text; in Users/mira.json (request R)"
+    error = ConfigError("found 5, allowed: a string", file="Users/mira.json", pointer="/port")
+    said = "port: found 5, allowed: a string; in Users/mira.json (request R)"
     assert reply_to(error, "R", privacy=privacy).message == said

@@ -54,17 +54,17 @@ class TestInput:
         [
             ({}, "input", "'input' is required"),
             ({"input": None, "previous_response_id": ""}, "input", "'input' is required"),
-            ({"input": 5}, "input", "'input' must be a text or a list of items"),
-            ({"input": {"role": "user"}}, "input", "'input' must be a text or a list of items"),
+            ({"input": 5}, "input", "'input' must be a string or a list of items"),
+            ({"input": {"role": "user"}}, "input", "'input' must be a string or a list of items"),
             (
                 {"input": {}, "previous_response_id": "resp_1"},
                 "input",
-                "'input' must be a text or a list of items",
+                "'input' must be a string or a list of items",
             ),
             ({"input": [USER, "Hi"]}, "input[1]", r"input\[1\] must be an object"),
             ({"input": [{"type": "message"}]}, "input[0].role", r"input\[0\].role is missing"),
             ({"input": [{"content": "Hi"}]}, "input[0].role", r"input\[0\].role is missing"),
-            ({"input": [{"role": 5}]}, "input[0].role", r"input\[0\].role must be a text"),
+            ({"input": [{"role": 5}]}, "input[0].role", r"input\[0\].role must be a string"),
         ],
         ids=str,
     )

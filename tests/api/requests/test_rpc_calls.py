@@ -77,7 +77,7 @@ def test_an_unknown_version(version):
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, "'id'"),
         (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, "'id'"),
         (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', -32600, "'id'"),
-        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700, "not JSON: NaN is no number"),
+        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700, "not JSON: NaN is not a number"),
         (b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}', -32700, "a number that is too large"),
     ],
 )

@@ -36,7 +36,7 @@ def test_completion_prompts(prompt, expected):
 @pytest.mark.parametrize("prompt", [["a", "b"], [1, 2], [[1]], []], ids=str)
 def test_several_prompts_are_refused(prompt):
     """There is one answer to one prompt."""
-    with pytest.raises(ClientRequestError, match="one text") as caught:
+    with pytest.raises(ClientRequestError, match="one string") as caught:
         completion_messages(prompt)
     assert caught.value.param == "prompt"
 

@@ -90,7 +90,7 @@ class TestOffered:
             ({"description": "x", "name": "a b"}, "1 to 64 letters"),
             ({"description": "x", "inputs": {"a": {"type": "text"}}}, '"text", allowed: "string"'),
             ({"description": "x", "inputs": {"a": {"type": "integer", "default": "6"}}}, "whole number"),
-            ({"description": "x", "inputs": {"a": {"enum": ["m", 1]}}}, "must be a text"),
+            ({"description": "x", "inputs": {"a": {"enum": ["m", 1]}}}, "must be a string"),
             ({"description": "x", "inputs": {"a": {"enum": ["m"], "default": "k"}}}, "one of: m"),
             ("{", "not JSON"),
         ],
@@ -109,7 +109,7 @@ class TestOffered:
         offer("a", {"description": "1", "name": "x"})
         offer("b", {"description": "2", "name": "x"})
         assert offered_tools(default_snapshot(), tell=True)["x"].tool.folder == "a"
-        assert "another folder has the name 'x' already" in told(caplog)[0]
+        assert "another folder already uses the name 'x'" in told(caplog)[0]
 
     def test_a_name_that_is_too_long(self, offer, caplog):
         """Where the folder's is one."""
@@ -146,8 +146,8 @@ class TestArguments:
                 {"port": "X", "deep": 1},
                 "the tool has no input 'deep'; it has: port, hours, unit, depth, brief",
             ),
-            ({"port": 1}, "'port' must be a text"),
-            ({"port": None}, "'port' must be a text"),
+            ({"port": 1}, "'port' must be a string"),
+            ({"port": None}, "'port' must be a string"),
             ({"port": "X", "hours": True}, "'hours' must be a whole number"),
             ({"port": "X", "hours": 1.5}, "'hours' must be a whole number"),
             ({"port": "X", "hours": float("inf")}, "'hours' must be a whole number"),

@@ -19,14 +19,14 @@ def test_what_may_be_null_may_be_absent():
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({}, "path: found nothing, allowed: a text"),
-        ({"path": None}, "path: found null, allowed: a text"),
-        ({"path": 5}, "path: found 5, allowed: a text"),
-        ({"path": "a", "user": {}}, "user: found an object, allowed: a text or null"),
+        ({}, "path: found nothing, allowed: a string"),
+        ({"path": None}, "path: found null, allowed: a string"),
+        ({"path": 5}, "path: found 5, allowed: a string"),
+        ({"path": "a", "user": {}}, "user: found an object, allowed: a string or null"),
         ({"path": "a", "n": True}, "n: found true, allowed: a whole number or null"),
         ({"path": "a", "n": 1.5}, "n: found 1.5, allowed: a whole number or null"),
         ({"path": "a", "deep": 0}, "deep: found 0, allowed: true or false or null"),
-        ({"path": "a", "colour": 1}, '"colour" is no field of this body, allowed: path, user, messages, deep, n'),
+        ({"path": "a", "colour": 1}, '"colour" is not a field of this body, allowed: path, user, messages, deep, n'),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(body, sentence):
@@ -38,5 +38,5 @@ def test_what_does_not_fit_is_named(body, sentence):
 
 def test_a_body_that_has_no_fields():
     """The sentence ends with a word."""
-    with pytest.raises(ClientRequestError, match='"a" is no field of this body, allowed: none'):
+    with pytest.raises(ClientRequestError, match='"a" is not a field of this body, allowed: none'):
         typed_fields({"a": 1}, {})

@@ -94,7 +94,7 @@ def test_the_wait_has_an_end(door, sigterm, life, monkeypatch, caplog):
     life.stop_watching()
     signal.raise_signal(signal.SIGTERM)
     at_exit[0]()
-    assert "1 requests had nodes to run" in caplog.text
+    assert "1 request still had nodes to run" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGQUIT"])
@@ -123,4 +123,4 @@ def test_a_second_signal_ends_the_wait(door, sigterm, life, monkeypatch, caplog,
     signal.raise_signal(signal.SIGQUIT)
     threading.Timer(0.3, lambda: door.lives.discard(life)).start()
     at_exit[0]()
-    assert ("1 requests had nodes to run" in caplog.text) is told
+    assert ("1 request still had nodes to run" in caplog.text) is told

@@ -286,7 +286,7 @@ class TestBodies:
         """413 in the protocol's own form: the same as of any other error there."""
         answer = small.open(path, method=method, data=b" " * 1001)
         assert answer.status_code == 413 and answer.content_type == "application/json"
-        assert "the body has more than" in answer.text and answer.headers["X-Request-Id"] in answer.text
+        assert "the body is larger than" in answer.text and answer.headers["X-Request-Id"] in answer.text
         assert engine.calls == []
 
     @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ class TestBodies:
         """Its length is known then."""
         environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
         answer = small.post(path, input_stream=BytesIO(b" " * 1001), environ_overrides=environ)
-        assert answer.status_code == 413 and "the body has more than" in answer.text
+        assert answer.status_code == 413 and "the body is larger than" in answer.text
         assert engine.calls == []
 
     def test_the_types_of_the_protocols(self, small):

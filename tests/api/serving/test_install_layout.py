@@ -77,10 +77,13 @@ class TestWheel:
         """It is told that it is there, and how to name it."""
         (tmp_path / "here" / "Public" / "Configs").mkdir(parents=True)
         assert parse(()).facts.config_directory == wheel / "Configs"
-        assert f"{tmp_path / 'here' / 'Public'} is not used; --PublicDirectory names it" in parse(()).warnings
+        assert (
+            f"{tmp_path / 'here' / 'Public'} is not used; name it with --PublicDirectory to use it"
+            in parse(()).warnings
+        )
 
     def test_a_folder_that_is_not_there_leads_to_init(self, wheel):
-        with pytest.raises(SystemExit, match=r"nowhere: there is no such folder; .* headrace --init DIR"):
+        with pytest.raises(SystemExit, match=r"nowhere: there is no such folder\. .* headrace --init DIR"):
             check_config_folder(parse(("nowhere",)).facts)
 
     def test_nobody_is_told_to_change_the_examples(self, wheel, tmp_path):

@@ -283,7 +283,7 @@ class TestShown:
         (tmp_path / "taken").write_text("no folder")
         done = _made_with(tmp_path / "taken")
         assert done.returncode == 1
-        assert done.stderr.startswith("PROMETHEUS_MULTIPROC_DIR must name a folder that can be written: ")
+        assert done.stderr.startswith("PROMETHEUS_MULTIPROC_DIR must name a folder that can be written to: ")
         assert "Traceback" not in done.stderr and str(tmp_path / "taken") in done.stderr
 
 

@@ -58,7 +58,7 @@ def test_an_edit_of_a_former_file_is_kept(tree, caplog, former):
     edit(tree / former, endpoint="http://h:1", apiTypeConfigFileName="Open-AI-API", apiKey="k")
     make_own_endpoints(tree)
     assert (main_of(tree)["endpoint"], main_of(tree)["apiKey"]) == ("http://h:1", "k")
-    assert f"{OWN_FOLDER}/Main.json is a copy of {former}" in caplog.text
+    assert f"{OWN_FOLDER}/Main.json was created as a copy of {former}" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["{", None], ids=["broken", "deleted"])

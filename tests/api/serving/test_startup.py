@@ -85,12 +85,14 @@ class TestNobodyToServe:
     """One sentence that says what is missing and which argument names it."""
 
     def test_a_config_folder_that_is_not_there(self, launch, tmp_path):
-        with pytest.raises(SystemExit, match="nowhere: there is no such folder; --ConfigDirectory"):
+        with pytest.raises(SystemExit, match=r"nowhere: there is no such folder\. .*--ConfigDirectory"):
             startup.prepare(launch("--ConfigDirectory", str(tmp_path / "nowhere")))
 
     def test_no_pointer(self, launch, configs):
         """The users that are there are named."""
-        with pytest.raises(SystemExit, match=r"no user to serve: .*no such file; --User NAME .*mira"):
+        with pytest.raises(
+            SystemExit, match=r"no user to serve: .*no such file; name one with --User NAME .*mira"
+        ):
             startup.prepare(launch())
 
     def test_a_pointer_that_names_nobody(self, launch, configs):
@@ -139,7 +141,7 @@ class TestTidyingUp:
 
         monkeypatch.setattr(startup, "remove_stale_temporaries", fails)
         assert startup.prepare(launch("--User", "mira"))
-        assert "left of user mira is not tidied up" in caplog.text
+        assert "left for user mira could not be removed" in caplog.text
 
 
 def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, facts, caplog):
@@ -151,7 +153,7 @@ def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, facts, caplog)
     monkeypatch.setattr(startup, "check_reachable", failing)
     facts(users=())
     startup.warm_up()
-    assert "the check of the configuration failed" in caplog.text
+    assert "the configuration could not be checked" in caplog.text
 
 
 def test_the_collector_looks_less_often_once_all_is_loaded(monkeypatch, facts):

@@ -93,7 +93,9 @@ class TestRefusals:
             parts = (head(path, "Transfer-Encoding: chunked"), chunks(65536, 32))
         status, headers, body = told(port, *parts)
         assert (status, headers["content-type"], headers["connection"]) == (413, "application/json", "close")
-        assert message(body).startswith("the body has more than 1 MiB; --max-body-mb allows more (request ")
+        assert message(body).startswith(
+            "the body is larger than 1 MiB; allow more with --max-body-mb (request "
+        )
         assert headers["x-request-id"] in message(body)
 
     @pytest.mark.parametrize("form", ["declared", "chunked", "small chunks"])
@@ -172,7 +174,7 @@ class TestRefusals:
 
         status, _, body = told(listen(app, serve().door), head("/health", method="GET"))
         assert status == 500 and re.fullmatch(
-            r"internal error; the server's log says more \(request .*\)", body["error"]
+            r"internal error; see the server's log for details \(request .*\)", body["error"]
         )
 
 

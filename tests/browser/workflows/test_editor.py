@@ -273,7 +273,7 @@ class TestSave:
         assert PATH in editor.evaluate("location.hash")
         editor.get_by_role("link", name="CodeFix", exact=True).first.click()
         editor.wait_for_selector("h1:has-text('CodeFix')")
-        assert asked == ["The text is not saved. Leave it?"] * 2
+        assert asked == ["Your changes are not saved. Leave anyway?"] * 2
 
     def test_without_the_right_it_is_read_only_and_says_why(self, launch, tab):
         """Everything else works."""
@@ -311,7 +311,7 @@ class TestConflict:
         write_new(editor, self.MINE)
         file.write_text(self.THEIRS)
         editor.keyboard.press("Control+s")
-        editor.get_by_text("The file was changed meanwhile.").wait_for()
+        editor.get_by_text("The file has changed in the meantime.").wait_for()
         return editor
 
     def test_both_texts_stand_side_by_side(self, conflict):
@@ -351,7 +351,7 @@ class TestNewFile:
         editor.get_by_role("button", name="New", exact=True).click()
         editor.get_by_label("Name", exact=True).fill(name)
         editor.get_by_role("radio", name=template).check()
-        editor.get_by_role("button", name="Make it").click()
+        editor.get_by_role("button", name="Create").click()
         editor.wait_for_selector(f"h1:has-text('{name}')")
         told = [line for line in validated(server).splitlines() if f"{name}.json" in line]
         assert [line for line in told if "names this workflow" not in line] == []
@@ -368,7 +368,7 @@ class TestNewFile:
     ):
         page = tab(server, ADDRESS, width=1100, height=700)
         page.get_by_role("button", name="New", exact=True).click()
-        page.get_by_role("button", name="Make it").wait_for()
+        page.get_by_role("button", name="Create").wait_for()
         pane = page.locator(".graph").bounding_box()
         assert pane["y"] + pane["height"] == 700
 
@@ -377,7 +377,7 @@ class TestNewFile:
         looking.expected.append("409")
         editor.get_by_role("button", name="New", exact=True).click()
         editor.get_by_label("Name", exact=True).fill("Reviewers")
-        editor.get_by_role("button", name="Make it").click()
+        editor.get_by_role("button", name="Create").click()
         editor.get_by_role("alert").wait_for()
         assert editor.get_by_label("Name", exact=True).input_value() == "Reviewers"
 
@@ -386,6 +386,6 @@ class TestNewFile:
         editor.get_by_role("button", name="New", exact=True).click()
         editor.get_by_label("Name", exact=True).fill("Second")
         editor.get_by_role("radio", name="copy a copy of Reviewers").check()
-        editor.get_by_role("button", name="Make it").click()
+        editor.get_by_role("button", name="Create").click()
         editor.wait_for_selector("h1:has-text('Second')")
         assert file.with_name("Second.json").read_bytes() == file.read_bytes()

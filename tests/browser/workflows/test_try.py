@@ -71,11 +71,11 @@ class TestTry:
         page.wait_for_selector('.tried[aria-busy="false"] .answer')
         write_text(server, path, '{"endpoint": 5}')
         page.get_by_role("button", name="Send").click()
-        note = page.get_by_role("list", name="Not what is saved")
+        note = page.get_by_role("list", name="This is not the saved file")
         note.get_by_text("Endpoints/mira/Big.json:1:1: ").wait_for()
         assert (
             page.evaluate("document.querySelector('.tried').firstElementChild.ariaLabel")
-            == "Not what is saved"
+            == "This is not the saved file"
         )
         write_text(server, path, good)
 
@@ -165,7 +165,7 @@ class TestDryRun:
         page.keyboard.type(" unsaved words")
         page.get_by_role("button", name="Dry run").click()
         region = page.get_by_role("region", name="Dry run")
-        region.get_by_text("of the text that is not saved").wait_for()
+        region.get_by_text("of the unsaved text").wait_for()
         rows = region.locator("button.fallrow")
         assert "asks a model" in rows.first.inner_text()
         assert "would write" in rows.last.inner_text()

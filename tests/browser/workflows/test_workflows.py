@@ -229,7 +229,7 @@ class TestTree:
         tree.get_by_text("attic/Old").wait_for()
         until(picture, "document.querySelectorAll('.tree a').length === 1")
         picture.get_by_role("searchbox").first.fill("no such name")
-        tree.get_by_text("No file fits.").wait_for()
+        tree.get_by_text("No file matches.").wait_for()
 
     def test_the_file_that_is_open_is_in_sight(self, launch, tab):
         server = launch(USERS, *EDIT)

@@ -73,7 +73,7 @@ class TestBeforeOutput:
         chunks = ask(made(SLIP), made(GOOD))
         assert arguments_of(chunks) == GOOD
         assert chunks[-1]["finish_reason"] == "tool_calls"
-        assert "not a JSON object: read; once more" in caplog.text
+        assert "not a JSON object: read; trying once more" in caplog.text
 
     def test_twice_is_an_error(self, ask, form, request):
         """With the name of the tool, and nothing of what the model wrote."""

@@ -193,7 +193,7 @@ class TestGates:
         thread = threading.Thread(target=first.acquire, kwargs={"timeout": 60})
         thread.start()
         eventually(lambda: first._member().waiting(first._key) == 1)  # the others know it, too
-        with pytest.raises(ServerBusy, match="1 requests are waiting"):
+        with pytest.raises(ServerBusy, match="1 requests are already waiting"):
             second.acquire(timeout=PATIENCE_S)
         assert not second.busy
         first.release()
@@ -341,7 +341,7 @@ class TestAlone:
             gate.release()
             assert gate.acquire(blocking=False)
         warnings = [record.message for record in caplog.records if record.message.endswith(": gone")]
-        assert len(warnings) == 1 and "goes on alone" in warnings[0]
+        assert len(warnings) == 1 and "continues alone" in warnings[0]
 
     def test_who_waits_is_served_all_the_same(self, fragile):
         """The slot of another process that cannot be reached does not count."""
@@ -383,7 +383,7 @@ class TestAlone:
             process.cancellation.begin("s")
         assert other.cancellation.is_running("r") and other.cancellation.is_running("s")
         eventually(lambda: not others.acquire(blocking=False) or others.release())
-        assert "goes on alone" not in caplog.text
+        assert "continues alone" not in caplog.text
         gate.release()
         assert others.acquire(timeout=PATIENCE_S)
 
@@ -460,7 +460,7 @@ def test_a_hearer_that_fails_ends_nothing(shared, tmp_path, caplog):
     process.member.tell("bad news")
     process.member.tell("good news")
     assert heard.wait(PATIENCE_S)
-    assert "acting on a message of another process failed: bad" in caplog.text
+    assert "a message from another process could not be handled: bad" in caplog.text
     process.member.leave()
 
 

@@ -58,8 +58,8 @@ BAD = [
     ("max_tokens", 1.5, "must be a whole number"),
     ("max_tokens", 0, "must be 1 or more"),
     ("max_tokens", -1, "must be 1 or more"),
-    ("stop", 5, "must be a text or a list of texts"),
-    ("stop", ["a", 5], "must be a text or a list of texts"),
+    ("stop", 5, "must be a string or a list of strings"),
+    ("stop", ["a", 5], "must be a string or a list of strings"),
     ("temperature", -0.1, "must be 0 or more"),
     ("temperature", math.nan, "must be a number"),
     ("top_p", 1.1, "must be from 0 to 1"),
@@ -73,11 +73,11 @@ BAD = [
     ("logit_bias", {"1": "x"}, "must be a number"),
     ("logit_bias", {"1": 101}, "must be from -100 to 100"),
     ("parallel_tool_calls", "no", "must be true or false"),
-    ("response_format", "json", "must ask for a JSON object, or hold a JSON schema"),
-    ("response_format", {"type": "xml"}, "must ask for a JSON object, or hold a JSON schema"),
-    ("response_format", {"type": "json_schema"}, "must ask for a JSON object, or hold a JSON schema"),
-    ("response_format", {"type": "json_schema", "json_schema": {"schema": {}}}, "must ask for a JSON object, or hold a JSON schema"),
-    ("response_format", {"type": "json_schema", "json_schema": 5}, "must ask for a JSON object, or hold a JSON schema"),
+    ("response_format", "json", "must ask for a JSON object or contain a JSON schema"),
+    ("response_format", {"type": "xml"}, "must ask for a JSON object or contain a JSON schema"),
+    ("response_format", {"type": "json_schema"}, "must ask for a JSON object or contain a JSON schema"),
+    ("response_format", {"type": "json_schema", "json_schema": {"schema": {}}}, "must ask for a JSON object or contain a JSON schema"),
+    ("response_format", {"type": "json_schema", "json_schema": 5}, "must ask for a JSON object or contain a JSON schema"),
 ]  # fmt: skip
 
 

@@ -18,17 +18,17 @@ COMPACTOR = {"contextCompactorSettingsFile": "Com"}
 # id, file, its good content, the content with a typo, the line that tells of it. Errors keep the last good version.
 TYPOS = [
     ("user", "Users/ana.json", None, {"customWorkflowOverride": True, "customWorkflow": ["Main"]},
-     'Users/ana.json: error: customWorkflow: found a list, allowed: a text'),
+     'Users/ana.json: error: customWorkflow: found a list, allowed: a string'),
     ("pointer", "Users/_current-user.json", None, {"currentUsr": "ana"},
      "Users/_current-user.json: error: 'currentUser' is missing (is 'currentUsr' meant to be it?)"),
     ("endpoint", "Endpoints/lan/small-model.json", None, {"endpoint": "http://h", "apiTypeConfigFileNam": "Api"},
      "Endpoints/lan/small-model.json: error: 'apiTypeConfigFileName' is missing (is 'apiTypeConfigFileNam' meant to be it?)"),
     ("api-type", "ApiTypes/Api.json", None, {"type": "openAIChatCompletion", "samplerFieldMap": {"top_p": 5}},
-     "ApiTypes/Api.json: error: samplerFieldMap.top_p: found 5, allowed: a text"),
+     "ApiTypes/Api.json: error: samplerFieldMap.top_p: found 5, allowed: a string"),
     ("preset", "Presets/T/cold.json", None, ["temperature", 0],
      "Presets/T/cold.json: error: found a list, allowed: an object"),
     ("template", "PromptTemplates/plain.json", None, {"promptTemplateEndToken": 0},
-     "PromptTemplates/plain.json: error: promptTemplateEndToken: found 0, allowed: a text"),
+     "PromptTemplates/plain.json: error: promptTemplateEndToken: found 0, allowed: a string"),
     ("routing", "Routing/r.json", {"A": {"description": "d", "workflow": "Main"}}, {"A": {"description": "d", "workfow": "Main"}},
      "Routing/r.json: error: A: 'workflow' is missing (is 'workfow' meant to be it?)"),
     ("mcp-server", "MCPServers/m.json", {"transport": "sse", "url": "http://u"}, {"transport": "see", "url": "http://u"},
@@ -92,7 +92,7 @@ REFERENCES = [
     ("backup", {"Endpoints/lan/small-model.json": {"backupEndpointName": "big"}},
      'Endpoints/lan/small-model.json: error: backupEndpointName: no endpoint "big" in Endpoints/lan'),
     ("backup-circle", {"Endpoints/lan/small-model.json": {"backupEndpointName": "small-model"}},
-     "Endpoints/lan/small-model.json: warning: backupEndpointName: backups run in a circle: small-model > small-model"),
+     "Endpoints/lan/small-model.json: warning: backupEndpointName: the backups form a circle: small-model > small-model"),
     ("folder-that-leaves", {"Users/ana.json": {"endpointConfigsSubDirectory": "../../etc"}},
      'Users/ana.json: error: endpointConfigsSubDirectory: found "../../etc", allowed: a folder name'),
     ("shared-folder-that-leaves", {"Users/ana.json": {"sharedWorkflowsSubDirectoryOverride": ".."}},
@@ -169,8 +169,8 @@ class TestReach:
             checked.put(f"Workflows/_shared/{folder}/_mcpTool.json", {"description": "x", "name": "t"})
         checked.put("Workflows/_shared/c/_mcpTool.json", {"description": "x"})
         assert checked.lines() == [
-            "Workflows/_shared/b/_mcpTool.json: warning: is no tool: another folder has the name 't' already; set `name`",
-            "Workflows/_shared/c/_mcpTool.json: warning: is no tool: there is no _DefaultWorkflow.json beside it",
+            "Workflows/_shared/b/_mcpTool.json: warning: is not offered as a tool, because another folder already uses the name 't'; set `name`",
+            "Workflows/_shared/c/_mcpTool.json: warning: is not offered as a tool, because there is no _DefaultWorkflow.json beside it",
         ]
 
     def test_routes_are_followed(self, checked):
@@ -194,14 +194,14 @@ class TestReach:
         route = {"description": "d", "workflow": "Main"}
         checked.put("Routing/r.json", {"CHAT": route, "SMALL_CHAT": route})
         checked.flow(name="_DefaultWorkflow")
-        expected = "can never be picked: 'CHAT' stands earlier and fits wherever this one does"
+        expected = "can never be chosen, because 'CHAT' comes first and matches wherever this one does"
         assert checked.lines() == [f"Routing/r.json: warning: SMALL_CHAT: {expected}"]
 
     def test_a_broken_user_file_is_told_once(self, checked):
         checked.put("Users/bob.json", "{")
         assert checked.lines() == [
             "Users/bob.json: error: not JSON: Expecting property name enclosed in double quotes "
-            "(the file ends here: a closing ] or } is missing)\n    {\n     ^"
+            "(the file ends here; a closing ] or } is missing)\n    {\n     ^"
         ]
 
     def test_a_broken_pointer_is_told_once(self, checked):
@@ -412,9 +412,9 @@ class TestPositions:
 # id, file, its document, what is said of it
 SLIPS = [
     ("key-twice", "Endpoints/lan/x.json", '{"endpoint": "http://h", "endpoint": "http://i", "apiTypeConfigFileName": "Api"}',
-     "Endpoints/lan/x.json: warning: endpoint: the key 'endpoint' stands twice in this object; the last one counts"),
+     "Endpoints/lan/x.json: warning: endpoint: the key 'endpoint' occurs twice in this object; the last one is used"),
     ("key-twice-in-a-node", "Workflows/ana/Main.json", '[{"type": "StaticResponse", "content": "a", "content": "b"}]',
-     "Workflows/ana/Main.json: warning: node 1, content: the key 'content' stands twice in this object; the last one counts"),
+     "Workflows/ana/Main.json: warning: node 1, content: the key 'content' occurs twice in this object; the last one is used"),
     ("no-scheme", "Endpoints/lan/x.json", {"endpoint": "localhost:80", "apiTypeConfigFileName": "Api"},
      'Endpoints/lan/x.json: error: endpoint: found "localhost:80", allowed: an address such as http://127.0.0.1:11434 '
      "(it does not begin with http:// or https://)"),
@@ -432,7 +432,7 @@ SLIPS = [
     ("variable-not-set", "Endpoints/lan/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "apiKeyEnv": "HEADRACE_NO_SUCH"},
      "Endpoints/lan/x.json: note: apiKeyEnv: environment variable 'HEADRACE_NO_SUCH' is not set"),
     ("variable-in-a-header", "MCPServers/m.json", {"transport": "sse", "url": "http://h", "headers": {"A": "b ${ENV:HEADRACE_NO_SUCH}", "C": 5}},
-     "MCPServers/m.json: error: headers.C: found a number, allowed: a text"),
+     "MCPServers/m.json: error: headers.C: found a number, allowed: a string"),
     ("variable-in-an-address", "MCPServers/m.json", {"transport": "sse", "url": "${ENV:HEADRACE_NO_SUCH}"},
      "MCPServers/m.json: note: url: environment variable 'HEADRACE_NO_SUCH' is not set"),
     ("variable-in-extra-headers", "Endpoints/lan/x.json",

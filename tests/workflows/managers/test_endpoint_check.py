@@ -40,7 +40,7 @@ class TestOllamaAddresses:
 
     def test_the_address_for_openai_clients_is_pointed_out(self, checked):
         (line,) = self.lines(checked, "http://127.0.0.1:11434/v1")
-        assert "warning" in line and "an Ollama type leaves `/v1` out" in line
+        assert "warning" in line and "Ollama types need it without `/v1`" in line
 
 
 def test_a_wrong_address_is_shown_as_it_is_written(checked):
@@ -62,8 +62,8 @@ class TestBackups:
     def test_a_remote_one_needs_its_flag(self, checked):
         (line,) = self.lines(checked, endpoint="https://api.example.com")
         assert line == (
-            'Endpoints/lan/small-model.json: warning: backupEndpointName: "big" is not on a local network, '
-            "and has no `allowRemoteBackup`: it will be refused"
+            'Endpoints/lan/small-model.json: warning: backupEndpointName: "big" is not on a local network '
+            "and its file does not set `allowRemoteBackup`, so it will be refused"
         )
         assert self.lines(checked, endpoint="https://api.example.com", allowRemoteBackup=True) == []
 

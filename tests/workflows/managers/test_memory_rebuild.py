@@ -173,7 +173,7 @@ class TestFiles:
 
         model.replies = [meanwhile, "m1", "m2"]
         assert rebuild(FILES).run(nothing) == 0
-        assert refused == ["d: another rebuild is at work; wait for its end"]
+        assert refused == ["d: another rebuild is running; wait until it ends"]
         assert texts(store) == ["m0", "m1", "m2"]
 
     def test_memories_of_another_key_stay_and_no_model_is_asked(self, rebuild, store, model):
@@ -292,7 +292,7 @@ class TestVectors:
         assert len(summaries(store.path("vector_memory.db"))) == 3
         aside = list(store.folder.glob("vector_memory.db.corrupt-*"))
         assert [path.read_bytes() for path in aside] == [b"text" * 1000]
-        assert "was damaged and is kept as" in caplog.text
+        assert "was damaged and has been renamed to" in caplog.text
 
     def test_a_database_of_something_else_stays_and_no_model_is_asked(self, rebuild, store, model):
         store.make_folder()

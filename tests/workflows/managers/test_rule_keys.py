@@ -74,7 +74,7 @@ def test_validate_tells_a_wrong_type(checked, rule_file):
     rule_file()
     put_all(checked, right=False)
     assert sorted(checked.lines()) == [
-        "Endpoints/lan/small-model.json: error: diagnosticPrefix: found 5, allowed: a text",
+        "Endpoints/lan/small-model.json: error: diagnosticPrefix: found 5, allowed: a string",
         'Endpoints/lan/small-model.json: warning: removeDiagnosticPrefix: found "yes", allowed: true or false',
         'Users/ana.json: warning: diagnosticsEverywhere: found "yes", allowed: true or false',
         'Workflows/ana/Main.json: warning: node 1, keepDiagnosticPrefix: found "yes", allowed: true or false',

@@ -11,11 +11,11 @@ from Middleware.workflows.managers.categorization import matching_category
 SITUATIONS = [
     ("none", ["CODING", "WIKI"], {}),
     ("the-longer-name-first", ["GENERAL_CHAT", "GENERAL"], {}),
-    ("the-shorter-name-first", ["GENERAL", "GENERAL_CHAT"], {"GENERAL_CHAT": "'GENERAL' stands earlier"}),
-    ("another-case", ["Wiki", "WIKI"], {"WIKI": "'Wiki' stands earlier"}),
-    ("punctuation-is-not-compared", ["A-B", "A_B"], {"A_B": "'A-B' stands earlier"}),
-    ("a-name-of-punctuation-takes-all", ["***", "A"], {"A": "'***' stands earlier"}),
-    ("a-blank", ["TWO WORDS", "ONE"], {"TWO WORDS": "has a blank"}),
+    ("the-shorter-name-first", ["GENERAL", "GENERAL_CHAT"], {"GENERAL_CHAT": "'GENERAL' comes first"}),
+    ("another-case", ["Wiki", "WIKI"], {"WIKI": "'Wiki' comes first"}),
+    ("punctuation-is-not-compared", ["A-B", "A_B"], {"A_B": "'A-B' comes first"}),
+    ("a-name-of-punctuation-takes-all", ["***", "A"], {"A": "'***' comes first"}),
+    ("a-blank", ["TWO WORDS", "ONE"], {"TWO WORDS": "contains a space"}),
 ]
 
 

@@ -29,7 +29,7 @@ NODES = [
      'error: node 1, endpointName: no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?); '
      "tried Endpoints/lan/smal-model.json"),
     ("endpoint-path-trick", {"endpointName": "../x"},
-     "error: node 1, endpointName: '../x' cannot be the name of an endpoint: it would leave its folder, or is empty"),
+     "error: node 1, endpointName: '../x' cannot be the name of an endpoint, because it is empty or leads out of its folder"),
     ("endpoint-in-a-variable", {"endpointName": "{worker}"},
      'error: node 1, endpointName: no endpoint "wrong" in Endpoints/lan; tried Endpoints/lan/wrong.json'),
     ("preset", {"preset": "clod"},
@@ -44,7 +44,7 @@ NODES = [
     ("mcp-server", {"type": "MCPToolCall", "server": "notes", "tool": "t"},
      'error: node 1, server: no MCP server "notes" in MCPServers; tried MCPServers/notes.json'),
     ("mcp-server-not-flat", {"type": "MCPToolCall", "server": "a/b", "tool": "t"},
-     "error: node 1, server: 'a/b' cannot be the name of an MCP server: it must be a plain file name"),
+     "error: node 1, server: 'a/b' cannot be the name of an MCP server; it must be a plain file name"),
     ("schema-not-flat", {"structuredOutputFile": "a/s"},
      "error: node 1, structuredOutputFile: structuredOutputFile 'a/s' must be a plain file name, without folders"),
     ("embeddings", {"endpointName": "emb"},
@@ -209,7 +209,7 @@ class TestChildren:
     def test_a_path_out_of_the_tree_is_told(self, checked):
         checked.flow(child("../../x"), LLM)
         (line,) = checked.lines()
-        assert "would leave Workflows/" in line
+        assert "would be outside Workflows/" in line
 
     def test_inputs_are_counted_over_all_callers(self, checked):
         checked.flow(child("C", scoped_variables=["a"]), child("C", scoped_variables=["a", "b"]), LLM)
@@ -277,4 +277,6 @@ def test_scripts_that_may_lie_anywhere_are_noted(checked, roots, noted):
     """For a user whose workflows run some."""
     checked.change("Users/ana.json", **roots)
     checked.flow({"type": "PythonModule", "module_path": "tool.py"})
-    assert any("scripts of PythonModule nodes may lie anywhere" in line for line in checked.lines()) is noted
+    assert (
+        any("PythonModule nodes may run scripts from any folder" in line for line in checked.lines()) is noted
+    )

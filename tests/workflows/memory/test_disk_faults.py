@@ -243,5 +243,5 @@ def test_behind_the_answer_it_costs_nothing_either(discussion, monkeypatch, capl
     assert discussion.turn(talk(9), answer, {"type": "QualityMemory"}, stream=stream) == "yes"
     errors = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [(error.getMessage(), error.exc_info) for error in errors] == [
-        ("no memories are made: No space left on device", None)
+        ("no memories were made: No space left on device", None)
     ]

@@ -99,11 +99,11 @@ class TestMending:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
-            ({"summary": "  "}, "`summary` is blank or missing"),
-            ({"summary": None}, "`summary` is blank or missing"),
-            ({"summary": ["s"]}, "`summary` is no text"),
-            ({"summary": True}, "`summary` is no text"),
-            ({"title": {}}, "`title` is no text"),
+            ({"summary": "  "}, "`summary` is empty or missing"),
+            ({"summary": None}, "`summary` is empty or missing"),
+            ({"summary": ["s"]}, "`summary` is not a string"),
+            ({"summary": True}, "`summary` is not a string"),
+            ({"title": {}}, "`title` is not a string"),
         ],
         ids=str,
     )

@@ -223,7 +223,7 @@ class TestSafety:
     def test_without_an_endpoint_the_settings_file_is_named(self, discussion, house, caplog):
         house.write("Workflows/ana/Memory", ONE_EACH)
         discussion.turn(talk(3))
-        assert 'Workflows/ana/Memory.json: an "endpointName" is needed for this call' in caplog.text
+        assert 'Workflows/ana/Memory.json: this call needs an "endpointName"' in caplog.text
 
     def test_a_rebuild_logs_how_far_it_is(self, discussion, caplog):
         caplog.set_level(logging.INFO)

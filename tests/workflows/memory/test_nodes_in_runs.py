@@ -135,7 +135,7 @@ def test_a_damaged_database_costs_no_answer(discussion, caplog, held):
     before = place.read_bytes()
     answer = {"type": "StaticResponse", "content": "yes"}
     assert discussion.turn(talk(3), {"type": "QualityMemory"}, answer) == "yes"
-    assert "no memories are made: " in caplog.text
+    assert "no memories were made: " in caplog.text
     assert place.read_bytes() == before
 
 

@@ -41,7 +41,7 @@ class TestOthers:
     """Texts, flags, overrides."""
 
     def test_a_text_that_is_none_names_file_and_key(self):
-        with pytest.raises(ConfigError, match=r"Memory: t: found 5, allowed: a text"):
+        with pytest.raises(ConfigError, match=r"Memory: t: found 5, allowed: a string"):
             settings(t=5).text("t")
 
     @pytest.mark.parametrize(("value", "on"), [(True, True), ("true", True), ("False", False), (0, False)])

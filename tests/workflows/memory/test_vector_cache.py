@@ -94,7 +94,7 @@ class TestKinds:
         ids(cache, database)
         database.save_vectors("m", {3: [1.0, 0.0]})
         ids(cache, database)
-        assert caplog.text.count("1 vectors of model 'm' do not have length 2 and are left out") == 1
+        assert caplog.text.count("1 vectors of model 'm' are left out, because their length is not 2") == 1
 
     def test_a_damaged_vector_is_left_out(self, cache, make):
         database = make(v1=[0.5, 0.5], v2=[1.0, 0.0])

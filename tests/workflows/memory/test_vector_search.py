@@ -100,7 +100,7 @@ class TestKeywords:
     def test_more_than_60_phrases_are_cut_with_a_warning(self, searched, caplog):
         searched.put(fact("w59"), fact("w60"))
         assert searched.ids(";".join(f"w{i}" for i in range(61))) == [1]
-        assert "61 phrases to search for; the first 60 are used" in caplog.text
+        assert "61 phrases to search for; only the first 60 are used" in caplog.text
 
     def test_recency_turns_the_order_around(self, searched):
         """The new one counts 2.5 times."""
@@ -138,7 +138,7 @@ class TestKeywords:
         with closing(sqlite3.connect(searched.database.path)) as connection:
             connection.execute("CREATE TABLE other (x)")
         assert searched.ids("ferry") == searched.ids("ferry") == []
-        assert caplog.text.count("it is no database of memories") == 1
+        assert caplog.text.count("it is not a database of memories") == 1
         assert "ERROR" not in caplog.text
 
     @pytest.mark.parametrize("between", ["\n", "\t", "\r\n", "\x85"], ids=repr)

@@ -232,7 +232,7 @@ class TestFile:
         with closing(sqlite3.connect(database.path)) as connection:
             connection.execute("CREATE TABLE other (x)")
         before = database.path.read_bytes()
-        with pytest.raises(NotADatabaseOfMemories, match="no database of memories"):
+        with pytest.raises(NotADatabaseOfMemories, match="not a database of memories"):
             database.save(CHUNK, [], after=None)
         assert database.path.read_bytes() == before
 

@@ -241,7 +241,7 @@ class TestFailures:
         model.replies = [json.dumps([fact("kept"), {"title": "t"}])]
         on.turn(talk(3))
         assert rows() == ["kept"] * 3
-        assert "object 2: `summary` is blank or missing" in caplog.text
+        assert "object 2: `summary` is empty or missing" in caplog.text
 
     def test_a_failed_chunk_that_left_the_history_is_forgotten(self, on, model, rows):
         model.replies = ["none", fact_of]

@@ -47,20 +47,20 @@ def test_nothing_to_do_gives_the_same_object():
 def test_a_text_that_is_no_number_is_told(caplog):
     """With its place."""
     with_numbers({"limit": "x", "maxTurnsToPull": "y"}, str, lambda: "Main.json, node 1")
-    assert "Main.json, node 1: limit: 'x' is no number; 5 is used" in caplog.text
-    assert "maxTurnsToPull: 'y' is no number" in caplog.text
+    assert "Main.json, node 1: limit: 'x' is not a number, so 5 is used" in caplog.text
+    assert "maxTurnsToPull: 'y' is not a number" in caplog.text
 
 
 def test_what_a_placeholder_gave_is_content(caplog):
     """Its length is told; the text at DEBUG alone."""
     caplog.set_level(logging.INFO, logger="Middleware")
     with_numbers({"limit": "{x}"}, lambda text: "SECRET", lambda: "here")
-    assert "here: limit: (8 characters) is no number; 5 is used" in caplog.text
+    assert "here: limit: (8 characters) is not a number, so 5 is used" in caplog.text
 
 
 def test_a_private_text_that_is_no_number_is_not_told(caplog):
     """It may be what a user wrote: only the field and the default are."""
     with enter_request(RequestContext("r", "ana", "openaichatcompletion", privacy=True)):
         with_numbers({"limit": "{x}", "maxTurnsToPull": "{x}"}, lambda text: "SECRET", lambda: "here")
-    assert f"here: limit: {REDACTED} is no number; 5 is used" in caplog.text
+    assert f"here: limit: {REDACTED} is not a number, so 5 is used" in caplog.text
     assert "SECRET" not in caplog.text

@@ -16,15 +16,15 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 # kind, file, the content with a typo, what the message names
 TYPOS = [
-    ("user", "Users/ana", {"customWorkflowOverride": "yes", "routingConfig": ["routes"]}, "routingConfig: found a list, allowed: a text"),
+    ("user", "Users/ana", {"customWorkflowOverride": "yes", "routingConfig": ["routes"]}, "routingConfig: found a list, allowed: a string"),
     ("pointer", "Users/_current-user", {"currentUsr": "ana"}, "is 'currentUsr' meant to be it?"),
     ("routing", "Routing/routes", {"COOKING": {"description": "d", "workfow": "Main"}}, "is 'workfow' meant to be it?"),
     ("workflow", "Workflows/ana/Main", [{"type": "Standard", "endpointNme": "flat"}], "is 'endpointNme' meant to be it?"),
-    ("shared-child", "Workflows/_common/Far", [{"type": "StaticResponse", "content": 5}], "node 1, content: found 5, allowed: a text"),
+    ("shared-child", "Workflows/_common/Far", [{"type": "StaticResponse", "content": 5}], "node 1, content: found 5, allowed: a string"),
     ("endpoint", "Endpoints/flat", {"endpont": "http://model.test", "apiTypeConfigFileName": "Flat"}, "is 'endpont' meant to be it?"),
     ("api-type", "ApiTypes/Flat", {"typ": "scriptedFlat"}, "is 'typ' meant to be it?"),
     ("preset", "Presets/any/cold", ["temperature"], "found a list, allowed: an object"),
-    ("template", "PromptTemplates/marks", {"promptTemplateUserPrefix": 1}, "promptTemplateUserPrefix: found 1, allowed: a text"),
+    ("template", "PromptTemplates/marks", {"promptTemplateUserPrefix": 1}, "promptTemplateUserPrefix: found 1, allowed: a string"),
     ("structured-output", "StructuredOutputs/answer", {}, "StructuredOutputs/answer.json"),
 ]  # fmt: skip
 
@@ -117,7 +117,7 @@ def test_a_failure_of_a_text_that_is_gone(kitchen, observed, caplog, route, stre
     kitchen.house.write("Workflows/ana/Main", [{"type": "StaticResponse", "content": 5}])
     (kitchen.house.root / "Endpoints/flat.json").unlink()
     body = kitchen.ask(route=route, stream=stream)[1].decode()
-    edit = "Workflows/ana/Main.json:1:40: node 1, content: found 5, allowed: a text; the last good version was used."
+    edit = "Workflows/ana/Main.json:1:40: node 1, content: found 5, allowed: a string; the last good version was used."
     gone = "Workflows/ana/Main.json: node 2 (Standard): no endpoint"
     cause_first = "tried Endpoints/flat.json; in Workflows/ana/Main.json: node 2 (Standard)"
     assert f"{edit} no endpoint" in body and cause_first in body

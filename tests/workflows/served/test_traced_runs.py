@@ -699,7 +699,7 @@ class TestKeeping:
             texts = [served.text(stream=stream) for stream in (False, True)]
         assert texts == ["Hello", "Hello"]
         assert [record.getMessage() for record in caplog.records] == [
-            "Faulty failed and observes no more runs"
+            "Faulty failed and will not observe further runs"
         ]
         assert [told.split()[0] for told in faulty.told].count(at) == 1 and faulty.told[-1].startswith(at)
         assert good.told.count("ended") == 2

@@ -350,7 +350,7 @@ class TestLogging:
     def test_an_answer_that_was_all_thought(self, caplog, batch, rule):
         cleaned(StreamingResponseHandler(THINK, self.NODE), batch)
         assert (
-            f"endpoint 'Big': the answer is empty after cleaning, all of it was thought (rule: {rule})"
+            f"endpoint 'Big': the answer is empty after cleaning, because all of it was thinking (rule: {rule})"
             in caplog.text
         )
 

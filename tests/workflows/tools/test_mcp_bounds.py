@@ -82,7 +82,7 @@ def _answer(asked):
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        ("packed", "its answer is packed, though nobody asked for that"),
+        ("packed", "its answer is compressed, although that was not requested"),
         ("too_long", "it sent a message of more than 200000 bytes"),
         ("no_text", "Failed to parse JSON response"),
         ("other_shape", "Failed to parse JSON response"),

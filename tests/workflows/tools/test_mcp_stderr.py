@@ -64,7 +64,7 @@ class TestPrivateRequests:
         errors.hide()
         errors.hide()
         errors.hear("got: my private words")
-        assert said == ["ready", "[Redacted] from here on: the session serves a private request"]
+        assert said == ["ready", "[Redacted] from here on, because the session serves a private request"]
         assert errors.last_words() == "\n  ready"
 
     def test_what_we_know_ourselves_still_is(self, errors):

@@ -54,7 +54,9 @@ class TestGarbage:
         """Not what it says."""
         call("lines_that_are_no_messages")
         told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-        assert told == ["MCP server 'bad' sends what is no message of the protocol; it is passed over"]
+        assert told == [
+            "MCP server 'bad' sent something that is not a message of the protocol; it is ignored"
+        ]
 
     def test_a_large_answer_is_taken(self, call):
         assert len(call("a_large_answer")) == 3_000_000

@@ -28,7 +28,7 @@ SCRIPTS = [
     ("no-python", "def Invoke(:\n", ["error: line 1: no Python: invalid syntax"]),
     ("a-zero-byte", "x = '\0'\n", None),
     ("no-invoke", "def invok():\n    pass\n", ["error: line 1: the script has no function 'Invoke' (is 'invok' meant to be it?)"]),
-    ("a-dot", "from . import tools\n" + LATER, ["error: line 1: a script belongs to no package, so an import that begins with a dot cannot work"]),
+    ("a-dot", "from . import tools\n" + LATER, ["error: line 1: a script is not part of a package, so an import that begins with a dot cannot work"]),
     ("not-installed", "import no_such_package.x\n" + LATER, ["error: line 1: no module 'no_such_package' is installed here"]),
     ("misspelt", "from Middleware.utilities.text_utils import estimate_token\n" + LATER, [f"error: line 1: Middleware.utilities.text_utils has no name 'estimate_token' (did you mean 'estimate_tokens'?); {MANUAL}"]),
     ("another-name-for-it", "import os\nfrom utilities.text_utils import token_length_of\n" + LATER, [f"error: line 2: Middleware.utilities.text_utils has no name 'token_length_of'; Middleware.utilities.script_library has 'estimate_tokens'; {MANUAL}"]),

@@ -239,7 +239,7 @@ class TestRedirects:
     def test_a_location_that_is_no_url_is_a_failure(self, site):
         """In one sentence."""
         site.pages["/"] = redirect("http://[x/")
-        assert outcome(site.url()) == "a redirect leads to no URL"
+        assert outcome(site.url()) == "a redirect does not lead to a URL"
 
 
 def outcome(url, **more):
@@ -504,9 +504,9 @@ class TestLog:
             ("https://me:pw@A.example:80/p?q", "a.example"),
             ("http://[::1]:80/", "::1"),
             ("http://bücher.example/", "bücher.example"),
-            ("http://what a model wrote/", "an odd host"),
-            ("http://a\x1b.example/", "an odd host"),
-            ("http://" + "a" * 300 + "/", "an odd host"),
+            ("http://what a model wrote/", "an invalid host"),
+            ("http://a\x1b.example/", "an invalid host"),
+            ("http://" + "a" * 300 + "/", "an invalid host"),
         ],
     )
     def test_only_a_host_is_shown_as_one(self, url, host):

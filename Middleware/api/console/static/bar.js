@@ -39,7 +39,7 @@ function PageMenu() {
   const choice = (/** @type {string} */ wanted, /** @type {string} */ title) => ({ title, checked: theme.value === wanted, act: () => setTheme(wanted) });
   const kept = told ? `${counted(told.kept.runs, "run")} kept, ${size(told.kept.bytes)}${told.kept.limit ? ` of ${number(told.kept.limit / MIB)}\u202fMB` : ""}` : "";
   const items = [
-    choice("", "Colours as the system"), choice("light", "Light"), choice("dark", "Dark"), null,
+    choice("", "Use the system's colours"), choice("light", "Light"), choice("dark", "Dark"), null,
     { title: "Keyboard", note: "?", act: showKeys },
     ...(keyNow() ? [{ title: "Forget the key", act: () => useKey("") }] : []),
     ...(told ? [null, { title: `Headrace ${told.version}`, note: kept, act: () => (location.hash = "#/help") }] : []),
@@ -54,7 +54,7 @@ export function Strips() {
     ${told && told.processes > 1 && html`<p class="strip">process ${told.pid}, one of ${told.processes}: other processes have their own runs</p>`}`;
 }
 
-const WRONG = "That is not the key.";
+const WRONG = "That key is not right.";
 
 /** One field, the sentence, nothing else. */
 export function KeyForm() {
@@ -78,8 +78,8 @@ export function KeyForm() {
     setBusy(false);
   };
   const trouble = said || (keyWanted.value === "wrong" && WRONG);
-  return html`<form class="keyform" onSubmit=${send}><h1>This console needs its key</h1>
+  return html`<form class="keyform" onSubmit=${send}><h1>This console needs a key</h1>
     <label for="key">Key</label><input id="key" type="password" autocomplete="current-password" ref=${field} aria-describedby="keysaid" />
     <button class="main" aria-disabled=${busy}>Open</button>
-    <p id="keysaid" class=${trouble ? "trouble" : "dim"} role="status">${trouble || "It stands in the terminal of the server, or was given with --console-key. This tab alone keeps it."}</p></form>`;
+    <p id="keysaid" class=${trouble ? "trouble" : "dim"} role="status">${trouble || "You find it in the server's terminal, or it was set with --console-key. It is kept in this tab only."}</p></form>`;
 }

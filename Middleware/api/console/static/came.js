@@ -19,7 +19,7 @@ export function Came({ run, node, call, none }) {
   const cleaned = useText(run.id, call?.cleaned ?? null);
   const said = raw.data ? raw.data.head + raw.data.tail : "";
   const beside = (call?.thoughts.length ? call.thoughts : node.thoughts).filter(({ start }) => !start || !said.includes(start.trim()));
-  if (!call) return html`<p class="dim">This node asked no model and no other server.</p>`;
+  if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
   const boxes = beside.map((one) => html`<${Box} key=${one.ref} kind="thought" title="Thoughts that came beside the text" right=${counted(one.chars, "character")}><${TextBox} id=${run.id} reference=${one} none=${none} /><//>`);
   if (!call.raw) return html`${boxes}${call.error && html`<p class="notes bad">${call.error}</p>`}<p class="dim">${call.ended_s === null && !run.private ? "Nothing is here yet: the raw text is told when the call has ended." : call.error ? "Nothing came." : none}</p>`;
   if (!raw.data || (call.cleaned && !cleaned.data && !cleaned.error)) return html`<${Missing} error=${raw.error} again=${raw.again} rows=${4} />`;
@@ -36,10 +36,10 @@ function Both({ run, node, call, raw, cleaned }) {
   const same = raw.head === cleaned.head && raw.tail === cleaned.tail && raw.chars === cleaned.chars;
   const cut = raw.left_out > 0 || cleaned.left_out > 0;
   const { data, error, again } = usePieces(run, node, call, same || cut ? "" : raw.head, cleaned.head);
-  if (same || cut) return html`<h2>What the model said<span>${same ? "nothing was taken away" : ""}</span></h2>${cut && !same && html`<p class="dim pad">Too long to show what was taken away: raw and cleaned show the parts that are kept.</p>`}<${Whole} text=${raw} />`;
+  if (same || cut) return html`<h2>What the model said<span>${same ? "nothing was removed" : ""}</span></h2>${cut && !same && html`<p class="dim pad">The answer is too long to show what was removed. Raw and Cleaned show the parts that were kept.</p>`}<${Whole} text=${raw} />`;
   if (!data) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
   const { pieces, named } = data;
-  return html`<h2>What the model said, and what was taken away<span>${named ? "" : "the rules that did it are not known here"}</span></h2>
+  return html`<h2>What the model said, and what was taken away<span>${named ? "" : "it is not known which rules did this"}</span></h2>
     <pre tabindex="0">${pieces.map(({ text, kind, rule }, at) => {
       const by = rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept") ? html`<a class="by" href=${`#/help/rules/${encodeURIComponent(rule)}`}>${rule}</a>` : "";
       if (kind === "gone") return html`<del class=${text.trim() ? "" : "space"}>${visible(text)}</del>${by}`;

@@ -24,7 +24,7 @@ export function Card({ node, problems, time, hue, chosen, near, tabbable, choose
       ${time && html`<${Unseen}>, <//><span class="tm">${timeOf(time)}</span>`}</span>
     <span class="ty"><${Unseen}>, <//><span>${node.type}${!node.known && " (runs as Standard)"}</span>${name && html`<${Unseen}>, endpoint <//><span class="ep">${name}</span>`}
       ${used.length > 0 && html`<${Unseen}>, <//><span class="uses">uses ${used.join(", ")}</span>`}</span>
-    ${node.alone && html`<span class="why"><${Unseen}>, <//>not together: ${node.alone}</span>`}
+    ${node.alone && html`<span class="why"><${Unseen}>, <//>not in parallel: ${node.alone}</span>`}
     ${problems.slice(0, SHOWN_PROBLEMS).map(({ level, message }) => html`<span class=${`prob ${level}`}><${Unseen}>, ${level}: <//>${message}</span>`)}
     ${problems.length > SHOWN_PROBLEMS && html`<span class="why">and ${problems.length - SHOWN_PROBLEMS} more</span>`}
   </button>`;

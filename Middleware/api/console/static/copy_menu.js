@@ -36,7 +36,7 @@ export function CopyMenu({ run, node, k }) {
   const calls = node?.calls.filter(({ kind, body }) => kind === "model" && body) ?? [];
   const call = calls.find((one) => one.k === k) ?? calls[0];
   const answer = run.nodes.filter(({ answers, output }) => answers && output).at(-1)?.output;
-  const noText = run.private ? "private" : "its text is not kept";
+  const noText = run.private ? "private" : "its text was not kept";
   const off = run.asked ? "" : noText;
   const path = `runs/${encodeURIComponent(run.id)}`;
   const command = (/** @type {string} */ of, query = {}) => ask(`${path}${of}`, { query: { shell, ...query } }).then(({ text }) => text);
@@ -55,7 +55,7 @@ export function CopyMenu({ run, node, k }) {
 }
 
 /** @param {import("./types.js").Text} text */
-const whole = ({ head, tail, left_out: left }) => (left ? `${head}\n[${left} characters are left out here]\n${tail}` : head);
+const whole = ({ head, tail, left_out: left }) => (left ? `${head}\n[${left} characters were left out here]\n${tail}` : head);
 
 /** The body of a request that is too long for a command. @param {Run} run */
 async function offerBody(run) {

@@ -24,10 +24,10 @@ export function DryRun({ path, user, unsaved, close }) {
   });
   const nodes = data?.nodes ?? [];
   const shown = Math.min(open, nodes.length - 1);
-  return html`<${SidePane} title="Dry run" note="no model is asked, nothing is written" close=${close}>
+  return html`<${SidePane} title="Dry run" note="no model is called and nothing is written" close=${close}>
     <details><summary>Messages</summary><${Messages} messages=${messages} change=${setMessages} /></details>
-    <p class="acts"><button type="button" class="main" onClick=${again}>Walk it again</button>
-      ${data && html`<span class="dim" role="status">${nodes.length} nodes walked, of ${data.ofDraft ? "the text that is not saved" : "the saved file"}</span>`}</p>
+    <p class="acts"><button type="button" class="main" onClick=${again}>Run it again</button>
+      ${data && html`<span class="dim" role="status">${nodes.length} nodes from ${data.ofDraft ? "the unsaved text" : "the saved file"}</span>`}</p>
     ${[error?.message, data?.error].map((said) => said && html`<p class="notes bad" role="alert">${said}</p>`)}
     ${nodes.length > 0 && html`<ol class="fall dry" role="list" aria-label="Nodes walked">
       ${nodes.map((node, at) => html`<li key=${at}><${Walked} node=${node} open=${at === shown} turn=${() => setOpen(at === shown ? -1 : at)} /></li>`)}

@@ -47,7 +47,7 @@ function useLoaded(load, wanted = true) {
 
 /** @param {Props} props */
 function Bar({ file, draft, saving, hand, reason }) {
-  const lay = () => hand.current?.format() === false && saving.fail("The brackets do not fit together: there is nothing to lay out.");
+  const lay = () => hand.current?.format() === false && saving.fail("The brackets do not match, so the text cannot be laid out.");
   const { said, failed } = saving.word;
   const bad = failed || (draft.checked.failed && `The text could not be checked: ${draft.checked.failed}`);
   return html`<div class="edbar"><${isWorkflow(file.path) ? "h2" : "h1"} class="path">${file.path}<//>

@@ -38,7 +38,7 @@ export function Page() {
 function failing(all) {
   const down = all.filter((one) => one.state === "failing").length;
   if (down) return `${down} of ${all.length} ${down === 1 ? "is" : "are"} failing.`;
-  return all.every((one) => one.state === "quiet") ? "None was called yet." : "None is failing.";
+  return all.every((one) => one.state === "quiet") ? "None has been called yet." : "None is failing.";
 }
 
 /** How the unbroken row of calls reads. @param {Endpoint} one */
@@ -57,7 +57,7 @@ function Card({ one, again }) {
     ["address", html`<code>${one.url || "built in"}</code>`],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
-    ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} wait`],
+    ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} waiting`],
   ];
   return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}>
     <div class="ehead">
@@ -109,7 +109,7 @@ function Probe({ one, again }) {
     again();
   };
   const made = told.made ?? one.probe;
-  const why = may ? null : "Probing needs the right to act: open the console on the server's own machine, or with --console-key.";
+  const why = may ? null : "You need the right to act to probe an endpoint: open the console on the server's own machine, or use --console-key.";
   return html`<div class="probe"><button type="button" disabled=${!may || told.busy} title=${why} onClick=${probe}>${told.busy ? "Probing ..." : "Probe"}</button>
     <div role="status">${told.error ? html`<p class="notes bad">${told.error.message}</p>` : made && html`<${Probed} made=${made} one=${one} />`}</div>
     ${why && html`<p class="dim">${why}</p>`}</div>`;

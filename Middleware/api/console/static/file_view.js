@@ -129,7 +129,7 @@ function useSaving(file, draft, hand, changed) {
     draft.rebase(conflict.text, conflict.version);
     hand.current?.set(conflict.text);
     setConflict(null);
-    say("The text of the file was taken.");
+    say("The text of the file was loaded.");
   };
   return { word, say, fail, conflict, save, take, keep: () => conflict && save(conflict.version, conflict.mine), close: () => setConflict(null) };
 }

@@ -47,7 +47,7 @@ function Pages({ index, name, at, find }) {
         <input type="search" class="find" placeholder="Find a node, field, rule ( / )" aria-label="Find in Help" value=${words}
           onInput=${(/** @type {any} */ event) => say(event.target.value)} />
       </form>
-      <p class="told" role="status">${words.trim() ? (hits.length ? `${hits.length} found` : "Nothing fits.") : ""}</p>
+      <p class="told" role="status">${words.trim() ? (hits.length ? `${hits.length} found` : "Nothing found.") : ""}</p>
       ${words.trim() ? html`<${Hits} hits=${hits} open=${name} />` : html`<${Contents} pages=${index.pages} open=${name || FIRST} />`}
     </section>
     <${Shown} key=${name || FIRST} name=${name || FIRST} at=${at} names=${names} />

@@ -54,7 +54,7 @@ export const PLOTS = [
   { title: "Cancellations", whole: true, tell: short, curves: [{ label: "cancelled", kind: "other", filled: true, of: series("cancelled") }],
     said: (/** @type {Hour} */ hour) => `Cancellations: ${sum(hour.series.cancelled)} within the hour` },
   { title: "Memory", tell: (/** @type {number} */ value) => size(value * 1e6), curves: [{ label: "memory", kind: "other", filled: true, of: series("memory_mb") }],
-    said: (/** @type {Hour} */ hour) => `Memory: ${most(hour.series.memory_mb) === null ? "not told by this system" : `at most ${Math.round(most(hour.series.memory_mb) ?? 0)} MB`}` },
+    said: (/** @type {Hour} */ hour) => `Memory: ${most(hour.series.memory_mb) === null ? "not available on this system" : `at most ${Math.round(most(hour.series.memory_mb) ?? 0)} MB`}` },
 ];
 
 /** @param {number | null} value */

@@ -1,5 +1,5 @@
 // @ts-check
-// Lays a JSON text out anew: two spaces a level, a member a line. Only white space changes; comments, the order
+// Formats a JSON text: two spaces a level, a member a line. Only white space changes; comments, the order
 // of keys and single empty lines stay. Pure.
 import { tokensOf } from "./json_tree.js";
 

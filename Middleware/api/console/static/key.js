@@ -7,7 +7,7 @@ const IN_ADDRESS = "#key=";
 
 /** Why the form is shown: `missing`, `wrong`, a sentence of the server; "" while it is not. */
 export const keyWanted = signal("");
-/** Counts the changes, for those who begin anew with another key. */
+/** Counts the changes, for code that starts again with another key. */
 export const keyTurn = signal(0);
 
 export const keyNow = () => sessionStorage.getItem(PLACE) ?? "";

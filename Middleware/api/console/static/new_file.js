@@ -8,11 +8,11 @@ import { addressOf, nameOf } from "./workflow_place.js";
 
 /** Templates of the server, each with its line. */
 const TEMPLATES = [
-  ["chat", "one model answers, with the conversation as it is"],
-  ["draft-critic-answer", "a draft, a critic who names its faults, and the answer that mends them"],
-  ["parallel", "two nodes look at the message at the same time; the third answers"],
-  ["branch", "a model sorts the message, and the workflow that fits goes on"],
-  ["empty", "one node that says a fixed text, without a model"],
+  ["chat", "one model answers the conversation"],
+  ["draft-critic-answer", "a draft, a critic who finds its faults, and the corrected answer"],
+  ["parallel", "two nodes read the message at the same time, and a third one answers"],
+  ["branch", "a model classifies the message, and the matching workflow continues"],
+  ["empty", "one node that returns a fixed text, without a model"],
 ];
 
 /** @param {{tree: WorkflowTree, path: string | null, user: string | null, made: () => void, close: () => void}} props `path`: the open file, which may be copied */
@@ -39,12 +39,12 @@ export function NewFile({ tree, path, user, made, close }) {
     <label>Folder <input name="folder" list="folders" defaultValue=${(folders.find(({ whose }) => whose === user) ?? folders[0]).folder} required /></label>
     <datalist id="folders">${folders.map(({ folder }) => html`<option value=${folder} />`)}</datalist>
     <label>Name <input name="name" ref=${field} required pattern="[^\\/]+" /></label>
-    <fieldset><legend>Begin with</legend>
+    <fieldset><legend>Start with</legend>
       ${begins.map(([value, name, line], at) => html`<label class="choice"><input type="radio" name="template" value=${value} defaultChecked=${at === 0} />
         <span><b>${name}</b> <span class="dim">${line}</span></span></label>`)}</fieldset>
     <label>Endpoint <input name="endpoint" placeholder="the user's first one" /></label>
     ${error && html`<p class="notes bad" role="alert">${error}</p>`}
-    <p class="acts"><button class="main">Make it</button><button type="button" data-back onClick=${close}>Leave it</button></p>
+    <p class="acts"><button class="main">Create</button><button type="button" data-back onClick=${close}>Cancel</button></p>
   </form>`;
 }
 

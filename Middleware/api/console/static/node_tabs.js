@@ -39,9 +39,9 @@ export const PRIVATE = "The user's settings keep texts private; times and counts
 /** Why a text is not there. @param {Run} run @param {Node} node */
 function missing(run, node) {
   if (run.private) return PRIVATE;
-  if (!run.texts) return "The texts of this run are forgotten: newer runs needed the room.";
-  if (node.state === "not_run") return "This node was not run.";
-  return node.ended_s === null ? "Nothing is here yet." : "There is none.";
+  if (!run.texts) return "The texts of this run are no longer kept, because newer runs needed the memory.";
+  if (node.state === "not_run") return "This node did not run.";
+  return node.ended_s === null ? "There is nothing here yet." : "There is none.";
 }
 
 /** @param {{run: Run, node: Node, call: Call | null}} props */

@@ -48,9 +48,9 @@ function Plots({ data }) {
 /** @param {{ data: any }} props */
 function Numbers({ data }) {
   const made = rows(data);
-  if (!made.length) return html`<p class="dim">Nothing happened within the last hour.</p>`;
+  if (!made.length) return html`<p class="dim">Nothing happened in the last hour.</p>`;
   const heads = Object.keys(made[0]);
-  return html`<div class="wide" tabindex="0" role="region" aria-label="Numbers of the last hour"><table class="numbers">
+  return html`<div class="wide" tabindex="0" role="region" aria-label="The last hour in numbers"><table class="numbers">
     <thead><tr>${heads.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
     <tbody>${made.map((row) => html`<tr>${heads.map((name, at) => html`<td class=${at ? "num" : null}>${typeof row[name] === "string" ? row[name] : number(row[name])}</td>`)}</tr>`)}</tbody>
   </table></div>`;

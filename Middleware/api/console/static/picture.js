@@ -59,7 +59,7 @@ function About({ node }) {
   if (!node) return html`<span>Choose a node to see its lines.</span>`;
   const { n, title, type, endpoint, preset, variables } = node;
   return html`<b>${n} ${title}</b><a href=${`#/help/nodes/${encodeURIComponent(type)}`}>${type}</a>
-    ${endpoint && html`<span>endpoint ${endpoint.file ? html`<a href=${addressOf({ path: endpoint.file })}>${endpoint.name}</a>` : (endpoint.name ?? "known at the run")}${endpoint.name !== endpoint.written && ` from ${endpoint.written}`}${endpoint.model && `, ${endpoint.model}`}</span>`}
+    ${endpoint && html`<span>endpoint ${endpoint.file ? html`<a href=${addressOf({ path: endpoint.file })}>${endpoint.name}</a>` : (endpoint.name ?? "known only during a run")}${endpoint.name !== endpoint.written && ` from ${endpoint.written}`}${endpoint.model && `, ${endpoint.model}`}</span>`}
     ${preset && html`<span>preset ${preset}</span>`}
     ${variables.length > 0 && html`<span>reads ${variables.map((name) => `{${name}}`).join(" ")}</span>`}`;
 }
@@ -68,7 +68,7 @@ function About({ node }) {
 function NoPicture({ problems, pale }) {
   const errors = problems.filter(({ level }) => level === "error");
   return html`<div class="notes bad" role="status">${errors.length ? errors.slice(0, 4).map(({ line, column, message }) => html`<div>${line ? `${line}:${column} ` : ""}${message}</div>`) : "The file has no nodes to show."}
-    ${pale && html`<div class="dim">Below: the picture of the last text that could be read.</div>`}</div>`;
+    ${pale && html`<div class="dim">This picture shows the last version that could be read.</div>`}</div>`;
 }
 
 /** A picture that can be made larger and smaller: Ctrl + wheel, `+`, `-`, `0`. @param {{pale: boolean, children: unknown}} props */

@@ -40,9 +40,9 @@ export function RunView({ id, place, back }) {
     <${Head} run=${run} heading=${heading} node=${node} k=${k} />
     <${Summary} run=${run} />
     ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
-    ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">The texts of this run are forgotten: newer runs needed the room, or the server keeps none. Times and counts stay.</p>`}
+    ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">The texts of this run are not kept: newer runs needed the memory, or the server keeps none. Times and counts remain.</p>`}
     <${StoodOut} run=${run} />
-    ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i, call: call ?? null })} />` : html`<p class="dim">No node was begun.</p>`}
+    ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k} choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i, call: call ?? null })} />` : html`<p class="dim">No node has started.</p>`}
     ${node && html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""} choose=${(/** @type {string} */ tab) => turn({ tab })} />`}
   </article>`;
 }
@@ -107,11 +107,11 @@ function Cancel({ run }) {
   return html`<button type="button" class="danger" aria-disabled=${!may || busy} aria-describedby=${may ? null : "nocancel"} title=${may ? null : NO_RIGHT} onClick=${cancel}>Cancel</button>
     ${!may && html`<span class="unseen" id="nocancel">${NO_RIGHT}</span>`}
     ${error && html`<span class="trouble" role="alert">${error.message}</span>`}
-    ${asks && html`<${Dialog} title="Cancel this run?" close=${() => setAsks(false)}><p>${run.user || run.path} › ${run.workflow || "not begun"}: the client's answer ends here.</p>
+    ${asks && html`<${Dialog} title="Cancel this run?" close=${() => setAsks(false)}><p>${run.user || run.path} › ${run.workflow || "not started"}: the client's answer ends here.</p>
       <p class="acts"><button type="button" class="danger" onClick=${cancel}>Cancel the run</button><button type="button" onClick=${() => setAsks(false)}>Let it run</button></p><//>`}`;
 }
 
-const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's machine.";
+const NO_RIGHT = "You need the console key to cancel a run, or a browser on the server's machine.";
 
 /** @param {{run: Run}} props */
 function Summary({ run }) {

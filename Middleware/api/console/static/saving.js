@@ -14,9 +14,9 @@ const FOLDERS_BY_HAND = /^(Users|ApiTypes|MCPServers)\//;
  * @param {{path: string, writable?: boolean}} file @param {string[]} rights @param {string} mode
  */
 export function whyNot({ path, writable }, rights, mode) {
-  if (!rights.includes("save")) return mode === "edit" ? "Saving needs the console's key." : "Start with --console edit to save from here.";
+  if (!rights.includes("save")) return mode === "edit" ? "You need the console's key to save." : "Start with --console edit to save from here.";
   if (FOLDERS_BY_HAND.test(path)) return "This folder is edited by hand.";
-  return writable === false ? "The server may not write this file." : "";
+  return writable === false ? "The server has no permission to write this file." : "";
 }
 
 /**
@@ -27,7 +27,7 @@ export function whyNot({ path, writable }, rights, mode) {
  */
 export function guardLeaving(path, unsaved) {
   const stays = (/** @type {import("./types.js").Place} */ next) => next.page === "workflows" && placeOf(next).path === path;
-  const may = (/** @type {import("./types.js").Place} */ next) => stays(next) || !unsaved() || confirm("The text is not saved. Leave it?");
+  const may = (/** @type {import("./types.js").Place} */ next) => stays(next) || !unsaved() || confirm("Your changes are not saved. Leave anyway?");
   const closed = (/** @type {BeforeUnloadEvent} */ event) => {
     if (unsaved()) event.preventDefault();
   };

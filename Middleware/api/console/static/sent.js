@@ -14,7 +14,7 @@ export function Sent({ run, call, none }) {
   const [view, setView] = useState("");
   const whole = text && !text.left_out ? text.head : "";
   const sent = useMemo(() => (whole ? sentIn(whole) : null), [whole]);
-  if (!call) return html`<p class="dim">This node asked no model and no other server.</p>`;
+  if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
   if (!call.body) return html`<p class="dim">${none}</p>`;
   if (!text) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
   const shown = view || (sent ? "parts" : "body");

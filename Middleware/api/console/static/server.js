@@ -50,7 +50,7 @@ export async function opened(path, { query, method = "GET", body, signal: stop, 
   if (body) headers.set("Content-Type", "application/json");
   const response = await fetch(`api/${path}?${new URLSearchParams(query)}`, {
     method, headers, body: JSON.stringify(body), signal: stop, cache: "no-store",
-  }).catch(broken(0, "The server does not answer."));
+  }).catch(broken(0, "The server is not responding."));
   if (response.ok) return response;
   const told = await response.json().catch(() => ({}));
   const sentence = typeof told.error === "string" ? told.error : `the server answered ${response.status}`;
@@ -61,7 +61,7 @@ export async function opened(path, { query, method = "GET", body, signal: stop, 
 /** The JSON of an answer. Throws ServerError. @param {string} path @param {Asked} [asked] @returns {Promise<any>} */
 export async function ask(path, asked) {
   const response = await opened(path, asked);
-  return response.json().catch(broken(response.status, "The answer was broken off."));
+  return response.json().catch(broken(response.status, "The answer broke off."));
 }
 
 /** What is thrown in place of the browser's error, unless the page itself gave up. @param {number} status @param {string} sentence */

@@ -43,10 +43,10 @@ export const Switches = ({ label, views, shown, choose, children }) => html`<div
 
 /** @param {{text: Text, large?: boolean}} props */
 export function Whole({ text, large }) {
-  if (text.chars === 0) return html`<p class="dim pad">An empty text.</p>`;
+  if (text.chars === 0) return html`<p class="dim pad">This text is empty.</p>`;
   if (!text.left_out) return html`<pre class=${large && text.chars <= 40 ? "large" : ""} tabindex="0">${text.head}</pre>`;
-  if (!text.head && !text.tail) return html`<p class="dim pad">${number(text.chars)} characters, not kept: the texts of this run are too long together.</p>`;
-  return html`<pre tabindex="0">${text.head}<span class="leftout">${number(text.left_out)} characters are left out here</span>${text.tail}</pre>`;
+  if (!text.head && !text.tail) return html`<p class="dim pad">${number(text.chars)} characters, not kept, because the texts of this run take too much memory.</p>`;
+  return html`<pre tabindex="0">${text.head}<span class="leftout">${number(text.left_out)} characters were left out here</span>${text.tail}</pre>`;
 }
 
 /** A JSON value, folded by depth; what is folded is not made. @param {{value: unknown, name?: string, depth?: number}} props */

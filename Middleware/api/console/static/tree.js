@@ -22,12 +22,12 @@ export function Tree({ tree, path, user, make }) {
   return html`<nav class="tree" ref=${box} aria-label="Workflow files">
     <div class="treebar"><input type="search" data-search placeholder="Find ( / )" aria-label="Find a file by its name" value=${wanted}
         onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
-      <button type="button" onClick=${make ?? undefined} disabled=${!make} title=${make ? undefined : "Start with --console edit to make files from here."}>New</button></div>
+      <button type="button" onClick=${make ?? undefined} disabled=${!make} title=${make ? undefined : "Start the server with --console edit to create files here."}>New</button></div>
     ${tree.users.map(({ name, files }) => part(name, files, name))}
     ${tree.shared.map(({ folder, model, files }) => part(`shared: ${model || folder}`, files))}
     ${part("common", tree.common)}
     ${other.length > 0 && html`<details open=${wanted !== "" || other.some((file) => file.path === path)}><summary>other (${other.length})</summary>${list("other", other)}</details>`}
-    ${wanted && !filesOf(tree).some(fits) && html`<p class="dim none">No file fits.</p>`}
+    ${wanted && !filesOf(tree).some(fits) && html`<p class="dim none">No file matches.</p>`}
   </nav>`;
 }
 

@@ -49,12 +49,12 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
         <option value="file">this workflow</option><option value="route">${user}'s own routing</option></select></label>
       <${Messages} messages=${messages} change=${change} off=${busy} />
       ${asksKey && html`<label class="keyfield">API key <input type="password" autocomplete="off" value=${key} onInput=${(/** @type {any} */ event) => setKey(event.target.value)} />
-        <span class="dim">kept in the memory of this page alone</span></label>`}
+        <span class="dim">kept in the memory of this page only</span></label>`}
       ${notes.length > 0 && html`<ul class="notes" aria-label="What it writes">${notes.map((note) => html`<li>${note}</li>`)}</ul>`}
       <p class="acts"><button class="main" disabled=${mayNot} aria-describedby=${mayAct ? null : "noact"}>Send</button>
         <button type="button" disabled=${!busy} onClick=${stop}>Stop</button>
         ${!asksKey && html`<button type="button" class="plain" onClick=${() => setAsksKey(true)}>with an API key</button>`}
-        ${!mayAct && html`<span class="dim" id="noact">Trying needs the console key, or a request from this machine.</span>`}</p>
+        ${!mayAct && html`<span class="dim" id="noact">You need the console key to try a workflow, or a browser on this machine.</span>`}</p>
     </form>
     <div class="tried" aria-live="polite" aria-busy=${busy}>
       ${turn && html`<${Tried} key=${run || ""} turn=${turn} id=${run || ""} ran=${ran} />`}
@@ -74,7 +74,7 @@ function Answer({ text, thought, finish, error, busy }) {
 function Tried({ turn, id, ran }) {
   const [run, setRun] = useState(/** @type {any} */ (null));
   const old = outdatedIn(run);
-  return html`${old.length > 0 && html`<ul class="notes bad" aria-label="Not what is saved">${old.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}
+  return html`${old.length > 0 && html`<ul class="notes bad" aria-label="This is not the saved file">${old.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}
     <${Answer} ...${turn} />${id && html`<${Ran} id=${id} ran=${(/** @type {any} */ now) => (setRun(now), ran(now))} />`}`;
 }
 

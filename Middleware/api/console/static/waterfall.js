@@ -55,7 +55,7 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
         return html`<li key=${`${row.node.i}.${one?.k ?? ""}`}><${FallRow} run=${run} node=${row.node} call=${one} depth=${row.depth} grouped=${row.grouped} chosen=${mine} hue=${colours} now=${now} span=${span}
           choose=${() => choose(row.node.i, one?.k)} /></li>`;
       })}
-      ${rows.length === 0 && html`<li class="fallrow"><span class="dim">no node was begun</span></li>`}
+      ${rows.length === 0 && html`<li class="fallrow"><span class="dim">no node has started</span></li>`}
     </ol>
     <p class="legend" aria-hidden="true">${LEGEND.filter((kind) => kinds.has(kind)).map((kind) => html`<span><i class=${`k-${kind}`}></i>${LEGEND_WORDS[kind] ?? PARTS[kind]}</span>`)}${run.first_s !== null && html`<span><i class="mk"></i>first token at the client</span>`}</p>
   </section>`;
@@ -81,7 +81,7 @@ function Axis({ marks, span, zoomed, setZoom }) {
     if (chosen && chosen.to - chosen.from > (span.to - span.from) / 100) setZoom(chosen);
     setDrag(null);
   };
-  return html`<div class="fallrow axis" title="drag to look closer, double click or 0 for the whole"><span class="lab">${zoomed && html`<button type="button" onClick=${() => setZoom(null)}>whole time</button>`}</span>
+  return html`<div class="fallrow axis" title="drag to zoom in; double-click or press 0 to see everything"><span class="lab">${zoomed && html`<button type="button" onClick=${() => setZoom(null)}>whole time</button>`}</span>
     <div class="track" ref=${track} onPointerDown=${begin} onPointerMove=${(/** @type {PointerEvent} */ event) => drag && setDrag({ ...drag, to: timeAt(event) })} onPointerUp=${end} onDblClick=${() => setZoom(null)}>
       ${marks.at.map((at, index) => html`<span key=${at} style=${{ left: percent(at, span) }}>${tickWords(at, index, marks.step)}</span>`)}${chosen && html`<i class="drag" style=${between(chosen, span)}></i>`}</div>
     <span class="num"></span></div>`;

@@ -64,7 +64,7 @@ export const unbroken = (text) => text.replace(/(\d) (s|ms|min|KB|MB)(?![\p{L}\p
 export const PARTS = { queue: "waiting for a slot", other: "before the answering node", first: "until the first token", think: "thinking", say: "answering", after: "after the answer" };
 
 /** A state in words. @param {string} state */
-export const stateWords = (state) => (state === "went_on" ? "failed, the run went on" : state.replace(/_/g, " "));
+export const stateWords = (state) => (state === "went_on" ? "failed, but the run went on" : state.replace(/_/g, " "));
 
 /** What there is of these, with commas. @param {(string | number | false | null | undefined)[]} words */
 export const listed = (...words) => words.filter(Boolean).join(", ");

@@ -33,7 +33,7 @@ export function Page({ place: given }) {
 }
 
 function Nothing() {
-  return html`<${Empty} title="No workflow yet" sentence="The config folder has no workflow file. This makes a first user with one:"><pre>python server.py --init</pre><//>`;
+  return html`<${Empty} title="No workflow yet" sentence="The config folder has no workflow files. This command creates a first user with one:"><pre>python server.py --init</pre><//>`;
 }
 
 /** The address of the first file: the workflow with which the first user starts. @param {WorkflowTree} tree */

@@ -72,7 +72,7 @@ class BaseApiHandler(ABC):
         super().__init_subclass__(**more)
         for name in ("protocol", "routes"):
             if not hasattr(cls, name):
-                raise TypeError(f"{cls.__name__} must state its `{name}`")
+                raise TypeError(f"{cls.__name__} must define `{name}`")
 
     def register_routes(self, app: Flask) -> None:
         """Add this protocol's routes to the application."""
@@ -351,7 +351,7 @@ def _no_tools() -> Batches:
 
 
 METRICS = "headrace.metrics"
-"""Key of the application's extensions under which its `Metrics` stands."""
+"""The key of the application's extensions that holds its `Metrics`."""
 
 
 class MetricsAPI(MethodView):

@@ -61,9 +61,9 @@ class ConsoleTryAPI(GenerationView):
             raise NoRoute
         body = typed_fields(json_body(read_body(request.environ, MOST_BYTES)), FIELDS)
         if not rules.allows_key(request.path, body["api_key"]):
-            raise Unauthorized("this server needs a valid API key")
+            raise Unauthorized("this server requires a valid API key")
         if body["user"] not in (users := served_users()):
-            raise NotFound(f"no such user; users: {', '.join(users)}", param="user")
+            raise NotFound(f"there is no such user; users: {', '.join(users)}", param="user")
         check_messages(body["messages"])
         self._body = body
         request.environ[ENTER_GATE](lambda life: None)

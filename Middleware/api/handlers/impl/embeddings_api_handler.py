@@ -71,7 +71,7 @@ def embedders(snapshot: ConfigSnapshot) -> list[str]:
         try:
             user = load_user(snapshot, name)
         except ConfigError as error:
-            logger.warning("whether user %s serves embeddings is not known: %s", name, error)
+            logger.warning("could not find out whether user %s serves embeddings: %s", name, error)
             continue
         if user.embeddings_endpoint:
             names.append(name)
@@ -82,7 +82,7 @@ def texts_in(given: Any, field: str) -> list[str]:
     """The texts of a body's field: one text, or a list of texts. Raises ClientRequestError that names it."""
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        message = f"'{field}' must be a text or a list of texts; token ids are not supported"
+        message = f"'{field}' must be a string or a list of strings; token ids are not supported"
         raise ClientRequestError(message, param=field)
     return texts
 
@@ -92,7 +92,7 @@ def as_base64(endpoint: str, vector: list[float]) -> str:
     try:
         return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode("ascii")
     except (OverflowError, struct.error) as error:
-        message = "an embedding holds a number that no 32-bit float can hold"
+        message = "an embedding contains a number that does not fit into a 32-bit float"
         raise BackendError(endpoint, "protocol_error", message) from error
 
 
@@ -140,7 +140,7 @@ class EmbeddingsView(MethodView):
 
 def _refuse_dimensions(body: JsonObject) -> None:
     if body.get("dimensions") is not None:
-        message = "'dimensions' is not supported: vectors have the length that the model gives them"
+        message = "'dimensions' is not supported: the model determines the length of its vectors"
         raise ClientRequestError(message, param="dimensions", code="unsupported_parameter")
 
 
@@ -160,7 +160,7 @@ class OpenAIEmbeddingsAPI(EmbeddingsView):
         texts = texts_in(body.get("input"), "input")
         if not 1 <= len(texts) <= MOST_TEXTS:
             raise ClientRequestError(
-                f"'input' must hold 1 to {MOST_TEXTS} texts, found {len(texts)}", param="input"
+                f"'input' must contain 1 to {MOST_TEXTS} strings, found {len(texts)}", param="input"
             )
         return texts
 
@@ -201,7 +201,7 @@ class OldEmbeddingsAPI(EmbeddingsView):
     def texts(self, body: JsonObject) -> list[str]:
         prompt = body.get("prompt")
         if prompt is not None and not isinstance(prompt, str):
-            raise ClientRequestError("'prompt' must be a text", param="prompt")
+            raise ClientRequestError("'prompt' must be a string", param="prompt")
         return [prompt] if prompt else []
 
     def answer(self, body: JsonObject, user: UserSettings, vectors: Vectors, tokens: int) -> JsonObject:

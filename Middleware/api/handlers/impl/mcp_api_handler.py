@@ -104,7 +104,9 @@ class McpAPI(MethodView):
         version = request.headers.get("MCP-Protocol-Version", "").strip()
         if version and version not in VERSIONS:
             known = ", ".join(VERSIONS)
-            raise RpcFault(INVALID_REQUEST, f"MCP-Protocol-Version {version!r} is not known; known: {known}")
+            raise RpcFault(
+                INVALID_REQUEST, f"MCP-Protocol-Version {version!r} is not supported; supported: {known}"
+            )
         if call is None or not call.wants_answer:
             if call is not None and call.method == "notifications/cancelled":
                 _cancel(call.params.get("requestId"))

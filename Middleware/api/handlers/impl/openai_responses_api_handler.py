@@ -38,9 +38,9 @@ from Middleware.services.cancellation_service import ASKED_TO, cancellation_serv
 from Middleware.services.response_store import ResponseStore, StoredResponse, UnknownResponse
 
 _STORE = "headrace.responses"
-"""Key of the application's extensions under which its store stands."""
+"""The key of the application's extensions that holds its store."""
 _OWN_ID = re.compile(r"resp_[0-9a-f-]{36}")
-_NOT_KEPT = "is not kept: it is unknown, expired, deleted or of another key"
+_NOT_KEPT = "is not stored here: it is unknown, expired, deleted or belongs to another key"
 
 
 def _store() -> ResponseStore:
@@ -136,7 +136,7 @@ class ResponseAPI(MethodView):
     def get(self, response_id: str) -> Any:
         if request.args.get("stream", "").lower() in ("true", "1"):
             raise ClientRequestError(
-                "a kept response is not streamed again; leave out 'stream'", param="stream"
+                "a stored response cannot be streamed again; leave out 'stream'", param="stream"
             )
         return json_response(_find_response(response_id).response)
 

@@ -274,7 +274,7 @@ class LlmApiHandler(ABC):
             except BackendError as error:
                 if error.kind not in BAD_ANSWERS:
                     raise
-                logger.warning("%s; once more", error)
+                logger.warning("%s; trying once more", error)
         return self._joined_stream(replace(call, asks_again=False))
 
     def _joined_stream(self, call: CallArguments) -> LlmText | JsonObject:

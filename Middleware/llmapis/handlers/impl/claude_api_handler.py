@@ -75,7 +75,9 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         payload = super()._payload_head(turns)
         dropped = [key for key in payload if key not in ALLOWED_KEYS]
         if dropped:
-            logger.warning("not parameters of the Claude API, dropped: %s", ", ".join(dropped))
+            logger.warning(
+                "dropped, because they are not parameters of the Claude API: %s", ", ".join(dropped)
+            )
         payload = {key: value for key, value in payload.items() if key in ALLOWED_KEYS}
         if system:
             payload["system"] = system

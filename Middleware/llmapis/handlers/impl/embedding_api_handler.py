@@ -69,9 +69,9 @@ class EmbeddingBackend(LlmApiHandler):
         found = _openai_vectors(body) if self._is_openai() else _list_of(body, "embeddings")
         vectors = [_vector(values) for values in found]
         if len(vectors) != count:
-            raise ValueError(f"{count} texts were sent and {len(vectors)} vectors came back")
+            raise ValueError(f"{count} texts were sent, but {len(vectors)} vectors came back")
         if len({len(vector) for vector in vectors}) > 1:
-            raise ValueError("the vectors are not all of one length")
+            raise ValueError("the vectors have different lengths")
         return vectors
 
     def _is_openai(self) -> bool:
@@ -90,10 +90,10 @@ class EmbeddingBackend(LlmApiHandler):
         return self.payload([call.prompt or ""])
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None:
-        raise TypeError("an embeddings backend does not stream")
+        raise TypeError("an embeddings backend cannot stream")
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
-        raise TypeError("an embeddings backend gives no text")
+        raise TypeError("an embeddings backend does not return text")
 
 
 def _openai_vectors(body: JsonObject) -> list[Any]:
@@ -123,13 +123,13 @@ def _vector(values: Any) -> Vector:
             data = base64.b64decode(values, validate=True)
             values = struct.unpack(f"<{len(data) // 4}f", data)
         except (binascii.Error, struct.error) as error:
-            raise ValueError("a vector is not readable base64") from error
+            raise ValueError("a vector is not valid base64") from error
     if not isinstance(values, list | tuple) or not values:
         raise ValueError("an embedding is empty or not a list")
     try:
         vector = [float(value) for value in values]
     except (TypeError, OverflowError) as error:
-        raise ValueError("an embedding holds something that is not a number") from error
+        raise ValueError("an embedding contains something that is not a number") from error
     if not all(map(math.isfinite, vector)):
-        raise ValueError("an embedding holds a number that is not finite")
+        raise ValueError("an embedding contains a number that is not finite")
     return vector

@@ -85,6 +85,6 @@ def _tell_of_begin_token(endpoint: str) -> None:
     """Said once for each endpoint."""
     logger.debug(
         "endpoint '%s': the prompt template begins with a begin-of-text token, and KoboldCpp adds its own; "
-        "strictPromptTemplate would leave it out",
+        "set strictPromptTemplate to leave it out",
         endpoint,
     )

@@ -374,7 +374,7 @@ class TestErrors:
             ({"messages": {}}, "'messages' must be a list"),
             ({"messages": ["x"]}, "messages[0] must be an object"),
             ({"messages": [{"content": "x"}]}, "messages[0] has no 'role'"),
-            ({"messages": [{"role": 5, "content": "x"}]}, "messages[0].role must be a text"),
+            ({"messages": [{"role": 5, "content": "x"}]}, "messages[0].role must be a string"),
             ({"messages": [{"role": "user", "tool_calls": []}]}, "messages[0] has no 'content'"),
         ],
         ids=str,

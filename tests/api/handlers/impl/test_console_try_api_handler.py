@@ -85,7 +85,7 @@ class TestAnswer:
     @pytest.mark.parametrize("where", ["run", "node"])
     def test_a_file_with_faults(self, ask, engine, where):
         """No fault of the server: what is wrong is said to who tries the file, and no secret of it."""
-        wrong = ConfigError("found 5, allowed: a text", file="Endpoints/Big.json", pointer="/apiKey")
+        wrong = ConfigError("found 5, allowed: a string", file="Endpoints/Big.json", pointer="/apiKey")
 
         def broken(call):
             if where == "run":
@@ -96,14 +96,14 @@ class TestAnswer:
         engine.answer = broken
         answer = ask()
         assert answer.status_code == 422
-        assert "Endpoints/Big.json" in answer.json["error"] and "allowed: a text" in answer.json["error"]
+        assert "Endpoints/Big.json" in answer.json["error"] and "allowed: a string" in answer.json["error"]
         assert "sk-1234567890abcdef" not in answer.text
 
     def test_the_last_good_version_of_a_file(self, ask, engine, configs):
         """A failure says first that another text than the saved one was tried."""
 
         def broken(call):
-            raise ConfigError("found 5, allowed: a text", file="Endpoints/Big.json", pointer="/model")
+            raise ConfigError("found 5, allowed: a string", file="Endpoints/Big.json", pointer="/model")
 
         ask()
         engine.answer = broken
@@ -129,11 +129,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("body", "status", "said"),
         [
-            ({"user": "bob"}, 404, "no such user; users: mira"),
-            ({"user": None}, 400, "user: found null, allowed: a text"),
+            ({"user": "bob"}, 404, "there is no such user; users: mira"),
+            ({"user": None}, 400, "user: found null, allowed: a string"),
             ({"messages": "Hi"}, 400, 'messages: found "Hi", allowed: a list'),
             ({"messages": [{"content": "Hi"}]}, 400, "messages[0] has no 'role'"),
-            ({"model": "mira"}, 400, '"model" is no field of this body, allowed: user, path, messages, api_key'),
+            ({"model": "mira"}, 400, '"model" is not a field of this body, allowed: user, path, messages, api_key'),
             ({"path": "Workflows/mira/None.json"}, 404, "no such file"),
             ({"path": "Workflows/mira/../mira/Side.json"}, 404, "no such file"),
             ({"path": "Workflows/Side.json"}, 404, "no such file"),

@@ -43,7 +43,7 @@ UNUSABLE = [
     ("entry-no-object", {"data": [1]}, "not an object"),
     ("empty-vector", {"data": [{"embedding": []}]}, "empty"),
     ("no-vector", {"data": [{}]}, "empty"),
-    ("count", {"data": []}, "1 texts were sent and 0 vectors"),
+    ("count", {"data": []}, "1 texts were sent, but 0 vectors"),
     ("bad-base64", {"data": [{"embedding": "!!"}]}, "base64"),
     ("bad-length", {"data": [{"embedding": "AAAAAAA="}]}, "base64"),
     ("not-a-number", {"data": [{"embedding": [None]}]}, "not a number"),

@@ -273,7 +273,7 @@ class TestGuard:
         [
             (["{site}/"], "argument 2: address not allowed"),
             (["--connect-to", "::1.1.1.1:80", "http://a.example"], "argument 2: --connect-to"),
-            (["--brand-new"], "argument 2: the option is not known"),
+            (["--brand-new"], "argument 2: the option is unknown"),
         ],
     )
     def test_a_refusal_is_a_config_error(self, curl, site, args, message):
@@ -426,7 +426,7 @@ class TestFields:
     @pytest.mark.parametrize(
         ("value", "fields", "message"),
         [
-            ("-o/tmp/x", {"blockOptionInjection": True}, "argument 2: what was filled in is an option"),
+            ("-o/tmp/x", {"blockOptionInjection": True}, "argument 2: a variable was filled with an option"),
             ("file:///etc/passwd", {}, "argument 2: what was filled in is no http address"),
             ("a\0b", {}, "argument 2 holds a NUL"),
         ],
@@ -448,19 +448,25 @@ class TestFields:
     def test_a_file_that_was_inserted(self, curl, bench):
         """Only with the guard is it refused."""
         bench.engine.values["v"] = "@/etc/passwd"
-        with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
+        with pytest.raises(
+            ConfigError, match="argument 3: a variable was filled with an option or the name of a file"
+        ):
             curl("-d", "{v}", blockOptionInjection=True)
 
     def test_a_file_behind_an_option_is_seen(self, curl, bench):
         """The option is an argument of its own."""
         bench.engine.values["v"] = "/etc/passwd"
-        with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
+        with pytest.raises(
+            ConfigError, match="argument 3: a variable was filled with an option or the name of a file"
+        ):
             curl("-T", "{v}", "{site}/", blockOptionInjection=True)
 
     def test_a_second_request_in_a_header(self, curl, bench):
         """The server would take it for one of ours."""
         bench.engine.values["v"] = "a\r\n\r\nGET /admin HTTP/1.1\r\nHost: b"
-        with pytest.raises(ConfigError, match="argument 3: what was filled in holds a line end"):
+        with pytest.raises(
+            ConfigError, match="argument 3: a variable was filled with a text that contains a line break"
+        ):
             curl("-H", "X: {v}", "{site}/", blockOptionInjection=True)
 
     @pytest.mark.parametrize("guard", ["blockPrivateAddresses", "allowedHosts", "outboundPolicy"])
@@ -477,7 +483,9 @@ class TestFields:
             fields = {"allowedHosts": ["127.0.0.1"]}
         if guard == "outboundPolicy":
             bench.user = user_with(outbound_policy="block-private")
-        with pytest.raises(ConfigError, match=r"what was filled in (is an option|leaves the folder)"):
+        with pytest.raises(
+            ConfigError, match=r"a variable was filled with (an option|a path that leads out of the folder)"
+        ):
             curl(*args, "http://93.184.216.34/", onError="return", **fields)
         assert not (tmp_path / "x").exists()
 
