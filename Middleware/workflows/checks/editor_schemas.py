@@ -55,6 +55,13 @@ FILE_KINDS = (
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}
 """Fields that nothing reads and nobody minds."""
 
+_FIRST = ("$schema", "title", "description", "type", "enum", "default", "properties")
+"""The keywords that a reader looks for first, in this order; the others stand behind them."""
+_NAMED = ("properties", "patternProperties", "$defs")
+"""Keywords whose value is no schema but names of schemas."""
+_VALUES = ("default", "const", "enum", "enumDescriptions", "required", "type")
+"""Keywords whose value holds no schema."""
+
 _OWN, _COMMON = "1", "2"
 """The first sign of what completions are sorted by."""
 
@@ -65,7 +72,28 @@ def editor_schemas() -> dict[str, dict[str, Any]]:
     files["preset.json"] |= {"properties": _preset_fields()}
     files["workflow.json"] = _workflow()
     files |= {f"node/{name}.json": _node(name) for name in NODES}
-    return {name: _with_nulls(content) for name, content in files.items()}
+    return {name: _in_order(_with_nulls(content)) for name, content in files.items()}
+
+
+def _in_order(schema: Any) -> Any:
+    """The schema with its keywords in one order, whoever stated them: what it is, what it holds, the rest."""
+    if isinstance(schema, list):
+        return [_in_order(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {word: _content_in_order(word, schema[word]) for word in sorted(schema, key=_rank)}
+
+
+def _content_in_order(word: str, content: Any) -> Any:
+    if word in _VALUES:
+        return content
+    if word in _NAMED:
+        return {name: _in_order(inner) for name, inner in content.items()}
+    return _in_order(content)
+
+
+def _rank(word: str) -> tuple[int, str]:
+    return (_FIRST.index(word) if word in _FIRST else len(_FIRST), word)
 
 
 def _with_nulls(schema: Any) -> Any:
