@@ -10,7 +10,7 @@ sets it apart from its kind; a table of keys is a mapping from names to them.
         "port": WHOLE("Port of the server.", default=5000, minimum=0, maximum=65535),
         "folder": TEXT("Where it works.", pattern=r"^\\w+$", allowed="a word of letters and digits"),
         "verbose": FLAG("Log more."),
-        "thinking": object_key("How it thinks.", {"field": TEXT("Name of the field.")}),
+        "thinking": object_of({"field": TEXT("Name of the field.")})("How it thinks."),
     }
 
     object_schema(KEYS)             the JSON Schema (draft 2020-12) of an object with these keys
@@ -32,9 +32,9 @@ A dataclass that holds the typed values states its keys in its own fields, by th
 
     @dataclass(frozen=True)
     class ServerSettings:
-        max_depth: int = key_field(WHOLE("How deep it may go.", default=64, minimum=1))
+        max_depth: int = key_field(WHOLE, "How deep it may go.", default=64, minimum=1)
 
-    FIELDS = keys_of_fields(ServerSettings)           {"maxDepth": ("max_depth", the key)}
+    FIELDS = keys_of_fields(ServerSettings)           {"maxDepth": its field, key and default}
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -106,28 +105,36 @@ class Key:
 
     def value(self, found: Any) -> Any:
         """The typed value of what is found; the default for null and for what is of a wrong kind."""
-        typed = None if found is None else self._read(found)
-        if typed is not None:
-            return typed
-        return self.empty if self.default is None else self.default
+        typed = self.typed(found)
+        return self.absent if typed is None else typed
 
     def value_in(self, document: Mapping[str, Any], name: str) -> Any:
         """The typed value under `name`."""
         return self.value(document.get(name))
 
+    @property
+    def absent(self) -> Any:
+        """What is read without the key: the default, else `empty`."""
+        return self.empty if self.default is None else self.default
+
+    def typed(self, found: Any) -> Any:
+        """The typed value of what is found; None for null and for what is of a wrong kind."""
+        return None if found is None else self._read(found)
+
     def _read(self, found: Any) -> Any:
         if self.read is not None:
             return self.read(found)
-        kind = self.must.get("type", self.should.get("type"))
+        shape = {**self.should, **self.must}
+        kind = shape.get("type")
         if kind == "boolean":
             return bool(found)
         if kind == "integer":
-            return whole_number(found, self.must.get("minimum", self.should.get("minimum")))
-        if kind == "string":
-            return found if isinstance(found, str) else None
-        return found
+            return whole_number(found, shape.get("minimum"))
+        expected = _CLASSES.get(kind) if isinstance(kind, str) else None
+        return found if expected is None or isinstance(found, expected) else None
 
 
+_CLASSES: Mapping[str, Any] = {"string": str, "array": list, "object": Mapping}
 _FIELDS = frozenset(each.name for each in fields(Key))
 
 ANY = Key()
@@ -143,12 +150,12 @@ TEXTS_BY_NAME = Key(must={"type": "object", "additionalProperties": {"type": "st
 
 def one_of(*words: str) -> Key:
     """The kind of key that holds one of these words."""
-    return Key(must={"enum": list(words)}, empty="")
+    return Key(must={"enum": list(words)}, empty="", read=lambda found: found if found in words else None)
 
 
-def object_key(sentence: str, keys: Mapping[str, Key], **words: Any) -> Key:
-    """A key that holds an object with these keys."""
-    return Key(sentence, must=object_schema(keys, **words))
+def object_of(keys: Mapping[str, Key], **words: Any) -> Key:
+    """The kind of key that holds an object with these keys; `words` as in `object_schema`."""
+    return replace(OBJECT, must=object_schema(keys, **words))
 
 
 def object_schema(keys: Mapping[str, Key], **words: Any) -> dict[str, Any]:
@@ -176,30 +183,50 @@ def whole_number(found: Any, minimum: int | None = None) -> int | None:
 
 
 class KeyField(NamedTuple):
-    """A field of a dataclass: its name there, its key, and what else was said of it (`key_field`)."""
+    """A field of a dataclass: its name there, its key, and what it holds without the key."""
 
     attribute: str
     key: Key
-    more: Mapping[str, Any] = NOTHING
+    absent: Any
+
+    def value(self, found: Any) -> Any:
+        """What the field holds when this is found in the file."""
+        typed = self.key.typed(found)
+        return self.absent if typed is None else typed
 
 
-def key_field(key: Key, name: str = "", *, init: bool = True, **more: Any) -> Any:
-    """A field of a dataclass that holds the value of a key; absent: the default.
+_OF_THE_KEY: Any = object()
 
-    `name`: the key's name in the file, where it is not the field's in camelCase. `more`: for the reader.
+
+def key_field(
+    kind: Key,
+    sentence: str = "",
+    name: str = "",
+    *,
+    init: bool = True,
+    absent: Any = _OF_THE_KEY,
+    **changed: Any,
+) -> Any:
+    """A field of a dataclass that holds the value of a key, which is `kind(sentence, **changed)`.
+
+    `name`: the key's name in the file, where it is not the field's in camelCase. `absent`: what the field
+    holds without the key, where that is not the key's default.
     """
-    metadata = {"key": key, "name": name, "more": more}
-    return field(init=init, default_factory=partial(key.value, None), metadata=metadata)
+    key = kind(sentence, **changed)
+    without = key.absent if absent is _OF_THE_KEY else absent
+    return field(
+        init=init, default_factory=lambda: without, metadata={"key": key, "name": name, "absent": without}
+    )
 
 
 def keys_of_fields(made: type) -> dict[str, KeyField]:
     """Name in the file -> field, of all fields of a dataclass that state a key."""
-    stated = [each for each in fields(made) if "key" in each.metadata]
     return {
         each.metadata["name"] or _camel_case(each.name): KeyField(
-            each.name, each.metadata["key"], each.metadata["more"]
+            each.name, each.metadata["key"], each.metadata["absent"]
         )
-        for each in stated
+        for each in fields(made)
+        if each.metadata
     }
 
 

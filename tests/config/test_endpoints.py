@@ -17,6 +17,7 @@ from Middleware.config.endpoints import (
     load_endpoint,
     load_samplers,
 )
+from Middleware.config.keys import keys_of_fields
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import schema
@@ -66,7 +67,7 @@ class TestEndpoint:
     @pytest.mark.parametrize("key", sorted(SCHEMA["properties"]))
     def test_every_key_has_a_reader(self, key):
         """A field of the value, or the cleaning rules; the others say why not."""
-        of_fields = {field.metadata["key"] for field in fields(EndpointConfig) if field.metadata}
+        of_fields = keys_of_fields(EndpointConfig)
         assert (key in of_fields or key in keys_of("endpoint")) != (key in OTHER_KEYS)
 
     def test_nothing_is_set(self, tree):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from Middleware.config.keys import (
     ANY,
     FLAG,
+    NOTHING,
     NUMBER,
     OBJECT,
     TEXT,
@@ -17,7 +19,7 @@ from Middleware.config.keys import (
     Key,
     key_field,
     keys_of_fields,
-    object_key,
+    object_of,
     object_schema,
     one_of,
 )
@@ -46,7 +48,7 @@ def test_the_schema_of_an_object():
     """Required keys are listed; an object inside another is one of its keys."""
     keys = {
         "url": TEXT("Address.", required=True),
-        "inner": object_key("More.", {"size": WHOLE("Size.")}, open=True),
+        "inner": object_of({"size": WHOLE("Size.")}, open=True)("More."),
     }
     assert object_schema(keys, minProperties=1) == {
         "type": "object",
@@ -86,6 +88,9 @@ VALUES = [
     ("object", OBJECT(""), {"a": 1}, {"a": 1}),
     ("number-with-a-point", NUMBER(""), 0.5, 0.5),
     ("own-reader", BOTH("", default=3), 0, 3),
+    ("word", one_of("a", "b")("", default="a"), "b", "b"),
+    ("other-word", one_of("a", "b")("", default="a"), "c", "a"),
+    ("no-object", OBJECT(""), [1], None),
 ]
 
 
@@ -96,18 +101,67 @@ def test_the_value_of_a_key(key, found, value):
     assert key.value_in({"name": found}, "name") == value
 
 
-def test_a_dataclass_states_keys_in_its_fields():
-    """A field's name in camelCase is the key's, unless it says another."""
+@dataclass(frozen=True, slots=True)
+class Kitchen:
+    raw: str = ""
+    burners_in_use: int = key_field(WHOLE, "How many are lit.", default=2, minimum=1, maximum=6)
+    gas_is_on: bool = key_field(FLAG, "Gas flows.")
+    cook_name: str = key_field(TEXT, "Who cooks.")
+    dish: str = key_field(one_of("soup", "stew"), "What is cooked.", default="soup")
+    web_ui: str = key_field(TEXT, "The screen.", "webUI", pattern="^http", allowed="an address")
+    spices: tuple[str, ...] | None = key_field(
+        TEXTS, "In order.", read=lambda value: tuple(value) if isinstance(value, list) else None
+    )
+    notes: Mapping[str, str] = key_field(OBJECT.lenient, "Remarks.", empty=NOTHING)
+    unsaid: int | None = key_field(WHOLE, default=0, absent=None)
 
-    @dataclass
-    class Settings:
-        raw: str = ""
-        max_depth: int = key_field(WHOLE("Depth.", default=64))
-        task: str = key_field(TEXT("Task."), "openWebUITask", later=True)
 
-    stated = keys_of_fields(Settings)
-    assert [(name, one.attribute, one.key.sentence, one.more) for name, one in stated.items()] == [
-        ("maxDepth", "max_depth", "Depth.", {}),
-        ("openWebUITask", "task", "Task.", {"later": True}),
-    ]
-    assert Settings() == Settings("", 64, "")
+FIELDS = keys_of_fields(Kitchen)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "name", "stated"),
+    [
+        ("burners_in_use", "burnersInUse", {"type": "integer", "default": 2, "minimum": 1, "maximum": 6, "description": "How many are lit."}),
+        ("gas_is_on", "gasIsOn", {"type": "boolean", "default": False, "x-level": "warning", "description": "Gas flows."}),
+        ("cook_name", "cookName", {"type": "string", "description": "Who cooks."}),
+        ("dish", "dish", {"enum": ["soup", "stew"], "default": "soup", "description": "What is cooked."}),
+        ("web_ui", "webUI", {"type": "string", "pattern": "^http", "x-allowed": "an address", "description": "The screen."}),
+        ("spices", "spices", {"type": "array", "items": {"type": "string"}, "description": "In order."}),
+        ("notes", "notes", {"type": "object", "x-level": "warning", "description": "Remarks."}),
+        ("unsaid", "unsaid", {"type": "integer", "default": 0}),
+    ],
+)  # fmt: skip
+def test_a_dataclass_states_keys_in_its_fields(attribute, name, stated):
+    """A field's name in camelCase is the key's, unless it says another; an empty default goes without saying."""
+    assert (FIELDS[name].attribute, FIELDS[name].key.schema()) == (attribute, stated)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "value"),
+    [
+        ("burnersInUse", 4, 4),
+        ("burnersInUse", "4", 4),
+        ("burnersInUse", 0, 2),
+        ("burnersInUse", "many", 2),
+        ("gasIsOn", 1, True),
+        ("cookName", "Ana", "Ana"),
+        ("cookName", 5, ""),
+        ("dish", "stew", "stew"),
+        ("dish", "cake", "soup"),
+        ("spices", ["salt"], ("salt",)),
+        ("spices", "salt", None),
+        ("unsaid", None, None),
+        ("unsaid", "x", None),
+    ],
+)
+def test_the_value_of_a_field(name, found, value):
+    """Of a wrong kind, or below the least: it counts as not set."""
+    assert FIELDS[name].value(found) == value
+
+
+def test_a_dataclass_without_a_file_holds_the_defaults():
+    """Each field what it holds without its key."""
+    kitchen = Kitchen()
+    assert (kitchen.burners_in_use, dict(kitchen.notes), kitchen.spices) == (2, {}, None)
+    assert (kitchen.dish, kitchen.unsaid, kitchen.cook_name) == ("soup", None, "")

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from Middleware.config.validation import known_fields, schema
+from Middleware.config.api_types import SAMPLER_KEYS
+from Middleware.config.validation import DIALECT, known_fields, schema
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.base.common_fields import EVERY_NODE, descriptions, every_node, model_nodes
 from Middleware.workflows.handlers.node_types import DEFAULT_TYPE, NODES, common_schema
+from Middleware.workflows.memory.settings import COMPACTOR_KIND, MEMORY_KIND
 
 # --------------------------------------------------------------------------
 # Names of samplers that single backends have, in words, for editors: presets hold native names.
@@ -47,10 +49,9 @@ NATIVE_SAMPLERS: Mapping[str, str] = {
 NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILE_KINDS = (
     *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
-    *("memorysettings", "compactorsettings", "mcptool"),
+    *(MEMORY_KIND, COMPACTOR_KIND, "mcptool"),
 )
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}
 """Fields that nothing reads and nobody minds."""
@@ -144,8 +145,7 @@ def _kinds(part: Mapping[str, Any]) -> list[str]:
 
 def _preset_fields() -> dict[str, Any]:
     """The samplers that backends commonly know; a preset may hold any other field too."""
-    canonical = schema("endpoint")["properties"]["presetSamplers"]["properties"]
-    named = {name: field["description"] for name, field in canonical.items() if name != "thinkingMode"}
+    named = {name: key.sentence for name, key in SAMPLER_KEYS.items() if name != "thinkingMode"}
     return {name: {"description": text} for name, text in {**named, **NATIVE_SAMPLERS}.items()}
 
 

@@ -61,7 +61,7 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
             "%s: useStateDocument needs stateDocumentWorkflowName; there is no document", settings.name
         )
         return
-    ratio = settings.number("stateDocumentMinRetentionRatio", 0.5)
+    ratio = settings.number("stateDocumentMinRetentionRatio")
     old = store.read_text(STATE_DOCUMENT) or ""
     database = VectorDatabase(store)
     reach, facts = _settle_document(database, old)

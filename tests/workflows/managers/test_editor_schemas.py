@@ -33,7 +33,7 @@ def test_keywords_have_one_order():
         field = SCHEMAS[f"{file}.json"]["properties"][name]
         assert list(field)[:2] == ["description", "type"]
     assert list(SCHEMAS["user.json"])[:4] == ["$schema", "title", "description", "type"]
-    assert next(iter(SCHEMAS["endpoint.json"]["properties"])) == "apiTypeConfigFileName"  # names keep theirs
+    assert next(iter(SCHEMAS["endpoint.json"]["properties"])) == "endpoint"  # names keep theirs
 
 
 def valid(document, name="workflow.json") -> bool:
