@@ -286,6 +286,7 @@ ENDPOINT_KEYS = {
     "thinkTagText": ANY("Found in old files; no effect."),
 }
 READ_TIMEOUT_S = float(ENDPOINT_KEYS["readTimeoutInSeconds"].default)
+"""How long a backend may be silent, where its endpoint says nothing."""
 
 state_file("endpoint", "Endpoint", "Endpoints/<folder>/<name>.json: one model on one backend.", ENDPOINT_KEYS)
 

@@ -144,7 +144,7 @@ WHOLE = Key(must={"type": "integer"})
 NUMBER = Key(must={"type": "number"})
 TEXTS = Key(must={"type": "array", "items": {"type": "string"}})
 OBJECT = Key(must={"type": "object"})
-TEXTS_BY_NAME = Key(must={"type": "object", "additionalProperties": {"type": "string"}})
+TEXTS_BY_NAME = Key(must={"type": "object", "additionalProperties": {"type": "string"}}, empty=NOTHING)
 """An object whose values are texts."""
 
 

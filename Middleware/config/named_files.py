@@ -118,7 +118,7 @@ MCP_SERVER_KEYS = {
     "command": TEXT("Program to start (stdio).", minLength=1),
     "args": TEXTS("Its arguments (stdio).", default=[]),
     "env": TEXTS_BY_NAME("Added to a small environment (stdio); `${ENV:NAME}` allowed."),
-    "cwd": TEXT("Working folder (stdio)."),
+    "cwd": TEXT("Working folder (stdio).", empty=None),
     "url": TEXT("Address (sse, streamable_http); `${ENV:NAME}` allowed.", minLength=1),
     "headers": TEXTS_BY_NAME("Headers (sse, streamable_http); `${ENV:NAME}` allowed."),
     "allowedTools": TEXTS("Tools that may be called; absent: all."),

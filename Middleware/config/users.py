@@ -245,6 +245,8 @@ class UserSettings:
 
 SETTINGS = keys_of_fields(UserSettings)
 """Key of the user file -> field of UserSettings."""
+DEFAULT_PORT: int = SETTINGS["port"].absent
+CONNECT_TIMEOUT_S = float(SETTINGS["connectTimeoutInSeconds"].absent)
 
 _UNREAD_KEYS = {
     "stream": ANY("Accepted; the request decides."),

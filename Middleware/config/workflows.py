@@ -431,13 +431,13 @@ def _tool(document: Any, folder: str) -> WorkflowTool:
         said.get("title"),
         inputs,
         said.get("message", first),
-        said.get("chat", False),
+        TOOL_KEYS["chat"].value_in(said, "chat"),
     )
 
 
 def _input(name: str, entry: Mapping[str, Any]) -> ToolInput:
     shown = {"type": "string", **{key: value for key, value in entry.items() if key in _SHOWN}}
-    return ToolInput(name, shown, entry.get("required", False))
+    return ToolInput(name, shown, _INPUT_KEYS["required"].value_in(entry, "required"))
 
 
 def tool_faults(document: Any) -> Iterator[tuple[str, str]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+import Middleware
+from Middleware.config import validation
 from Middleware.config.keys import (
     ANY,
     FLAG,
@@ -23,7 +27,7 @@ from Middleware.config.keys import (
     object_schema,
     one_of,
 )
-from Middleware.config.validation import check
+from Middleware.config.validation import check, schema
 
 BOTH = Key(must={"type": ["integer", "string"]}, should={"minimum": 0}, read=lambda found: found or None)
 
@@ -165,3 +169,96 @@ def test_a_dataclass_without_a_file_holds_the_defaults():
     kitchen = Kitchen()
     assert (kitchen.burners_in_use, dict(kitchen.notes), kitchen.spices) == (2, {}, None)
     assert (kitchen.dish, kitchen.unsaid, kitchen.cook_name) == ("soup", None, "")
+
+
+# --------------------------------------------------------------------------
+# The house states each key once. The fields of nodes are looked at where nodes are tested.
+
+
+PACKAGE = Path(Middleware.__path__[0])
+NODES = PACKAGE / "workflows" / "handlers"
+SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if NODES not in path.parents]
+KINDS = sorted(validation._FILES)
+
+
+def names_with_defaults(shape) -> set[str]:
+    """The keys, at any depth of a schema, that state a default."""
+    inner = [*shape.get("properties", {}).items(), ("", shape.get("additionalProperties"))]
+    found = {name for name, stated in inner if name and "default" in stated}
+    return found.union(*(names_with_defaults(one) for _, one in inner if isinstance(one, Mapping)))
+
+
+DEFAULTS = set().union(*(names_with_defaults(schema(kind)) for kind in KINDS))
+
+
+def is_literal(node) -> bool:
+    """A number, a word or a truth; an empty text stands for nothing at all and is no default."""
+    return isinstance(node, ast.Constant) and node.value not in ("", None)
+
+
+def name_asked_for(node) -> str | None:
+    """`name` of `x.get("name", ...)`."""
+    is_get = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get"
+    name = node.args[0] if is_get and node.args else None
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+
+
+def defaults_said_again(source: str) -> list[tuple[int, str]]:
+    """`x.get("name", 5)` and `x.get("name") or 5` of keys whose default is stated: (line, name)."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and len(node.args) == 2 and is_literal(node.args[1]):
+            name = name_asked_for(node)
+        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and is_literal(node.values[-1]):
+            name = name_asked_for(node.values[0])
+        else:
+            continue
+        if name in DEFAULTS:
+            found.append((node.lineno, name))
+    return found
+
+
+def test_the_scan_sees_a_default_that_is_said_again():
+    """Keys without a stated default, and defaults that are no literals, are let through."""
+    source = """
+a.get("port", 5000)
+b.get("chat", False)
+c.get("location") or "top"
+d.get("port", KEY.default)
+e.get("args", ())
+f.get("systemPrompt", "x")
+g.get("port")
+"""
+    assert defaults_said_again(source) == [(2, "port"), (3, "chat"), (4, "location")]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_default_is_said_again(path):
+    """It stands in the key alone; who reads the value without it asks the key."""
+    assert defaults_said_again(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_key_of_a_file_is_stated_twice(kind):
+    """What is handed in (by the cleaning rules) is stated there alone; a reader of both leaves it open."""
+    own = validation._FILES[kind]["properties"]
+    handed_in = [fields() for fields in validation._SOURCES.get(kind, ())]
+    twice = [name for fields in handed_in for name in fields if own.get(name)]
+    assert twice == []
+    assert len(set().union(*handed_in)) == sum(map(len, handed_in))
+
+
+def test_no_schema_is_written_by_hand():
+    """Our own keywords of JSON Schema come from keys, and no file holds a schema."""
+    own_words = {"x-level", "x-open", "x-elsewhere"}
+    allowed = {PACKAGE / "config" / "keys.py", PACKAGE / "config" / "validation.py"}
+    by_hand = [
+        str(path)
+        for path in SOURCES
+        if path not in allowed and "cleaning" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Dict) and own_words & {getattr(key, "value", None) for key in node.keys}
+    ]
+    assert by_hand == []
+    schemas = [path for path in PACKAGE.rglob("*.json") if '"$schema"' in path.read_text(encoding="utf-8")]
+    assert schemas == []
