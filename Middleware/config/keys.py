@@ -137,6 +137,13 @@ class Key:
 _CLASSES: Mapping[str, Any] = {"string": str, "array": list, "object": Mapping}
 _FIELDS = frozenset(each.name for each in fields(Key))
 
+
+def _given_texts(found: Any) -> dict[str, str] | None:
+    if not isinstance(found, Mapping):
+        return None
+    return {name: text for name, text in found.items() if text is not None}
+
+
 ANY = Key()
 FLAG = Key(should={"type": "boolean"}, default=False)
 TEXT = Key(must={"type": "string"}, empty="")
@@ -144,8 +151,10 @@ WHOLE = Key(must={"type": "integer"})
 NUMBER = Key(must={"type": "number"})
 TEXTS = Key(must={"type": "array", "items": {"type": "string"}})
 OBJECT = Key(must={"type": "object"})
-TEXTS_BY_NAME = Key(must={"type": "object", "additionalProperties": {"type": "string"}}, empty=NOTHING)
-"""An object whose values are texts."""
+TEXTS_BY_NAME = Key(
+    must={"type": "object", "additionalProperties": {"type": "string"}}, empty=NOTHING, read=_given_texts
+)
+"""An object whose values are texts; one that is null is absent."""
 
 
 def one_of(*words: str) -> Key:

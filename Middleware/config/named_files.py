@@ -14,7 +14,7 @@ from Middleware.config import paths
 from Middleware.config.keys import ANY, FLAG, TEXT, TEXTS, TEXTS_BY_NAME, WHOLE, one_of
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.validation import nearest_file, state_file
+from Middleware.config.validation import nearest_file, state_file, without_nulls
 
 
 def _missing(what: str, name: str, tried: Sequence[str], known: Sequence[str]) -> ConfigMissing:
@@ -83,7 +83,7 @@ def load_prompt_template(snapshot: ConfigSnapshot, name: str | None) -> Mapping[
     document = snapshot.read(
         find_first(snapshot, "prompt template", name, (paths.prompt_template_file(name),))
     )
-    return MappingProxyType(document)
+    return MappingProxyType(without_nulls(document))
 
 
 # --------------------------------------------------------------------------

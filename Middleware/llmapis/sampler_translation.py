@@ -44,7 +44,7 @@ def translate(
     """Canonical samplers -> native fields of the API type, in the block's order. Losses are warned of, as
     such of `of`.
     """
-    names: Mapping[str, str] = apitype.get("samplerFieldMap") or {}
+    names: Mapping[str, str] = API_TYPE_KEYS["samplerFieldMap"].value_in(apitype, "samplerFieldMap")
     label = apitype.get("nameForDisplayOnly") or apitype.get("type") or "API type"
     native: dict[str, Any] = {}
     for key, value in block.items():

@@ -53,7 +53,7 @@ def system_turn(text: str, template: Template, *, strict: bool = False) -> str:
 
 def open_assistant_turn(template: Template) -> str:
     """What makes the model answer: assistant prefix, then the end token. Source: backends.md 14.1 step 4."""
-    return affixes(template, "assistant")[0] + (template.get("promptTemplateEndToken") or "")
+    return affixes(template, "assistant")[0] + template.get("promptTemplateEndToken", "")
 
 
 def with_tool_text(messages: Iterable[Message]) -> Messages:

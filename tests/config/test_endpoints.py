@@ -214,6 +214,16 @@ class TestOthers:
         with pytest.raises(ConfigMissing, match='no prompt template "y"'):
             load_prompt_template(snapshot, "y")
 
+    def test_a_null_mark_of_a_template_is_absent(self, tree):
+        """The prompt would hold the word None otherwise."""
+        tree.put("PromptTemplates/x.json", {"promptTemplateUserPrefix": None, "promptTemplateEndToken": "e"})
+        assert load_prompt_template(tree.snapshot(), "x") == {"promptTemplateEndToken": "e"}
+
+    def test_a_null_header_is_absent(self, tree):
+        """The backend would get the word None otherwise."""
+        tree.put("Endpoints/main.json", endpoint(extraHeaders={"X-Team": None, "X-Site": "north"}))
+        assert load_endpoint(tree.snapshot(), ANA, "main").extra_headers == {"X-Site": "north"}
+
     def test_structured_output_schemas(self, tree):
         tree.put("StructuredOutputs/ana/s.json", {"type": "object"})
         tree.put("StructuredOutputs/t.json", {"type": "array"})
