@@ -98,6 +98,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (lambda document: document.get("type") in BACKENDS, part_of("apitype")),
     (fields_of("endpoint"), part_of("endpoint")),
     (fields_of("user"), part_of("user")),
+    (fields_of("memorysettings"), part_of("memorysettings")),
     (has("transport"), part_of("mcpserver")),
     (has("temperature"), part_of("preset")),
     (has("RECIPES"), part_of("routing")),
@@ -136,16 +137,16 @@ class TestPython:
         pages = [block.values[0] for block in blocks("python")]
         tools = "docs/nodes/MCPToolCall.md"
         assert pages == [
-            "docs/cleaning.md",
             *(others, others, responses),
             tools,
             "docs/nodes/PythonModule.md",
+            "docs/rules/README.md",
         ]
 
     def test_a_rule_of_your_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It cleans as soon as it is loaded."""
         monkeypatch.setattr(stage, "RULES", dict(stage.RULES))
-        exec(compile(python_on("docs/cleaning.md"), "docs/cleaning.md", "exec"), {})
+        exec(compile(python_on("docs/rules/README.md"), "docs/rules/README.md", "exec"), {})
         made = stage.RULES[350](Inputs({"removeDiagnosticPrefix": True}, {}, {}, None, Findings()))
         assert made is not None
         assert made.feed("[DIAGNOSTIC]: all is well") + made.finish() == "all is well"
@@ -209,7 +210,7 @@ def commands() -> list[Any]:
 def test_what_explain_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """The page shows the request of an example user as it is."""
     page = (HOUSE / "docs" / "commands.md").read_text("utf-8")
-    command, shown = re.findall(r"^\$ python server\.py (.*--explain .*)\n((?:.*\n)*?)```", page, re.M)[0]
+    command, shown = re.findall(r"^\$ \./run (.*--explain .*)\n((?:.*\n)*?)```", page, re.M)[0]
     before = launch_facts()
     status = main(command.split())
     set_launch_facts(before)
