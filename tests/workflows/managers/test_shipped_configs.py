@@ -230,9 +230,7 @@ SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")}
 ROW = re.compile(r"^\| `(\w+)` \| .+? \| (.+?) \| ", re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "kind", ["user", "endpoint", "apitype", "mcpserver", "memorysettings", "compactorsettings"]
-)
+@pytest.mark.parametrize("kind", ["user", "endpoint", "apitype", "mcpserver"])
 def test_the_tables_say_the_defaults_of_the_keys(kind):
     """A default that the key states, as JSON, or that the key is required."""
     whole = schema(kind)
