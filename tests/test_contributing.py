@@ -58,7 +58,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / path).write_text(text, "utf-8")
     for path, text in FIELDS.items():
         whole = (root / path).read_text("utf-8")
-        place = "    port: int = setting("
+        place = "    port: int = key_field("
         assert whole.count(place) == 1
         (root / path).write_text(whole.replace(place, text + place), "utf-8")
     for path, side, name, row in ROWS:

@@ -31,12 +31,11 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.common.registry import load_all
 from Middleware.config.loader import ConfigSnapshot, tree_of
-from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.config.users import DEFAULT_PORT, UserSettings, load_user, pointer_user
 from Middleware.utilities.install_layout import data_directory, default_public, layout_notes
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_PORT = 5000
 MULTI_USER_PORT = 5050
 DEFAULT_THREADS = 400
 CONSOLE_KEY = "HEADRACE_CONSOLE_KEY"

@@ -9,18 +9,32 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
+from Middleware.config.api_types import API_TYPE_KEYS, SAMPLER_KEYS
+from Middleware.config.keys import (
+    ANY,
+    FLAG,
+    NUMBER,
+    TEXT,
+    TEXTS_BY_NAME,
+    WHOLE,
+    key_field,
+    keys_of_fields,
+    object_of,
+    one_of,
+)
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import find_first
-from Middleware.config.users import UserSettings, means_true
-from Middleware.config.validation import hand_in, nearest_file
+from Middleware.config.users import TRUTH, UserSettings
+from Middleware.config.validation import nearest_file, state_file
 
 # --------------------------------------------------------------------------
 # Secrets that configs name and the environment holds: `${ENV:NAME}` and `apiKeyEnv`. Read when used;
@@ -59,7 +73,6 @@ def expand_all(texts: Mapping[str, str], *, file: str = "", pointer: str = "") -
 
 # --------------------------------------------------------------------------
 
-_KEYWORD = {"allowed": "x-allowed", "level": "x-level"}
 EMBEDDING_TYPES = ("openAIEmbeddings", "ollamaEmbeddings")
 
 
@@ -84,22 +97,6 @@ class InjectedTexts:
         return cls(text("System"), text("Prompt"), text("Completion"), own_turn)
 
 
-def _is_true(value: Any) -> bool:
-    return value is True
-
-
-def _is_not_false(value: Any) -> bool:
-    return value is not False
-
-
-def _text(value: Any) -> str:
-    return str(value or "")
-
-
-def _name(value: Any) -> str:
-    return _text(value).strip()
-
-
 def _value_or_none(value: Any) -> Any:
     """0, an empty text and an empty object say as little as null."""
     return value or None
@@ -110,28 +107,20 @@ def _size(value: Any) -> int | float | None:
     return value if number and value > 0 else None
 
 
-_FLAG = {"type": "boolean", "level": "warning"}
-_SHAPES: dict[Callable[[Any], Any], dict[str, Any]] = {
-    _is_true: {**_FLAG, "default": False},
-    _is_not_false: {**_FLAG, "default": True},
-    _text: {"type": "string"},
-    _name: {"type": "string"},
-}
-"""What a file may hold where a reader asks for nothing else."""
+SWITCH = FLAG("", read=lambda found: found if isinstance(found, bool) else None)
+"""A flag of which only true and false count: what else stands there is the default."""
+NAME = TEXT("", read=lambda found: found.strip() if isinstance(found, str) else None)
+_URL = TEXT("", read=lambda found: found.strip().rstrip("/") if isinstance(found, str) else None)
+ESTIMATION_LEVEL = TEXT(
+    "",
+    pattern=r"(?i)^\s*(conservative|balanced|aggressive|xaggressive)\s*$",
+    allowed="conservative, balanced, aggressive, xaggressive",
+    read=_value_or_none,
+).lenient
+"""How much of a window is used. What is no level is taken for the most careful one, with a warning."""
 
-
-def _of(
-    key: str, description: str, *, read: Callable[[Any], Any], else_of_api_type: bool = False, **shape: Any
-) -> Any:
-    """A field: where it comes from, what the file may hold there, and how that is read.
-
-    `shape`: keywords of JSON Schema; `level` of a breach and `allowed` words as in `settings.py`.
-    `else_of_api_type`: the API type may give a default.
-    """
-    words = {**_SHAPES.get(read, {}), **shape, "description": description}
-    stated = {_KEYWORD.get(word, word): value for word, value in words.items() if value != "error"}
-    metadata = {"key": key, "read": read, "else_of_api_type": else_of_api_type, "schema": stated}
-    return field(init=False, metadata=metadata)
+_of_file = partial(key_field, init=False)
+"""A field that `EndpointConfig` reads from its files."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -149,146 +138,102 @@ class EndpointConfig:
     api_type: Mapping[str, Any]
     file: str = ""
 
-    url: str = _of(
-        "endpoint",
-        "Base URL of the backend, e.g. http://127.0.0.1:11434.",
-        type="string",
-        read=lambda value: _name(value).rstrip("/"),
+    url: str = _of_file(
+        _URL, "Base URL of the backend, e.g. http://127.0.0.1:11434.", "endpoint", required=True
     )
     """Base address without slashes at its end."""
-    model: str = _of("modelNameToSendToAPI", "Name of the model in requests.", default="", read=_text)
-    dont_include_model: bool = _of("dontIncludeModel", "Leave the model out of requests.", read=_is_true)
-    written_headers: Mapping[str, str] = _of(
-        "extraHeaders",
+    model: str = _of_file(TEXT, "Name of the model in requests.", "modelNameToSendToAPI", default="")
+    dont_include_model: bool = _of_file(SWITCH, "Leave the model out of requests.")
+    written_headers: Mapping[str, str] = _of_file(
+        TEXTS_BY_NAME,
         "Headers added to each request; `${ENV:NAME}` is replaced by an environment variable.",
-        type="object",
-        additionalProperties={"type": "string"},
+        "extraHeaders",
         default={},
-        read=lambda value: value or {},
     )
     """`extraHeaders` as they stand in the file."""
-    max_context_token_size: int | float | None = _of(
-        "maxContextTokenSize", "Context window of the model in tokens.", type="integer", minimum=1, read=_size
+    max_context_token_size: int | float | None = _of_file(
+        WHOLE, "Context window of the model in tokens.", minimum=1, read=_size
     )
-    wilmer_context_estimation_level: str | None = _of(
-        "wilmerContextEstimationLevel",
+    wilmer_context_estimation_level: str | None = _of_file(
+        ESTIMATION_LEVEL,
         "How freely the window is used: conservative, balanced, aggressive, xaggressive.",
-        level="warning",
-        type="string",
         default="conservative",
-        pattern="(?i)^\\s*(conservative|balanced|aggressive|xaggressive)\\s*$",
-        allowed="conservative, balanced, aggressive, xaggressive",
-        read=_value_or_none,
+        absent=None,
     )
-    clamp_prompt_to_context_window: bool | None = _of(
-        "clampPromptToContextWindow",
-        "Cut conversations to the context window.",
-        type=["boolean", "string"],
-        level="warning",
-        read=lambda value: None if value is None else means_true(value),
+    clamp_prompt_to_context_window: bool | None = _of_file(TRUTH, "Cut conversations to the context window.")
+    prompt_template: str = _of_file(
+        TEXT, "File in PromptTemplates/, for backends that take one text; null: the user's."
     )
-    prompt_template: str = _of(
-        "promptTemplate",
-        "File in PromptTemplates/, for backends that take one text; null: the user's.",
-        read=_text,
+    strict_prompt_template: bool = _of_file(
+        SWITCH, "Exact flat prompts: nothing trimmed, no second begin-of-text token."
     )
-    strict_prompt_template: bool = _of(
-        "strictPromptTemplate",
-        "Exact flat prompts: nothing trimmed, no second begin-of-text token.",
-        read=_is_true,
-    )
-    add_generation_prompt: bool = _of(
-        "addGenerationPrompt", "Put the mark of an assistant turn at the end of the prompt.", read=_is_true
+    add_generation_prompt: bool = _of_file(
+        SWITCH, "Put the mark of an assistant turn at the end of the prompt."
     )
     injected_texts: InjectedTexts = field(init=False)
     """`addTextToStartOf...`, `textToAddToStartOf...`, `ensureTextAddedToAssistantWhenChatCompletion`."""
-    backend_supports_tool_turns: bool = _of(
-        "backendSupportsToolTurns",
-        "The backend takes tool calls and tool results as turns.",
-        read=_is_not_false,
+    backend_supports_tool_turns: bool = _of_file(
+        SWITCH, "The backend takes tool calls and tool results as turns.", default=True
     )
-    claude_prefill: bool = _of(
-        "claudePrefill",
+    claude_prefill: bool = _of_file(
+        SWITCH,
         "Claude: the start of the answer may be given as a last assistant message.",
-        read=_is_not_false,
+        default=True,
     )
-    reasoning_parser: str | None = _of(
-        "reasoningParser",
+    reasoning_parser: str | None = _of_file(
+        one_of("none", "think", "minimax", "mistral", "harmony", "auto"),
         "Takes thoughts out of the text of models that write them there.",
-        enum=["none", "think", "minimax", "mistral", "harmony", "auto"],
         default="none",
-        read=_value_or_none,
+        absent=None,
     )
-    preset_samplers: Mapping[str, Any] | None = _of(
-        "presetSamplers",
+    preset_samplers: Mapping[str, Any] | None = _of_file(
+        object_of(SAMPLER_KEYS, open=True),
         "Samplers under their canonical names; a preset of this endpoint's name means them.",
         read=_value_or_none,
     )
-    append_preset_name: str = _of(
-        "appendPresetName", "Preset file that is merged on top, native names.", read=_text
-    )
-    backup_endpoint_name: str = _of(
-        "backupEndpointName", "Endpoint that takes over when this one fails.", read=_name
-    )
+    append_preset_name: str = _of_file(TEXT, "Preset file that is merged on top, native names.")
+    backup_endpoint_name: str = _of_file(NAME, "Endpoint that takes over when this one fails.")
     """The endpoint to fail over to."""
-    backup_preset_name: str = _of(
-        "backupPresetName", "Preset for the backup; absent: the request's own.", read=_text
+    backup_preset_name: str = _of_file(TEXT, "Preset for the backup; absent: the request's own.")
+    allow_remote_backup: bool = _of_file(
+        SWITCH.strict, "May take over for a local endpoint though its own host is public."
     )
-    allow_remote_backup: bool = _of(
-        "allowRemoteBackup",
-        "May take over for a local endpoint though its own host is public.",
-        read=_is_true,
-        level="error",
+    max_concurrent_requests: int | None = _of_file(
+        WHOLE, "How many requests this endpoint gets at once.", minimum=1
     )
-    max_concurrent_requests: int | None = _of(
-        "maxConcurrentRequests",
-        "How many requests this endpoint gets at once.",
-        type="integer",
-        minimum=1,
-        read=_value_or_none,
-    )
-    connect_timeout_in_seconds: float | None = _of(
-        "connectTimeoutInSeconds",
+    connect_timeout_in_seconds: float | None = _of_file(
+        NUMBER,
         "Seconds to wait for a connection; absent: the user's.",
-        type="number",
         exclusiveMinimum=0,
         maximum=2000000,
-        read=_value_or_none,
     )
-    read_timeout_in_seconds: float | None = _of(
-        "readTimeoutInSeconds",
+    read_timeout_in_seconds: float | None = _of_file(
+        NUMBER,
         "Seconds to wait for the next bytes of the backend.",
-        type="number",
         exclusiveMinimum=0,
         maximum=2000000,
         default=14400,
-        read=_value_or_none,
+        absent=None,
     )
-    backend_stream: str = _of(
-        "backendStream",
+    backend_stream: str = _of_file(
+        one_of("asRequested", "always"),
         "`always`: the backend streams also when the client wants a whole answer.",
-        enum=["asRequested", "always"],
         default="asRequested",
-        read=lambda value: value or "asRequested",
-        else_of_api_type=True,
     )
     """`always`: the backend is asked to stream also where a whole answer is wanted."""
-    request_stream_usage: bool | None = _of(
-        "requestStreamUsage",
+    request_stream_usage: bool | None = _of_file(
+        FLAG,
         "Ask the backend for token counts at the end of a stream.",
-        type="boolean",
-        default=False,
-        level="warning",
-        read=lambda value: value,
-        else_of_api_type=True,
+        read=lambda found: found,
+        absent=None,
     )
 
     def __post_init__(self) -> None:
-        for place, key, read, else_of_api_type in _READ:
-            value = self.raw.get(key)
-            if value is None and else_of_api_type:
-                value = self.api_type.get(key)
-            object.__setattr__(self, place, read(value))
+        for name, one in _HELD.items():
+            value = self.raw.get(name)
+            if value is None and name in API_TYPE_KEYS:
+                value = self.api_type.get(name)  # the type's default for its endpoints
+            object.__setattr__(self, one.attribute, one.value(value))
         object.__setattr__(self, "injected_texts", InjectedTexts.of(self.raw))
 
     def __repr__(self) -> str:
@@ -318,15 +263,32 @@ class EndpointConfig:
         return expand_all(self.written_headers, file=self.file, pointer="/extraHeaders")
 
 
-_READ = tuple(
-    (each.name, each.metadata["key"], each.metadata["read"], each.metadata["else_of_api_type"])
-    for each in fields(EndpointConfig)
-    if each.metadata
-)
-"""Field, its key, how the value is read, whether the API type may give a default."""
+_HELD = keys_of_fields(EndpointConfig)
+"""Key of the endpoint file -> field of EndpointConfig."""
 
-_FIELDS = {each.metadata["key"]: each.metadata["schema"] for each in fields(EndpointConfig) if each.metadata}
-hand_in("endpoint", lambda: _FIELDS)
+ENDPOINT_KEYS = {
+    **{name: one.key for name, one in _HELD.items()},
+    "apiTypeConfigFileName": TEXT(
+        "File in ApiTypes/ that tells what the backend speaks.", required=True, minLength=1
+    ),
+    "modelNameForDisplayOnly": TEXT("A comment."),
+    "apiKey": TEXT("Key for the backend.", default=""),
+    "apiKeyEnv": TEXT("Environment variable that holds the key; used when `apiKey` is empty."),
+    "addTextToStartOfSystem": SWITCH("Put `textToAddToStartOfSystem` before the system prompt."),
+    "textToAddToStartOfSystem": TEXT("The text."),
+    "addTextToStartOfPrompt": SWITCH("Put `textToAddToStartOfPrompt` before the user's words."),
+    "textToAddToStartOfPrompt": TEXT("The text."),
+    "addTextToStartOfCompletion": SWITCH("Put `textToAddToStartOfCompletion` at the start of the answer."),
+    "textToAddToStartOfCompletion": TEXT("The text."),
+    "ensureTextAddedToAssistantWhenChatCompletion": SWITCH(
+        "Also do that for chat backends, as an assistant message."
+    ),
+    "thinkTagText": ANY("Found in old files; no effect."),
+}
+READ_TIMEOUT_S = float(ENDPOINT_KEYS["readTimeoutInSeconds"].default)
+"""How long a backend may be silent, where its endpoint says nothing."""
+
+state_file("endpoint", "Endpoint", "Endpoints/<folder>/<name>.json: one model on one backend.", ENDPOINT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

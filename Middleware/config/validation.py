@@ -17,29 +17,40 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
 from Middleware.common.secrets import is_secret_place, mask_keys
 from Middleware.config.field_names import field_meant
+from Middleware.config.keys import Key, object_schema
 from Middleware.config.paths import is_archived_user, is_tool_file, is_user_pointer
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
 
 # --------------------------------------------------------------------------
-# What a file of a kind may hold: `schemas/<kind>.json`, and the fields that are handed in.
+# What a file of a kind may hold: the keys that its reader states, and the fields that others hand in.
 
 
 Fields = Mapping[str, Mapping[str, Any]]
 """Name of a field -> its JSON Schema (draft 2020-12)."""
 
+_FILES: dict[str, dict[str, Any]] = {}
 _SOURCES: dict[str, list[Callable[[], Fields]]] = {}
 _WHOLE: dict[str, tuple[list[Fields], dict[str, Any]]] = {}
+
+
+def state_file(kind: str, title: str, description: str, keys: Mapping[str, Key], **words: Any) -> None:
+    """State the keys of the files of a kind; said by the module that reads them, when it is imported.
+
+    `title`, `description`: for editors. `words`: more keywords of the schema, as in `object_schema`.
+    """
+    head = {"$schema": DIALECT, "title": title, "description": description}
+    _FILES[kind] = {**head, **object_schema(keys, **words)}
 
 
 def hand_in(kind: str, fields: Callable[[], Fields]) -> None:
@@ -50,7 +61,8 @@ def hand_in(kind: str, fields: Callable[[], Fields]) -> None:
 def schema(kind: str) -> dict[str, Any]:
     """The schema of the files of a kind. Shared: not to be changed.
 
-    Raises ValueError when two sources state a field differently.
+    Raises ValueError when two sources state a field differently, LookupError while the reader of such files
+    has not been imported.
     """
     parts = [fields() for fields in _SOURCES.get(kind, ())]
     kept = _WHOLE.get(kind)
@@ -59,18 +71,13 @@ def schema(kind: str) -> dict[str, Any]:
     return kept[1]
 
 
-@cache
-def _from_file(kind: str) -> dict[str, Any]:
-    text = files("Middleware.config").joinpath("schemas", f"{kind}.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
-
-
 def _with_fields(kind: str, parts: list[Fields]) -> dict[str, Any]:
-    whole = _from_file(kind)
+    if kind not in _FILES:
+        raise LookupError(f"nobody has stated the keys of {kind} files: the module that reads them does")
+    whole = _FILES[kind]
     if not parts:
         return whole
-    together: dict[str, Mapping[str, Any]] = dict(whole.get("properties", {}))
+    together: dict[str, Mapping[str, Any]] = dict(whole["properties"])
     for fields in parts:
         for name, own in fields.items():
             together[name] = _merge_fields(kind, name, together.get(name, {}), own)

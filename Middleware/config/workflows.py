@@ -13,6 +13,7 @@ from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
+from Middleware.config.keys import ANY, FLAG, OBJECT, TEXT, Key, object_schema, one_of
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import lost_folder
 from Middleware.config.paths import DEFAULT_WORKFLOW, TOOL_FILE, is_flat_name
@@ -24,6 +25,7 @@ from Middleware.config.validation import (
     json_pointer,
     missing_nodes,
     nearest_file,
+    state_file,
     without_nulls,
 )
 
@@ -158,6 +160,23 @@ def picked_folder(snapshot: ConfigSnapshot, user: UserSettings, picked: str) -> 
     return f"{shared_root(snapshot, user)}/{picked}".removeprefix(f"{paths.WORKFLOWS}/")
 
 
+state_file(
+    "routing",
+    "Routing",
+    "Routing/<name>.json: category -> the workflow that answers it. The order counts.",
+    {},
+    minProperties=1,
+    additionalProperties=object_schema(
+        {
+            "description": TEXT(
+                "What the category is about; shown to the model that chooses.", required=True
+            ),
+            "workflow": TEXT("Workflow in the user's folder.", required=True, minLength=1),
+        }
+    ),
+)
+
+
 def load_routing(snapshot: ConfigSnapshot, name: str) -> tuple[Category, ...]:
     """The categories of a routing file, in its order. Raises ConfigMissing, ConfigError."""
     wanted = paths.routing_file(name)
@@ -240,6 +259,41 @@ INPUT_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
 }
 """`type` of an input -> (in words, claims that a value is of it)."""
+
+
+_INPUT_KEYS = {
+    "type": one_of(*INPUT_KINDS)("Absent: string."),
+    "description": TEXT("What the model reads of it."),
+    "enum": Key(must={"type": "array", "minItems": 1})("The values that are allowed; absent: any."),
+    "default": ANY("Its value where the model gives none; absent: an empty text."),
+    "required": FLAG.strict("The model must give it."),
+}
+TOOL_KEYS = {
+    "description": TEXT("What the model reads of the tool; blank: it is no tool.", required=True),
+    "name": TEXT(
+        "Its name; absent: the folder's, other characters as _.",
+        pattern=f"^{FITTING_NAME.pattern}$",
+        allowed="1 to 64 letters, digits, `_`, `.`, `-`",
+    ),
+    "title": TEXT("Its name for people."),
+    "inputs": OBJECT(
+        "What it takes; in this order they are {agent1Input}, {agent2Input}, ... of the workflow. Absent: "
+        "one text, `message`.",
+        additionalProperties=object_schema(_INPUT_KEYS),
+    ),
+    "message": TEXT(
+        "The user message of the run; {name} is replaced by that input. Absent: the first input."
+    ),
+    "chat": FLAG.strict(
+        "List the workflow as a chat model, too (where allowSharedWorkflows lists the others)."
+    ),
+}
+state_file(
+    "mcptool",
+    "Workflow as an MCP tool",
+    "Workflows/<shared folder>/<folder>/_mcpTool.json: makes the folder's _DefaultWorkflow a tool at /mcp.",
+    TOOL_KEYS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,13 +437,13 @@ def _tool(document: Any, folder: str) -> WorkflowTool:
         said.get("title"),
         inputs,
         said.get("message", first),
-        said.get("chat", False),
+        TOOL_KEYS["chat"].value_in(said, "chat"),
     )
 
 
 def _input(name: str, entry: Mapping[str, Any]) -> ToolInput:
     shown = {"type": "string", **{key: value for key, value in entry.items() if key in _SHOWN}}
-    return ToolInput(name, shown, entry.get("required", False))
+    return ToolInput(name, shown, _INPUT_KEYS["required"].value_in(entry, "required"))
 
 
 def tool_faults(document: Any) -> Iterator[tuple[str, str]]:

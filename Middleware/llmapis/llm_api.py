@@ -13,7 +13,13 @@ from Middleware.common.constants import TICK_S
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
-from Middleware.config.endpoints import EndpointConfig, ensure_generates, load_endpoint, load_samplers
+from Middleware.config.endpoints import (
+    READ_TIMEOUT_S,
+    EndpointConfig,
+    ensure_generates,
+    load_endpoint,
+    load_samplers,
+)
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -29,7 +35,6 @@ __all__ = ["TICK_S", "LlmApiService", "LlmText"]
 
 _ = impl  # importing the package fills the table of backends
 
-READ_TIMEOUT_S = 14400.0
 MIN_CONNECT_TIMEOUT_S = 1.0
 
 

@@ -11,17 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from Middleware.config.api_types import API_TYPE_KEYS, SAMPLER_KEYS, THINKING_KEYS
+
 logger = logging.getLogger(__name__)
 
-# fmt: off
-CANONICAL_SAMPLERS = frozenset((
-    "temperature", "dynatemp_range", "dynatemp_exponent", "top_k", "top_p", "min_p", "top_n_sigma",
-    "typical_p", "repeat_penalty", "repeat_last_n", "presence_penalty", "frequency_penalty",
-    "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers",
-    "xtc_probability", "xtc_threshold", "mirostat", "mirostat_tau", "mirostat_eta", "seed", "stop",
-    "samplers", "logit_bias", "ignore_eos", "n_probs", "min_keep", "grammar", "json_schema",
-))
-# fmt: on
+CANONICAL_SAMPLERS = frozenset(SAMPLER_KEYS) - {"thinkingMode", "chat_template_kwargs"}
 
 NULL_ON_THE_WIRE = "__wilmer_null__"
 """A preset value that is sent as a real null."""
@@ -50,7 +44,7 @@ def translate(
     """Canonical samplers -> native fields of the API type, in the block's order. Losses are warned of, as
     such of `of`.
     """
-    names: Mapping[str, str] = apitype.get("samplerFieldMap") or {}
+    names: Mapping[str, str] = API_TYPE_KEYS["samplerFieldMap"].value_in(apitype, "samplerFieldMap")
     label = apitype.get("nameForDisplayOnly") or apitype.get("type") or "API type"
     native: dict[str, Any] = {}
     for key, value in block.items():
@@ -71,7 +65,7 @@ def translate(
     raw = block.get("chat_template_kwargs")
     if raw is None:
         return native
-    if not apitype.get("supportsChatTemplateKwargs", False):
+    if not API_TYPE_KEYS["supportsChatTemplateKwargs"].value_in(apitype, "supportsChatTemplateKwargs"):
         logger.warning("%s: chat_template_kwargs was dropped, because %s does not support it", of, label)
         return native
     return deep_merge(native, {"chat_template_kwargs": raw})
@@ -90,7 +84,7 @@ def resolve_thinking(mode: Any, apitype: Mapping[str, Any]) -> dict[str, Any]:
     value = values.of(wanted)
     if value is None:
         return {}
-    if rule.get("location", "top") == "chat_template_kwargs":
+    if THINKING_KEYS["location"].value_in(rule, "location") == "chat_template_kwargs":
         return {"chat_template_kwargs": {field: value}}
     return {field: value}
 

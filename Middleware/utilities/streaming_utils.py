@@ -15,6 +15,7 @@ import Middleware.cleaning  # noqa: F401  (loads the rules)
 from Middleware.cleaning import ResponseCleaner, strip_inline_xml_tags
 from Middleware.cleaning.stage import RULES, CleaningKey, Place, StatedRule, keys_of
 from Middleware.common.request_context import current_request
+from Middleware.config.keys import Key
 from Middleware.config.users import load_user
 from Middleware.config.validation import hand_in
 
@@ -138,7 +139,7 @@ def _warn_once(endpoint: str, warning: str) -> None:
 
 
 # --------------------------------------------------------------------------
-# The keys of the cleaning rules as fields of config files and of nodes.
+# The keys of the cleaning rules, as all other keys are stated.
 
 
 Fields = Mapping[str, Mapping[str, Any]]
@@ -150,6 +151,12 @@ def rules_now() -> Rules:
     return tuple(RULES.values())
 
 
+def _as_key(key: CleaningKey) -> Key:
+    """`cleaning` imports nothing of ours, so its keys are values of its own."""
+    must, should = (key.shape, {}) if key.strict else ({}, key.shape)
+    return Key(key.description, must=must, should=should, default=key.default)
+
+
 def file_fields(place: Place) -> Fields:
     """Name -> JSON Schema of the keys in the files of a place. One object while the rules are the same."""
     return _file_fields(place, rules_now())
@@ -157,16 +164,7 @@ def file_fields(place: Place) -> Fields:
 
 @lru_cache(maxsize=8)
 def _file_fields(place: Place, rules: Rules) -> Fields:
-    return {name: _field(key) for name, key in keys_of(place).items()}
-
-
-def _field(key: CleaningKey) -> dict[str, Any]:
-    return {
-        **key.shape,
-        "description": key.description,
-        **({} if key.default is None else {"default": key.default}),
-        **({} if key.strict else {"x-level": "warning"}),
-    }
+    return {name: _as_key(key).schema() for name, key in keys_of(place).items()}
 
 
 def node_fields(*, strict: bool) -> dict[str, Any]:

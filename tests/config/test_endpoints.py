@@ -17,6 +17,7 @@ from Middleware.config.endpoints import (
     load_endpoint,
     load_samplers,
 )
+from Middleware.config.keys import keys_of_fields
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import schema
@@ -66,7 +67,7 @@ class TestEndpoint:
     @pytest.mark.parametrize("key", sorted(SCHEMA["properties"]))
     def test_every_key_has_a_reader(self, key):
         """A field of the value, or the cleaning rules; the others say why not."""
-        of_fields = {field.metadata["key"] for field in fields(EndpointConfig) if field.metadata}
+        of_fields = keys_of_fields(EndpointConfig)
         assert (key in of_fields or key in keys_of("endpoint")) != (key in OTHER_KEYS)
 
     def test_nothing_is_set(self, tree):
@@ -212,6 +213,16 @@ class TestOthers:
         assert load_prompt_template(snapshot, None) == load_prompt_template(snapshot, "") == {}
         with pytest.raises(ConfigMissing, match='no prompt template "y"'):
             load_prompt_template(snapshot, "y")
+
+    def test_a_null_mark_of_a_template_is_absent(self, tree):
+        """The prompt would hold the word None otherwise."""
+        tree.put("PromptTemplates/x.json", {"promptTemplateUserPrefix": None, "promptTemplateEndToken": "e"})
+        assert load_prompt_template(tree.snapshot(), "x") == {"promptTemplateEndToken": "e"}
+
+    def test_a_null_header_is_absent(self, tree):
+        """The backend would get the word None otherwise."""
+        tree.put("Endpoints/main.json", endpoint(extraHeaders={"X-Team": None, "X-Site": "north"}))
+        assert load_endpoint(tree.snapshot(), ANA, "main").extra_headers == {"X-Site": "north"}
 
     def test_structured_output_schemas(self, tree):
         tree.put("StructuredOutputs/ana/s.json", {"type": "object"})

@@ -1,4 +1,6 @@
-"""What a file of a kind may hold is put together from the file of its schema and from who reads its fields."""
+"""What a file of a kind may hold is put together from the keys that its reader states and from the fields that
+others hand in.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ def _own_sources(monkeypatch):
     monkeypatch.setattr(file_schemas, "_WHOLE", {})
 
 
-def test_without_more_fields_it_is_the_file():
+def test_a_kind_that_nobody_states_is_told():
+    """The module that reads such files was not imported."""
+    with pytest.raises(LookupError, match="keys of recipe files"):
+        schema("recipe")
+
+
+def test_without_more_fields_it_is_what_the_reader_states():
     assert schema("routing")["title"] == "Routing"
     assert schema("routing") is schema("routing")
 

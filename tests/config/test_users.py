@@ -63,11 +63,11 @@ def test_a_setting_is_a_field_of_the_schema(key):
     """With a sentence, and a default that the file might say too and that is then the same."""
     stated = schema("user")["properties"][key]
     assert stated["description"]
-    default = getattr(UserSettings("ana"), SETTINGS[key].name)
+    default = getattr(UserSettings("ana"), SETTINGS[key].attribute)
     if "default" in stated:
         assert stated["default"] == default and check_file("Users/ana.json", {key: default}) == []
     said = {} if default is None else {key: default}
-    assert getattr(settings_of("ana", said), SETTINGS[key].name) == default
+    assert getattr(settings_of("ana", said), SETTINGS[key].attribute) == default
 
 
 def test_settings_are_frozen():

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 from Middleware.common.secrets import SECRET_NAME, secrets_of_url
 from Middleware.common.types import Chunk, JsonObject, Messages
-from Middleware.config.endpoints import EndpointConfig
+from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
+from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
 
@@ -86,8 +87,8 @@ class HandlerSettings:
     stream: bool = False
     max_tokens: int = 0
     suppress_retries: bool = False
-    connect_timeout_s: float = 30.0
-    read_timeout_s: float = 14400.0
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    read_timeout_s: float = READ_TIMEOUT_S
     pinned: tuple[str, ...] = ()
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from Middleware.common.types import Message, Messages
+from Middleware.config.api_types import STRUCTURED_OUTPUT_KEYS, STRUCTURED_OUTPUT_STYLES
 from Middleware.config.endpoints import InjectedTexts
 
 logger = logging.getLogger(__name__)
@@ -112,15 +113,13 @@ def structured_output_block(apitype: Mapping[str, Any]) -> tuple[str, str, bool]
     if block is None:
         return None
     if isinstance(block, Mapping):
-        field, style, strict = block.get("field"), block.get("style"), block.get("strict", True)
+        field, style = block.get("field"), block.get("style")
+        strict = block.get("strict", STRUCTURED_OUTPUT_KEYS["strict"].default)
         good_field = isinstance(field, str) and all(field.split("."))
-        if good_field and style in _STYLES and isinstance(strict, bool):
+        if good_field and style in STRUCTURED_OUTPUT_STYLES and isinstance(strict, bool):
             return str(field), str(style), strict
     logger.warning("structuredOutput of the API type is invalid and counts as absent: %.200r", block)
     return None
-
-
-_STYLES = ("raw", "openaiJsonSchema", "anthropicJsonSchema")
 
 
 def _schema_value(schema: Mapping[str, Any], style: str, strict: bool) -> Any:

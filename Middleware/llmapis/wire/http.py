@@ -28,7 +28,8 @@ from urllib3.poolmanager import PoolManager
 
 from Middleware.common.constants import TICK_S
 from Middleware.common.errors import BackendError, let_go
-from Middleware.config.endpoints import EXAMPLE, why_no_address
+from Middleware.config.endpoints import EXAMPLE, READ_TIMEOUT_S, why_no_address
+from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.backend_errors import BackendRefusal, status_error
 from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
 from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
@@ -65,8 +66,8 @@ class Post:
     body: bytes = field(repr=False)
     headers: dict[str, str] = field(repr=False)
     endpoint: str
-    connect_timeout_s: float = 30.0
-    read_timeout_s: float = 14400.0
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    read_timeout_s: float = READ_TIMEOUT_S
     tries: int = TRIES
     secrets: tuple[str, ...] = field(default=(), repr=False)
     method: str = "POST"

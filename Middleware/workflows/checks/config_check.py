@@ -28,6 +28,7 @@ from Middleware.workflows.checks.user_walk import ModelUse, UserWalk
 from Middleware.workflows.checks.workflow_check import INCOMPLETE
 from Middleware.workflows.checks.workflow_graph import known_text
 from Middleware.workflows.handlers import impl
+from Middleware.workflows.memory.settings import COMPACTOR_KIND, MEMORY_KIND
 
 # --------------------------------------------------------------------------
 # Environment variables that config files name and that are not set here.
@@ -240,8 +241,8 @@ def _pointed_user(snapshot: ConfigSnapshot) -> list[str]:
 def settings_files(user: UserSettings) -> dict[str, str]:
     """File -> schema name of the settings objects that a user file names."""
     named = {
-        user.discussion_id_memory_file_workflow_settings: "memorysettings",
-        user.context_compactor_settings_file: "compactorsettings",
+        user.discussion_id_memory_file_workflow_settings: MEMORY_KIND,
+        user.context_compactor_settings_file: COMPACTOR_KIND,
     }
     return {f"Workflows/{user.workflow_folder}/{name}.json": kind for name, kind in named.items() if name}
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from Middleware.config.validation import known_fields, schema
+from Middleware.config.api_types import SAMPLER_KEYS
+from Middleware.config.validation import DIALECT, known_fields, schema
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.base.common_fields import EVERY_NODE, descriptions, every_node, model_nodes
 from Middleware.workflows.handlers.node_types import DEFAULT_TYPE, NODES, common_schema
+from Middleware.workflows.memory.settings import COMPACTOR_KIND, MEMORY_KIND
 
 # --------------------------------------------------------------------------
 # Names of samplers that single backends have, in words, for editors: presets hold native names.
@@ -47,13 +49,19 @@ NATIVE_SAMPLERS: Mapping[str, str] = {
 NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILE_KINDS = (
     *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
-    *("memorysettings", "compactorsettings", "mcptool"),
+    *(MEMORY_KIND, COMPACTOR_KIND, "mcptool"),
 )
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}
 """Fields that nothing reads and nobody minds."""
+
+_FIRST = ("$schema", "title", "description", "type", "enum", "default", "properties")
+"""The keywords that a reader looks for first, in this order; the others stand behind them."""
+_NAMED = ("properties", "patternProperties", "$defs")
+"""Keywords whose value is no schema but names of schemas."""
+_VALUES = ("default", "const", "enum", "enumDescriptions", "required", "type")
+"""Keywords whose value holds no schema."""
 
 _OWN, _COMMON = "1", "2"
 """The first sign of what completions are sorted by."""
@@ -65,7 +73,28 @@ def editor_schemas() -> dict[str, dict[str, Any]]:
     files["preset.json"] |= {"properties": _preset_fields()}
     files["workflow.json"] = _workflow()
     files |= {f"node/{name}.json": _node(name) for name in NODES}
-    return {name: _with_nulls(content) for name, content in files.items()}
+    return {name: _in_order(_with_nulls(content)) for name, content in files.items()}
+
+
+def _in_order(schema: Any) -> Any:
+    """The schema with its keywords in one order, whoever stated them: what it is, what it holds, the rest."""
+    if isinstance(schema, list):
+        return [_in_order(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {word: _content_in_order(word, schema[word]) for word in sorted(schema, key=_rank)}
+
+
+def _content_in_order(word: str, content: Any) -> Any:
+    if word in _VALUES:
+        return content
+    if word in _NAMED:
+        return {name: _in_order(inner) for name, inner in content.items()}
+    return _in_order(content)
+
+
+def _rank(word: str) -> tuple[int, str]:
+    return (_FIRST.index(word) if word in _FIRST else len(_FIRST), word)
 
 
 def _with_nulls(schema: Any) -> Any:
@@ -116,8 +145,7 @@ def _kinds(part: Mapping[str, Any]) -> list[str]:
 
 def _preset_fields() -> dict[str, Any]:
     """The samplers that backends commonly know; a preset may hold any other field too."""
-    canonical = schema("endpoint")["properties"]["presetSamplers"]["properties"]
-    named = {name: field["description"] for name, field in canonical.items() if name != "thinkingMode"}
+    named = {name: key.sentence for name, key in SAMPLER_KEYS.items() if name != "thinkingMode"}
     return {name: {"description": text} for name, text in {**named, **NATIVE_SAMPLERS}.items()}
 
 

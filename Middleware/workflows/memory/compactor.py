@@ -58,13 +58,13 @@ class Windows:
 
 def windows_of(messages: Messages, settings: SettingsFile) -> Windows | None:
     """The windows of a conversation; None: fewer than two messages are left, or Old is empty."""
-    lookback = settings.whole_number("lookbackStartTurn", 5)
+    lookback = settings.whole_number("lookbackStartTurn")
     if 0 < lookback < len(messages):
         messages = messages[: len(messages) - lookback]
     if len(messages) < 2:
         return None
-    recent = _start(messages, len(messages), settings.scaled_size("recentContextTokens", 20000))
-    old = _start(messages, recent, settings.scaled_size("oldContextTokens", 20000))
+    recent = _start(messages, len(messages), settings.scaled_size("recentContextTokens"))
+    old = _start(messages, recent, settings.scaled_size("oldContextTokens"))
     return Windows(messages, old, recent) if old < recent else None
 
 
@@ -198,7 +198,7 @@ class _Compactor:
 
     def _ask(self, name: str, default: Templates, values: Mapping[str, str]) -> str:
         settings = self._settings
-        length = settings.whole_number("maxResponseSizeInTokens", 750, minimum=1)
+        length = settings.whole_number("maxResponseSizeInTokens", minimum=1)
         templates = Templates(
             settings.text(f"{name}SystemPrompt", default.system),
             settings.text(f"{name}Prompt", default.prompt),

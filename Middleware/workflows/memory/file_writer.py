@@ -69,8 +69,8 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
             "%s: condenseMemories needs memoriesBeforeCondensation, so nothing is condensed", settings.name
         )
         return
-    size = settings.whole_number("memoriesBeforeCondensation", 0, minimum=1)
-    buffer = settings.whole_number("memoryCondensationBuffer", 0)
+    size = settings.whole_number("memoriesBeforeCondensation")
+    buffer = settings.whole_number("memoryCondensationBuffer")
     memories = FileMemories(store)
     entries = memories.load()
     position = _position(context, store, memories)
@@ -109,10 +109,9 @@ def _condense_batch(
 ) -> str:
     text = calls.MEMORY_SEPARATOR.join(entry.text for entry in batch)
     earlier = calls.MEMORY_SEPARATOR.join(entry.text for entry in before) or calls.NO_EARLIER_MEMORIES
-    own = "condenseMemoriesMaxResponseSizeInTokens"
-    length = settings.whole_number(
-        own if own in settings.values else "maxResponseSizeInTokens", 500, minimum=1
-    )
+    own, general = "condenseMemoriesMaxResponseSizeInTokens", "maxResponseSizeInTokens"
+    has_own = own in settings.values or settings.values.get(general) is None
+    length = settings.whole_number(own if has_own else general, minimum=1)
     config = settings.node(
         {
             "endpointName": settings.override("condenseMemoriesEndpointName", "endpointName"),
@@ -192,13 +191,13 @@ def plan_chunks(
     memories = FileMemories(store)
     entries = memories.open()
     rebuilding = rebuilding and not entries
-    lookback = settings.whole_number("lookbackStartTurn", 3)
+    lookback = settings.whole_number("lookbackStartTurn")
     start, end = unprocessed_range(messages, memories.ends(entries), lookback)
     new = messages[start:end]
     if not new:
         return None
-    size = settings.scaled_size("chunkEstimatedTokenSize", 1000)
-    most = settings.whole_number("maxMessagesBetweenChunks", 5, minimum=1)
+    size = settings.scaled_size("chunkEstimatedTokenSize")
+    most = settings.whole_number("maxMessagesBetweenChunks")
     if tokens_of(new) < size and (rebuilding or len(new) < most):
         return None
     chunks = chunk_messages(new, size)
@@ -250,7 +249,7 @@ def memory_of(
     if workflow:
         return run_tool(context, workflow, (text, recent.strip(), full.strip(), summary.strip()))
     config = settings.node(
-        {"maxResponseSizeInTokens": settings.whole_number("maxResponseSizeInTokens", 400, minimum=1)}
+        {"maxResponseSizeInTokens": settings.whole_number("maxResponseSizeInTokens", minimum=1)}
     )
     values = {
         "[Memory_file]": recent,

@@ -62,7 +62,7 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
             settings.name,
         )
         return
-    ratio = settings.number("stateDocumentMinRetentionRatio", 0.5)
+    ratio = settings.number("stateDocumentMinRetentionRatio")
     old = store.read_text(STATE_DOCUMENT) or ""
     database = VectorDatabase(store)
     reach, facts = _settle_document(database, old)

@@ -1,4 +1,5 @@
-"""The settings file of memories as one value: wrong types are corrected if possible, else reported.
+"""The settings files of memories and of the compactor, each as one value: wrong types are corrected if
+possible, else reported.
 
 Source: spec memory.md 6, 18.2 (4, 14).
 """
@@ -13,16 +14,94 @@ from typing import Any
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config import paths
+from Middleware.config.endpoints import ESTIMATION_LEVEL
+from Middleware.config.keys import FLAG, TEXT, Key
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
+from Middleware.config.validation import state_file
 from Middleware.config.workflows import load_settings
 from Middleware.utilities.text_utils import estimation_factor
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 logger = logging.getLogger(__name__)
 
+SIZE = Key(should={"type": ["integer", "number", "string"], "minimum": 0})
+"""A number, also one in a text."""
+_WAIT = Key(should={"minimum": 0})
+
+MEMORY_KEYS = {
+    "useVectorForQualityMemory": FLAG("QualityMemory writes vector memories instead of file memories."),
+    "lookbackStartTurn": SIZE("Newest messages that are never turned into memories.", default=3),
+    "wilmerContextEstimationLevel": ESTIMATION_LEVEL("Scales both chunk sizes."),
+    "chunkEstimatedTokenSize": SIZE("Tokens per file memory.", default=1000, minimum=1),
+    "maxMessagesBetweenChunks": SIZE("Messages per file memory.", default=5, minimum=1),
+    "fileMemoryWorkflowName": TEXT("Workflow that writes each memory."),
+    "systemPrompt": TEXT("Of the direct call."),
+    "prompt": TEXT("Of the direct call."),
+    "endpointName": TEXT("Model that writes memories."),
+    "preset": TEXT("Its preset."),
+    "maxResponseSizeInTokens": SIZE("Length of a memory.", default=400),
+    "condensationLockTimeoutSeconds": _WAIT("Seconds to wait for the discussion's lock.", default=600),
+    "condenseMemories": FLAG("Condense old file memories."),
+    "memoriesBeforeCondensation": SIZE("How many are condensed at once.", default=0, minimum=1),
+    "memoryCondensationBuffer": SIZE("Newest memories left alone.", default=0),
+    "condenseMemoriesSystemPrompt": TEXT("Own wording."),
+    "condenseMemoriesPrompt": TEXT("Own wording."),
+    "condenseMemoriesEndpointName": TEXT("Instead of endpointName."),
+    "condenseMemoriesPreset": TEXT("Instead of preset."),
+    "condenseMemoriesMaxResponseSizeInTokens": SIZE("Length.", default=500),
+    "vectorMemoryWorkflowName": TEXT("Workflow that gives the memories as JSON."),
+    "vectorMemoryEndpointName": TEXT("Instead of endpointName."),
+    "vectorMemoryPreset": TEXT("Instead of preset."),
+    "vectorMemoryMaxResponseSizeInTokens": SIZE("Length.", default=1024),
+    "vectorMemoryChunkEstimatedTokenSize": SIZE("Tokens per chunk.", default=1000, minimum=1),
+    "vectorMemoryMaxMessagesBetweenChunks": SIZE("Messages per chunk.", default=5, minimum=1),
+    "vectorMemoryIndexTopics": FLAG("Also index the topics."),
+    "embeddingEndpointName": TEXT("Embeddings endpoint for new memories."),
+    "embeddingBackfillBatchSize": SIZE("Old memories embedded per chunk.", default=20),
+    "useStateDocument": FLAG("Keep a state document."),
+    "stateDocumentWorkflowName": TEXT("Workflow that merges it."),
+    "stateDocumentMinRetentionRatio": SIZE("Shrink guard, 0 to 1.", default=0.5),
+}
+COMPACTOR_KEYS = {
+    "endpointName": TEXT("Model that summarises."),
+    "preset": TEXT("Its preset."),
+    "maxResponseSizeInTokens": SIZE("Length.", default=750),
+    "recentContextTokens": SIZE("Newest part that is kept as it is.", default=20000),
+    "oldContextTokens": SIZE("Part that is summarised with its context.", default=20000),
+    "lookbackStartTurn": SIZE("Newest messages left out.", default=5),
+    "wilmerContextEstimationLevel": ESTIMATION_LEVEL("Scales both windows."),
+    "oldSectionSystemPrompt": TEXT("Own wording."),
+    "neutralSummarySystemPrompt": TEXT("Own wording."),
+    "oldestUpdateSystemPrompt": TEXT("Own wording."),
+    "oldSectionPrompt": TEXT("Own wording."),
+    "neutralSummaryPrompt": TEXT("Own wording."),
+    "oldestUpdatePrompt": TEXT("Own wording."),
+}
+
 FILE_SETTING = "discussionIdMemoryFileWorkflowSettings"
-DEFAULT_LOCK_TIMEOUT_S = 600.0
+COMPACTOR_SETTING = "contextCompactorSettingsFile"
+DEFAULT_LOCK_TIMEOUT_S = float(MEMORY_KEYS["condensationLockTimeoutSeconds"].default)
+MEMORY_KIND, COMPACTOR_KIND = "memorysettings", "compactorsettings"
+"""The kinds of these files (`validation.schema`)."""
+KEYS_OF = {FILE_SETTING: MEMORY_KEYS, COMPACTOR_SETTING: COMPACTOR_KEYS}
+"""User setting -> keys of the file that it names."""
+
+state_file(
+    MEMORY_KIND,
+    "Memory settings",
+    f"The file that the user setting `{FILE_SETTING}` names.",
+    MEMORY_KEYS,
+    open=True,
+)
+state_file(
+    COMPACTOR_KIND,
+    "Context compactor settings",
+    f"The file that the user setting `{COMPACTOR_SETTING}` names.",
+    COMPACTOR_KEYS,
+    open=True,
+)
+
 MEMORY_LEASE = "memory"
 """Whoever makes memories of a discussion holds it, of whichever kind they are."""
 SUMMARY_LEASE, SUMMARY_WORKFLOW_LEASE = "summary", "summary-workflow"
@@ -33,49 +112,57 @@ run its nodes in threads of their own.
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings object and its file (`name`); every value is read through it. Raises ConfigError (file,
-    key).
+    """A settings object and its file (`name`); every value is read through it, as its key in `keys` says.
+
+    Raises ConfigError (file, key).
     """
 
     name: str
     values: Mapping[str, Any] = field(repr=False)
+    keys: Mapping[str, Key] = field(default_factory=lambda: MEMORY_KEYS, repr=False)
 
-    def whole_number(self, key: str, default: int, *, minimum: int = 0) -> int:
-        """A whole number, also one in a text."""
-        number = self.number(key, default, minimum=minimum)
+    def whole_number(self, name: str, *, minimum: int | None = None) -> int:
+        """A whole number, also one in a text. `minimum`: where it is not the key's."""
+        number = self.number(name, minimum=minimum)
         if number != int(number):
-            raise self._wrong(key, f"a whole number >= {minimum}")
+            raise self._wrong(name, f"a whole number >= {self._minimum(name, minimum)}")
         return int(number)
 
-    def number(self, key: str, default: float, *, minimum: float = 0) -> float:
-        """A number, also one in a text."""
-        value = self.values.get(key)
+    def number(self, name: str, *, minimum: float | None = None) -> float:
+        """A number, also one in a text. `minimum`: where it is not the key's."""
+        value = self.values.get(name)
         if value is None:
-            return default
+            return float(self.keys[name].default)
+        least = self._minimum(name, minimum)
         try:
             number = float("" if isinstance(value, bool) else value)
         except (TypeError, ValueError):
-            raise self._wrong(key, f"a number >= {minimum}") from None
-        if not minimum <= number < float("inf"):
-            raise self._wrong(key, f"a number >= {minimum}")
+            raise self._wrong(name, f"a number >= {least}") from None
+        if not least <= number < float("inf"):
+            raise self._wrong(name, f"a number >= {least}")
         return number
 
-    def text(self, key: str, default: str = "") -> str:
+    def _minimum(self, name: str, given: float | None) -> float:
+        stated: float = self.keys[name].should["minimum"]
+        return stated if given is None else given
+
+    def text(self, name: str, default: str = "") -> str:
         """A text; null counts as absent."""
-        value = self.values.get(key)
+        value = self.values.get(name)
         if value is None:
             return default
         if not isinstance(value, str):
-            raise self._wrong(key, "a string")
+            raise self._wrong(name, "a string")
         return value
 
-    def flag(self, key: str) -> bool:
-        value = self.values.get(key, False)
+    def flag(self, name: str) -> bool:
+        """A flag; of the texts only `true` is one that is on."""
+        value = self.values.get(name)
         return value.strip().lower() == "true" if isinstance(value, str) else bool(value)
 
-    def scaled_size(self, key: str, default: int) -> int:
+    def scaled_size(self, name: str) -> int:
         """A size in tokens, times the factor of the estimation level."""
-        return int(self.whole_number(key, default, minimum=1) * self._factor())
+        return int(self.whole_number(name, minimum=1) * self._factor())
 
     def _factor(self) -> float:
         level = self.values.get("wilmerContextEstimationLevel")
@@ -111,20 +198,22 @@ def named_settings(context: ExecutionContext, name: str, setting: str) -> Settin
         raise ConfigError(
             "no settings file is set", file=f"Users/{context.user.name}.json", pointer=f"/{setting}"
         )
-    return settings_file(context.snapshot, context.user, name)
+    return settings_file(context.snapshot, context.user, name, KEYS_OF[setting])
 
 
-def settings_file(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> SettingsFile:
-    """The settings object `name` of a user. Raises ConfigMissing, ConfigError."""
+def settings_file(
+    snapshot: ConfigSnapshot, user: UserSettings, name: str, keys: Mapping[str, Key] = MEMORY_KEYS
+) -> SettingsFile:
+    """The settings object `name` of a user, read by `keys`. Raises ConfigMissing, ConfigError."""
     file = paths.workflow_file(paths.workflow_folder(user), name)
-    return SettingsFile(file, load_settings(snapshot, user, name))
+    return SettingsFile(file, load_settings(snapshot, user, name), keys)
 
 
 def lock_timeout_s(settings: SettingsFile) -> float | None:
     """How long a run waits for its turn; None: for ever. What is no number counts as the default."""
-    value = settings.values.get("condensationLockTimeoutSeconds", DEFAULT_LOCK_TIMEOUT_S)
+    value = settings.values.get("condensationLockTimeoutSeconds")
     try:
-        seconds = float("" if isinstance(value, bool) else value)
+        seconds = float("" if isinstance(value, bool) or value is None else value)
     except (TypeError, ValueError):
         seconds = DEFAULT_LOCK_TIMEOUT_S
     return seconds if seconds > 0 else None
@@ -132,7 +221,8 @@ def lock_timeout_s(settings: SettingsFile) -> float | None:
 
 def backfill_size(settings: SettingsFile) -> int:
     """How many older memories get a vector per chunk; 0 (with a warning) for what is no whole number."""
-    value = settings.values.get("embeddingBackfillBatchSize", 20)
+    key = MEMORY_KEYS["embeddingBackfillBatchSize"]
+    value = settings.values.get("embeddingBackfillBatchSize", key.default)
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):

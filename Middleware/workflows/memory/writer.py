@@ -120,7 +120,7 @@ def plan_chunks(
 ) -> VectorMemoryPlan | None:
     """The chunks to be done now; None: there are none."""
     messages = without_system(context.messages)
-    lookback = settings.whole_number("lookbackStartTurn", 3)
+    lookback = settings.whole_number("lookbackStartTurn")
     eligible = messages[: max(0, len(messages) - lookback)]
     if not eligible:
         return None
@@ -135,8 +135,8 @@ def plan_chunks(
         )
     new = [eligible[place] for place in done.new(len(eligible))]
     retries = _retries(failures, done, eligible)
-    size = settings.scaled_size("vectorMemoryChunkEstimatedTokenSize", 1000)
-    most = settings.whole_number("vectorMemoryMaxMessagesBetweenChunks", 5, minimum=1)
+    size = settings.scaled_size("vectorMemoryChunkEstimatedTokenSize")
+    most = settings.whole_number("vectorMemoryMaxMessagesBetweenChunks")
     enough = bool(new) and (tokens_of(new) >= size or len(new) >= most)
     jobs = [*retries, *map(ChunkJob.of, chunk_messages(new, size) if enough else [])]
     return VectorMemoryPlan(jobs, after) if jobs else None
@@ -191,7 +191,7 @@ class _Writer:
                 "endpointName": settings.override("vectorMemoryEndpointName", "endpointName"),
                 "preset": settings.override("vectorMemoryPreset", "preset"),
                 "maxResponseSizeInTokens": settings.whole_number(
-                    "vectorMemoryMaxResponseSizeInTokens", 1024, minimum=1
+                    "vectorMemoryMaxResponseSizeInTokens", minimum=1
                 ),
             }
         )

@@ -16,7 +16,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.secrets import SECRET_NAME, secrets_of_header, secrets_of_url, secrets_of_words
 from Middleware.config.endpoints import ENV_REFERENCE, expand, expand_all, from_environment
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.named_files import load_mcp_server
+from Middleware.config.named_files import MCP_SERVER_KEYS, load_mcp_server
 from Middleware.config.validation import without_nulls
 
 
@@ -91,29 +91,30 @@ def read_server(snapshot: ConfigSnapshot, name: str) -> McpServer:
 def _filled_server(name: str, file: Mapping[str, Any]) -> McpServer:
     """Raises ConfigError for a secret that the environment does not hold."""
     place = f"MCPServers/{name}.json"
-    url, headers, env = file.get("url", ""), file.get("headers", {}), file.get("env", {})
+    said = {key: one.value_in(file, key) for key, one in MCP_SERVER_KEYS.items()}
+    url, headers, env, args = said["url"], said["headers"], said["env"], tuple(said["args"])
     named = [
         found for text in (url, *headers.values(), *env.values()) for found in ENV_REFERENCE.findall(text)
     ]
     return McpServer(
         name=name,
-        transport=file["transport"],
-        command=file.get("command", ""),
-        args=tuple(file.get("args", ())),
+        transport=said["transport"],
+        command=said["command"],
+        args=args,
         env=expand_all(env, file=place, pointer="/env"),
-        cwd=file.get("cwd"),
+        cwd=said["cwd"],
         url=expand(url, file=place, pointer="/url"),
         headers=expand_all(headers, file=place, pointer="/headers"),
-        allowed_tools=_texts(file.get("allowedTools")),
-        max_result_bytes=file.get("maxResultBytes"),
-        block_private_addresses=file.get("blockPrivateAddresses", False),
-        allowed_hosts=_texts(file.get("allowedHosts")),
+        allowed_tools=_texts(said["allowedTools"]),
+        max_result_bytes=said["maxResultBytes"],
+        block_private_addresses=said["blockPrivateAddresses"],
+        allowed_hosts=_texts(said["allowedHosts"]),
         secrets=_with_lines(
             [
                 *(from_environment(variable, file=place) for variable in named),
                 *(word for value in headers.values() for word in secrets_of_header(value)),
                 *(value for variable, value in env.items() if SECRET_NAME.search(variable)),
-                *secrets_of_words(file.get("args", ())),
+                *secrets_of_words(args),
                 *(secret for text in (url, *env.values()) for secret in secrets_of_url(text)),
             ]
         ),

@@ -27,6 +27,15 @@ def test_each_is_a_schema(name):
     Draft202012Validator.check_schema(SCHEMAS[name])
 
 
+def test_keywords_have_one_order():
+    """A field's description comes before its type and its type before the rest, whoever states them."""
+    for file, name in [("user", "port"), ("endpoint", "readTimeoutInSeconds"), ("memorysettings", "prompt")]:
+        field = SCHEMAS[f"{file}.json"]["properties"][name]
+        assert list(field)[:2] == ["description", "type"]
+    assert list(SCHEMAS["user.json"])[:4] == ["$schema", "title", "description", "type"]
+    assert next(iter(SCHEMAS["endpoint.json"]["properties"])) == "endpoint"  # names keep theirs
+
+
 def valid(document, name="workflow.json") -> bool:
     """Held against a schema, with its neighbours beside it."""
     registry = Registry().with_resources(

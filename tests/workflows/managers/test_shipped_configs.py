@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -222,6 +223,22 @@ def missing_on(page, names):
 def test_every_field_is_on_the_page_of_its_file(kind, page):
     """With its name, as the schema spells it."""
     assert missing_on(page, schema(kind)["properties"]) == []
+
+
+PAGE = (INSTALL_DIRECTORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")}
+ROW = re.compile(r"^\| `(\w+)` \| .+? \| (.+?) \| ", re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ["user", "endpoint", "apitype", "mcpserver"])
+def test_the_tables_say_the_defaults_of_the_keys(kind):
+    """A default that the key states, as JSON, or that the key is required."""
+    whole = schema(kind)
+    said = dict(ROW.findall(SECTIONS[whole["title"]]))
+    stated = {name: key["default"] for name, key in whole["properties"].items() if key.get("default")}
+    wanted = {name: f"`{json.dumps(default)}`" for name, default in stated.items()}
+    wanted |= dict.fromkeys(whole.get("required", ()), "required")
+    assert wanted.items() <= said.items()
 
 
 def test_every_field_of_a_tool_is_on_the_page_of_its_front_end():

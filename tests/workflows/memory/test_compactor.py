@@ -7,7 +7,7 @@ import pytest
 from Middleware.common.errors import BackendError
 from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.workflows.memory.compactor import compact, tagged_summaries, windows_of
-from Middleware.workflows.memory.settings import SettingsFile
+from Middleware.workflows.memory.settings import COMPACTOR_KEYS, SettingsFile
 from tests.patience import PATIENCE_S
 from tests.workflows.memory.conftest import hash_of, talk
 
@@ -16,7 +16,7 @@ SMALL = {"endpointName": "e", "recentContextTokens": 4, "oldContextTokens": 4, "
 
 
 def settings(**fields):
-    return SettingsFile("Compact", {**SMALL, **fields})
+    return SettingsFile("Compact", {**SMALL, **fields}, COMPACTOR_KEYS)
 
 
 class Compacting:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.workflows.memory.settings import SettingsFile, backfill_size, lock_timeout_s
+from Middleware.workflows.memory.settings import SIZE, SettingsFile, backfill_size, lock_timeout_s
+
+NUMBER = {"n": SIZE("A number.", default=3)}
 
 
 def settings(**values):
-    return SettingsFile("Memory", values)
+    return SettingsFile("Memory", values, NUMBER)
 
 
 class TestNumbers:
@@ -17,23 +19,23 @@ class TestNumbers:
 
     @pytest.mark.parametrize("value", [7, "7", " 7 ", 7.0], ids=repr)
     def test_a_whole_number(self, value):
-        assert settings(n=value).whole_number("n", 3) == 7
+        assert settings(n=value).whole_number("n") == 7
 
     @pytest.mark.parametrize("value", [None])
     def test_absent_and_null_are_the_default(self, value):
-        assert settings(n=value).whole_number("n", 3) == settings().whole_number("n", 3) == 3
+        assert settings(n=value).whole_number("n") == settings().whole_number("n") == 3
 
     @pytest.mark.parametrize("value", ["seven", True, [7], {}, 7.5, -1, float("inf"), "nan"], ids=repr)
     def test_anything_else_names_file_and_key(self, value):
         with pytest.raises(ConfigError, match=r"Memory: n: found .*, allowed: a (whole )?number >= 0"):
-            settings(n=value).whole_number("n", 3)
+            settings(n=value).whole_number("n")
 
     def test_sizes_are_scaled_and_cut(self):
         level = {"wilmerContextEstimationLevel": "XAggressive "}
-        assert settings(n=3, **level).scaled_size("n", 1) == 5
+        assert settings(n=3, **level).scaled_size("n") == 5
 
     def test_an_unknown_level_is_conservative_with_a_warning(self, caplog):
-        assert settings(n=3, wilmerContextEstimationLevel="wild").scaled_size("n", 1) == 3
+        assert settings(n=3, wilmerContextEstimationLevel="wild").scaled_size("n") == 3
         assert "'wild' is not known" in caplog.text
 
 
