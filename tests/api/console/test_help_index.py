@@ -101,7 +101,7 @@ class TestFields:
             "kinds": ["string"],
             "enum": None,
             "default": None,
-            "description": "A number, one of + - * /, a number. Takes variables.",
+            "description": "A number, one of + - * /, and another number. Takes variables.",
             "common": False,
         }
 
