@@ -217,7 +217,7 @@ class TestValues:
         ("key", "name", "written", "message"),
         [
             (TEXT, "prompt", 5, "'prompt' must be a text"),
-            (NEEDED_TEXT, "input", " ", "a Made needs an 'input'"),
+            (NEEDED_TEXT, "input", "", "a Made needs an 'input'"),
             (NEEDED_TEXT, "tool", None, "a Made needs a 'tool'"),
             (NEEDED_INTEGER, "turns", "x", "'turns' must be a whole number, not 'x'"),
             (ANY("", read=whole_of_at_least(1)), "size", 0, "'size' must be an integer >= 1, not 0"),

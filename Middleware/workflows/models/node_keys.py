@@ -114,8 +114,8 @@ def read_text(value: Any) -> str:
 
 
 def read_some_text(value: Any) -> str | None:
-    """A text that is not blank."""
-    return value if isinstance(value, str) and value.strip() else None
+    """A text that is not empty."""
+    return value if isinstance(value, str) and value else None
 
 
 def read_filled(value: Any) -> Any:

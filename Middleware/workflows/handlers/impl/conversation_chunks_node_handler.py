@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
@@ -38,7 +38,6 @@ from Middleware.workflows.models.node_keys import (
     NEEDED_TEXT,
     TEXT,
     Keys,
-    read_some_text,
     whole_of_at_least,
 )
 
@@ -57,6 +56,10 @@ class Settings:
     directory: str
 
 
+def _read_id(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
 @NODES.register("ConversationChunkProcessor")
 class ConversationChunksNode(WorkflowNodeHandler):
     """Runs `workflowName` once for every complete chunk that is new. The output is a count, or the text of
@@ -67,7 +70,7 @@ class ConversationChunksNode(WorkflowNodeHandler):
         "id": TEXT(
             "Part of the name of the cursor file: letters, digits, `.`, `-` and `_`.",
             required=True,
-            read=read_some_text,
+            read=_read_id,
             pattern="^[A-Za-z0-9_.-]+$",
         ),
         "workflowName": NEEDED_TEXT("The workflow in your own folder that gets each chunk."),
