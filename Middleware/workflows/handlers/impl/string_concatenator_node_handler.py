@@ -7,7 +7,7 @@ from typing import ClassVar
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_keys import ANY, TEXT, Keys
+from Middleware.workflows.models.node_keys import ANY, TEXT, Keys, as_it_is
 
 
 @NODES.register("StringConcatenator")
@@ -15,7 +15,9 @@ class StringConcatenatorNode(WorkflowNodeHandler):
     """Joins the items of `strings` with `delimiter`. If `strings` is not a list, the output is empty."""
 
     KEYS: ClassVar[Keys] = {
-        "strings": ANY("The pieces. Takes variables.", should={"type": "array"}, advised=True, empty=[]),
+        "strings": ANY(
+            "The pieces. Takes variables.", should={"type": "array"}, advised=True, empty=[], read=as_it_is
+        ),
         "delimiter": TEXT("The text between the pieces. Variables are not filled in. Default: nothing."),
     }
     RUNS_DRY = True

@@ -18,7 +18,7 @@ from Middleware.workflows.memory.vector_search import (
     format_memories,
 )
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_keys import ANY, FLAG, INTEGER, TEXT, Keys, read_shown
+from Middleware.workflows.models.node_keys import ANY, FLAG, INTEGER, TEXT, Keys, as_it_is, read_shown
 
 NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 
@@ -52,6 +52,7 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
         "bm25Weights": ANY(
             "How much a match counts in the title, summary, entities, key phrases and text.",
             should={"type": "array", "items": {"type": "number"}, "minItems": 5, "maxItems": 5},
+            read=as_it_is,
         ),
         "useRecencyScoring": FLAG("Newer memories count more."),
         "includeDates": FLAG("Put the date before each memory."),
