@@ -86,13 +86,13 @@ def number_defaults() -> Mapping[str, int | float | None]:
     None: a text that is no number stays as it is. Of two types that state a field the one registered first
     counts. Source: workflows.md 6.6.
     """
-    return _number_defaults(tuple(NODES[name] for name in NODES))
+    return _number_defaults(tuple(NODES))
 
 
 @lru_cache(maxsize=4)
-def _number_defaults(types: tuple[type[WorkflowNodeHandler], ...]) -> Mapping[str, int | float | None]:
+def _number_defaults(types: tuple[str, ...]) -> Mapping[str, int | float | None]:
     found = dict(_OF_SETTINGS)
-    for keys in (COMMON_KEYS, *(handler.KEYS for handler in types)):
+    for keys in (COMMON_KEYS, *(NODES[name].KEYS for name in types)):
         for name, key in keys.items():
             if key.number:
                 found.setdefault(name, key.default)
