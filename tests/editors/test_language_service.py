@@ -15,8 +15,7 @@ import pytest
 
 from Middleware.api.commands import schemas
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
-from Middleware.workflows.handlers.base.common_fields import every_node, model_nodes
-from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.handlers.node_types import NODES, every_node, model_nodes
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.editor

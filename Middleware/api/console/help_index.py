@@ -22,8 +22,7 @@ from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, SHIPP
 from Middleware.common.secrets import SECRET_KEYS
 from Middleware.common.types import JsonObject
 from Middleware.workflows.checks.editor_schemas import FILE_KINDS, editor_schemas
-from Middleware.workflows.handlers.base.common_fields import every_node, model_nodes
-from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.handlers.node_types import NODES, every_node, model_nodes
 from Middleware.workflows.variables.providers import VARIABLES
 
 NUMBERED = (

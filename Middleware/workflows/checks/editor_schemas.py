@@ -12,9 +12,15 @@ from typing import Any
 from Middleware.config.api_types import SAMPLER_KEYS
 from Middleware.config.validation import DIALECT, known_fields, schema
 from Middleware.workflows.handlers import impl
-from Middleware.workflows.handlers.base.common_fields import EVERY_NODE, descriptions, every_node, model_nodes
-from Middleware.workflows.handlers.node_types import DEFAULT_TYPE, NODES, common_schema
+from Middleware.workflows.handlers.node_types import (
+    NODES,
+    common_schema,
+    descriptions,
+    every_node,
+    model_nodes,
+)
 from Middleware.workflows.memory.settings import COMPACTOR_KIND, MEMORY_KIND
+from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 
 # --------------------------------------------------------------------------
 # Names of samplers that single backends have, in words, for editors: presets hold native names.
@@ -159,7 +165,7 @@ def _node(name: str) -> dict[str, Any]:
         "title": name,
         "description": _handler_summary(name),
         "type": "object",
-        "properties": {"type": {"enum": [name], "description": EVERY_NODE["type"]}, **fields},
+        "properties": {"type": {"enum": [name], "description": descriptions()["type"]}, **fields},
         "required": [] if name == DEFAULT_TYPE else ["type"],
         "patternProperties": REMARKS,
         "additionalProperties": False,
@@ -180,7 +186,7 @@ def _fields(name: str) -> dict[str, Any]:
     for part in parts:
         for field, wanted in known_fields(part).items():
             merged[field] = {**merged.get(field, {}), **wanted}
-    own = [*handler.FIELDS, *(field for field in merged if field in handler.FITTING)]
+    own = [*handler.FIELDS, *handler.FITTING]
     fitting = {*every_node(), *(model_nodes() if handler.CALLS_MODEL else ())}
     described = {**descriptions(), **handler.FIELDS}
     ordered = dict.fromkeys([*own, *described, *merged])
@@ -227,7 +233,7 @@ def _workflow() -> dict[str, Any]:
     kinds = {
         "enum": list(NODES),
         "enumDescriptions": [_handler_summary(name) for name in NODES],
-        "description": EVERY_NODE["type"],
+        "description": descriptions()["type"],
         "suggestSortText": "0",
     }
     named = {**nodes, "description": "The nodes, which run in order."}

@@ -52,6 +52,7 @@ from Middleware.workflows.checks.workflow_check import (
 )
 from Middleware.workflows.checks.workflow_graph import known_text
 from Middleware.workflows.handlers.node_types import known_type, node_handler
+from Middleware.workflows.models.node_keys import COMMON_KEYS
 
 # --------------------------------------------------------------------------
 # Workflows that call themselves, directly or through others. Pure. Source: workflows.md 16.6.
@@ -154,7 +155,7 @@ class ModelUse:
     endpoint: object
     preset: object
     limit_key: str = LIMIT
-    default_limit: int = 400
+    default_limit: int = COMMON_KEYS[LIMIT].default
 
 
 class UserWalk:

@@ -21,15 +21,15 @@ from Middleware.config.workflows import Category
 from Middleware.llmapis.sampler_translation import CANONICAL_SAMPLERS
 from Middleware.utilities.streaming_utils import Rules, rules_now
 from Middleware.workflows.handlers.node_types import (
-    DEFAULT_TYPE,
     NODES,
     OLD_NAMES,
     known_type,
     node_handler,
     node_schema,
+    number_defaults,
 )
 from Middleware.workflows.managers.categorization import matching_name
-from Middleware.workflows.processors.loop_kit import NUMBERS
+from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.variables.format_text import placeholder_names, placeholders
 from Middleware.workflows.variables.jinja_text import jinja_names
@@ -142,10 +142,14 @@ _LITERAL_FIELDS = frozenset(
         *OVERRIDES,
     ]
 )
-NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS) | NUMBERS.keys()
-"""What is not filled as a Jinja text in a node with `jinja2`."""
+_NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS)
 _OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking)")
 _A_WORD = re.compile(r"\w+")
+
+
+def no_templates() -> frozenset[str]:
+    """What is not filled as a Jinja text in a node with `jinja2`."""
+    return _NO_TEMPLATES | number_defaults().keys()
 
 
 def schemas_of(node_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -212,7 +216,7 @@ def names_filled(config: NodeConfig, values: LiveValues) -> Iterator[Written]:
     is_jinja = bool(config.get("jinja2"))
     for pointer, text in texts_with_braces(config, _LITERAL_FIELDS - set(OVERRIDES)):
         field = pointer.split("/")[1]
-        if is_jinja and field not in NO_TEMPLATES:
+        if is_jinja and field not in no_templates():
             yield from (Written(pointer, name) for name in _template_names(text))
         else:
             yield from dict.fromkeys(_format_names(pointer, text, None if field in EARLY_FIELDS else values))
@@ -346,7 +350,7 @@ def _breaches(place: NodePlace) -> list[Finding]:
 
 def _has_default(place: NodePlace, finding: Finding) -> bool:
     field = finding.pointer.removeprefix(f"{place.pointer}/")
-    return NUMBERS.get(field) is not None and isinstance(place.config.get(field), str)
+    return number_defaults().get(field) is not None and isinstance(place.config.get(field), str)
 
 
 def own_findings(file: str, document: Any) -> list[Finding]:
@@ -451,7 +455,7 @@ def _variables(document: Any) -> Mapping[str, Any]:
 
 def _jinja_findings(place: NodePlace) -> Iterator[Finding]:
     """Texts that no template can be made of: the node fails when its turn comes."""
-    texts = texts_with_braces(place.config, NO_TEMPLATES) if place.config.get("jinja2") else ()
+    texts = texts_with_braces(place.config, no_templates()) if place.config.get("jinja2") else ()
     for pointer, text in texts:
         try:
             jinja_names(text)

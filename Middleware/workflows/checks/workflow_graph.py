@@ -22,7 +22,8 @@ from Middleware.workflows.checks.workflow_check import (
     responder,
 )
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName
-from Middleware.workflows.handlers.node_types import DEFAULT_TYPE, OLD_NAMES, known_type, node_handler
+from Middleware.workflows.handlers.node_types import OLD_NAMES, known_type, node_handler
+from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, join_pieces
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues

@@ -34,8 +34,8 @@ from Middleware.utilities.text_utils import (
     estimate_tokens,
     estimation_factor,
 )
+from Middleware.workflows.models.node_keys import common_value
 
-DEFAULT_WINDOW = 5
 MESSAGE_OVERHEAD = 8
 """Tokens that each message costs beside its content."""
 RESERVE = 512
@@ -184,11 +184,8 @@ def level_factor(level: Any) -> tuple[float, tuple[str, ...]]:
 
 
 def window_size(node: NodeConfig) -> int:
-    """`lastMessagesToSendInsteadOfPrompt` (5), never negative."""
-    size = node.get("lastMessagesToSendInsteadOfPrompt")
-    if isinstance(size, bool) or not isinstance(size, int):
-        return DEFAULT_WINDOW
-    return max(0, size)
+    """`lastMessagesToSendInsteadOfPrompt`, never negative."""
+    return max(0, int(common_value(node, "lastMessagesToSendInsteadOfPrompt")))
 
 
 # --- the conversation, cut to size ---
@@ -204,8 +201,8 @@ def _conversation_window(parts: Parts, clamp: Clamp) -> Messages:
 
 
 def _ceiling(parts: Parts) -> int | None:
-    cap = parts.node.get("lastMessagesToSendInsteadOfPromptMaxTokenSize")
-    return None if isinstance(cap, bool) or not isinstance(cap, int) or cap <= 0 else cap
+    cap = common_value(parts.node, "lastMessagesToSendInsteadOfPromptMaxTokenSize")
+    return None if cap is None or cap <= 0 else int(cap)
 
 
 def _capped_window(parts: Parts, clamp: Clamp) -> Messages:
@@ -320,11 +317,9 @@ def _with_newest_images(messages: Messages, limit: int) -> Messages:
 def shaped_turns(messages: Messages, node: NodeConfig) -> Messages:
     """Neighbouring assistant messages merged, or kept apart by a user turn, as the node says."""
     if node.get("mergeConsecutiveAssistantMessages"):
-        delimiter = node.get("mergeConsecutiveAssistantMessagesDelimiter")
-        return _merge_turns(messages, "\n" if delimiter is None else str(delimiter))
+        return _merge_turns(messages, common_value(node, "mergeConsecutiveAssistantMessagesDelimiter"))
     if node.get("insertUserTurnBetweenAssistantMessages"):
-        text = node.get("insertedUserTurnText")
-        return _kept_apart(messages, "Continue." if text is None else str(text))
+        return _kept_apart(messages, common_value(node, "insertedUserTurnText"))
     return messages
 
 

@@ -6,22 +6,25 @@ The handlers register themselves when `Middleware.workflows.handlers.impl` is im
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from Middleware.common.constants import VALID_NODE_TYPES
 from Middleware.common.registry import Registry
-from Middleware.utilities.streaming_utils import node_fields
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    COMMON_ADVICE,
-    COMMON_SCHEMA,
-    Schema,
-    WorkflowNodeHandler,
+from Middleware.utilities.streaming_utils import node_descriptions, node_fields
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.models.node_keys import (
+    CHILD_NODES,
+    COMMON_KEYS,
+    DEFAULT_TYPE,
+    EVERY_NODE,
+    MODEL_NODES,
+    must_hold,
+    sentences,
+    should_hold,
 )
 
 NODES: Registry[type[WorkflowNodeHandler]] = Registry("node type", WorkflowNodeHandler, view=VALID_NODE_TYPES)
-
-DEFAULT_TYPE = "Standard"
 
 OLD_NAMES = frozenset(["Conversational"])
 """Names that older workflows use for the default type, and mean it."""
@@ -55,10 +58,61 @@ def node_schema(node_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def common_schema() -> tuple[dict[str, Any], dict[str, Any]]:
     """Of the fields that any node may have, keys of cleaning rules included: what must, what should hold."""
     return (
-        _with_fields(COMMON_SCHEMA, node_fields(strict=True)),
-        _with_fields(COMMON_ADVICE, node_fields(strict=False)),
+        {"type": "object", **_with_fields(must_hold(COMMON_KEYS), node_fields(strict=True))},
+        _with_fields(should_hold(COMMON_KEYS), node_fields(strict=False)),
     )
 
 
-def _with_fields(part: Schema, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _with_fields(part: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**part, "properties": {**part["properties"], **fields}}
+
+
+_OF_SETTINGS: Mapping[str, int | None] = {
+    "chunksPerMemory": 3,
+    "vectorMemoryMaxResponseSizeInTokens": 1024,
+    "vectorMemoryChunkEstimatedTokenSize": 1000,
+    "vectorMemoryMaxMessagesBetweenChunks": 5,
+    "chunkEstimatedTokenSize": 1000,
+    "maxMessagesBetweenChunks": 5,
+    "memoryCondensationBuffer": 0,
+    "offlineWikiApiPort": None,
+}
+"""Numbers that no node reads: of settings files, whose object may be the config of a call."""
+
+
+def number_defaults() -> Mapping[str, int | float | None]:
+    """Field -> default of all fields that are made numbers before a node runs, whatever its type.
+
+    None: a text that is no number stays as it is. Of two types that state a field the one registered first
+    counts. Source: workflows.md 6.6.
+    """
+    return _number_defaults(tuple(NODES))
+
+
+@lru_cache(maxsize=4)
+def _number_defaults(types: tuple[str, ...]) -> Mapping[str, int | float | None]:
+    found = dict(_OF_SETTINGS)
+    for keys in (COMMON_KEYS, *(NODES[name].KEYS for name in types)):
+        for name, key in keys.items():
+            if key.number:
+                found.setdefault(name, key.default)
+    return found
+
+
+# --------------------------------------------------------------------------
+# The common fields in words, and which of them fit which node: for editors and docs.
+
+
+def every_node() -> dict[str, str]:
+    """Field -> sentence. What fits any type."""
+    return {**sentences(EVERY_NODE), **node_descriptions(of_models=False)}
+
+
+def model_nodes() -> dict[str, str]:
+    """Field -> sentence. What fits a node that calls a model."""
+    return {**sentences(MODEL_NODES), **node_descriptions(of_models=True)}
+
+
+def descriptions() -> dict[str, str]:
+    """Field -> sentence. All of them."""
+    return {**every_node(), **model_nodes(), **sentences(CHILD_NODES)}

@@ -20,6 +20,7 @@ from Middleware.config.workflows import WorkflowFile
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.run_trace import TracedNode
+from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys
 
 # --------------------------------------------------------------------------
 # What a node gives back to the loop.
@@ -150,11 +151,11 @@ class ExecutionContext:
     """One node of one run.
 
     `question`: what the client asked. `config`: the node object; overrides and numbers are done. `messages`:
-    the question's, which all runs of the request share (a stamped copy when the node has timestamps).
-    `stream`: true only for the responder of a streaming run. `agent_outputs`: inputs and earlier outputs, by
-    name (`agent1Output`). `workflow_config`: the object form's object. `store`: files of the discussion, None
-    without a discussion id. `llm_handler`: None without `endpointName`. `trace`: of this node, None: nobody
-    observes.
+    the question's, which all runs of the request share (a stamped copy when the node has timestamps). `keys`:
+    what the node's type can read with `value`. `stream`: true only for the responder of a streaming run.
+    `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`: the object of
+    the object form. `store`: files of the discussion, None without a discussion id. `llm_handler`: None
+    without `endpointName`. `trace`: of this node, None: nobody observes.
     """
 
     kit: NodeKit = field(repr=False)
@@ -167,6 +168,7 @@ class ExecutionContext:
     node_number: int
     config: NodeConfig = field(repr=False)
     messages: Messages = field(repr=False)
+    keys: Keys = field(default_factory=lambda: COMMON_KEYS, repr=False, compare=False)
     stream: bool = False
     is_responder: bool = False
     is_internal: bool = False
@@ -201,6 +203,13 @@ class ExecutionContext:
     @property
     def workflow_config(self) -> Mapping[str, Any]:
         return self.workflow_file.variables
+
+    def value(self, name: str) -> Any:
+        """The typed value of a key of the node, as its type states it: the default where the key is absent.
+
+        A text is as it was written (`fill` it). Raises ConfigError for a value that cannot be used.
+        """
+        return self.keys[name].value_in(self.config, name)
 
     def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
         """`text` with its variables filled, format or Jinja as the node says (workflows.md 7).

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
 from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
@@ -19,6 +20,7 @@ from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import Taken
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
+from Middleware.workflows.handlers.node_types import node_handler, number_defaults
 from Middleware.workflows.models.execution_context import (
     ChildCall,
     ExecutionContext,
@@ -26,6 +28,7 @@ from Middleware.workflows.models.execution_context import (
     NodeResult,
     NodeStream,
 )
+from Middleware.workflows.models.node_keys import common_value
 from Middleware.workflows.processors.run import Known, Run, lock_database_of
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.providers import VariableSource
@@ -37,39 +40,6 @@ logger = logging.getLogger(__name__)
 # The numeric fields of nodes, made numbers before a node runs.
 
 
-NUMBERS: dict[str, int | float | None] = {
-    "maxResponseSizeInTokens": 400,
-    "maxContextTokenSize": 4096,
-    "minMessagesInVariable": 5,
-    "maxEstimatedTokensInVariable": 2048,
-    "nMessagesToIncludeInVariable": 5,
-    "estimatedTokensToIncludeInVariable": 2048,
-    "lastMessagesToSendInsteadOfPrompt": 5,
-    "lastMessagesToSendInsteadOfPromptMaxTokenSize": None,
-    "maxImagesToSend": 0,
-    "visionScanMessageLimit": 20,
-    "limit": 5,
-    "maxTurnsToPull": None,
-    "maxSummaryChunksFromFile": None,
-    "lookbackStart": 0,
-    "minMemoriesPerSummary": 3,
-    "loopIfMemoriesExceed": 3,
-    "num_results": 10,
-    "top_n_articles": 3,
-    "chunksPerMemory": 3,
-    "lookbackStartTurn": 0,
-    "vectorMemoryMaxResponseSizeInTokens": 1024,
-    "vectorMemoryChunkEstimatedTokenSize": 1000,
-    "vectorMemoryMaxMessagesBetweenChunks": 5,
-    "chunkEstimatedTokenSize": 1000,
-    "maxMessagesBetweenChunks": 5,
-    "memoryCondensationBuffer": 0,
-    "offlineWikiApiPort": None,
-    "percentile": 0.5,
-}
-"""Field -> default (None: a text that is no number stays as it is)."""
-
-
 def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callable[[], str]) -> NodeConfig:
     """`node` with its numeric fields as numbers: a copy, or `node` itself when there is nothing to do.
 
@@ -77,9 +47,10 @@ def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callabl
     begins with `where()`.
     """
     changed: dict[str, Any] = {}
-    for field in node.keys() & NUMBERS.keys():
-        value = node[field]
-        kind = float if isinstance(NUMBERS[field], float) else int
+    defaults = number_defaults()
+    for field in node.keys() & defaults.keys():
+        value, default = node[field], defaults[field]
+        kind = float if isinstance(default, float) else int
         if isinstance(value, bool) or type(value) is kind:
             continue
         if isinstance(value, (int, float)):
@@ -89,13 +60,14 @@ def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callabl
             try:
                 changed[field] = kind(text)
             except ValueError:
-                changed[field] = _fallen_back(field, text, where(), told(repr(text)))
+                changed[field] = _fallen_back(field, default, text, where(), told(repr(text)))
     return {**node, **changed} if changed else node
 
 
-def _fallen_back(field: str, text: str, where: str, told: str) -> int | float | str:
+def _fallen_back(
+    field: str, default: int | float | None, text: str, where: str, told: str
+) -> int | float | str:
     """The default of a field whose text is no number, told; without a default the text."""
-    default = NUMBERS[field]
     if default is None:
         logger.error("%s: %s: %s is not a number", where, field, told)
         return text
@@ -107,8 +79,6 @@ def _fallen_back(field: str, text: str, where: str, told: str) -> int | float | 
 
 RunChild = Callable[[Run, ExecutionContext, ChildCall, VariableSource], NodeResult]
 """Runs a child of a node; given by the manager."""
-
-DEFAULT_RESPONSE_TOKENS = 400
 
 
 class LoopKit:
@@ -148,6 +118,7 @@ class LoopKit:
             node_number=self.index + 1,
             config=node,
             messages=messages,
+            keys=node_handler(node.get("type")).ALL_KEYS,
             stream=stream,
             is_responder=is_responder,
             is_internal=run.internal,
@@ -191,7 +162,7 @@ class LoopKit:
         llm = LlmApiService(
             early(str(node["endpointName"])),
             early(str(preset)) if preset else None,
-            taken.limit(limit if type(limit) is int else DEFAULT_RESPONSE_TOKENS),
+            taken.limit(common_value(node, "maxResponseSizeInTokens")),
             stream,
             user=user,
             snapshot=snapshot,

@@ -31,6 +31,7 @@ from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
 from Middleware.workflows.handlers.node_types import known_type
+from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 
 
@@ -180,7 +181,7 @@ class Run:
     def place(self, index: int) -> str:
         """`Workflows/ana/Main.json:14:5: node 3 "Recall" (Standard)`, for messages."""
         place = self.state.snapshot.where(self.file.file, f"/nodes/{index}")
-        return f"{place} ({self.file.nodes[index].get('type') or 'Standard'})"
+        return f"{place} ({self.file.nodes[index].get('type') or DEFAULT_TYPE})"
 
     def live_values(self) -> LiveValues:
         """What its variables may bring into a text besides themselves."""

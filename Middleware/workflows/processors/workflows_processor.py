@@ -29,7 +29,6 @@ from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.dispatch.client_wishes import refuse_wrong
 from Middleware.workflows.handlers.node_types import (
-    DEFAULT_TYPE,
     NODES,
     OLD_NAMES,
     node_handler,
@@ -42,6 +41,7 @@ from Middleware.workflows.models.execution_context import (
     is_tool_call_answer,
     result_text,
 )
+from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 from Middleware.workflows.processors.delivery import (
     Delivery,
     Ending,

@@ -40,6 +40,7 @@ from Middleware.utilities.prompt_template_utils import (
     system_turn,
 )
 from Middleware.utilities.text_utils import estimation_factor
+from Middleware.workflows.models.node_keys import COMMON_KEYS, common_value, read_whole
 
 if TYPE_CHECKING:
     from Middleware.llmapis.llm_handler import LlmHandler
@@ -115,7 +116,7 @@ class Conversation:
         return self._slice(templated, count=max(count, 0), budget=self._window)
 
     def last_n(self, *, templated: bool) -> str:
-        return self.last(self._number("nMessagesToIncludeInVariable", 5), templated=templated)
+        return self.last(self._number("nMessagesToIncludeInVariable"), templated=templated)
 
     def token_limit(self, *, templated: bool) -> str:
         limit = self._limit("estimatedTokensToIncludeInVariable")
@@ -123,7 +124,7 @@ class Conversation:
 
     def min_messages_max_tokens(self, *, templated: bool) -> str:
         """At least so many messages, more while within the limit; with the clamp the minimum gives way."""
-        minimum = 1 if self._is_clamped else max(1, self._number("minMessagesInVariable", 5))
+        minimum = 1 if self._is_clamped else max(1, self._number("minMessagesInVariable"))
         return self._slice(templated, budget=self._limit("maxEstimatedTokensInVariable"), minimum=minimum)
 
     def system_prompt(self, *, templated: bool) -> str:
@@ -193,16 +194,16 @@ class Conversation:
         messages = self._source.messages
         return messages if calls is None else [with_tool_text(message, calls) for message in messages]
 
-    def _number(self, key: str, default: int, *, bad: int | None = None) -> int:
-        """A number of the node: `default` when absent, `bad` (None: the default too) when it is no int."""
-        value = self._source.node.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        return default if value is None or bad is None else bad
+    def _number(self, key: str, *, bad: int | None = None) -> int:
+        """A number of the node: its default when absent, `bad` (None: the default too) when it is no int."""
+        written = self._source.node.get(key)
+        if bad is not None and written is not None and read_whole(written) is None:
+            return bad
+        return int(common_value(self._source.node, key))
 
     def _limit(self, key: str) -> float:
         """The token limit of a field, with the clamp scaled by the level and not above the window."""
-        limit = self._number(key, 2048)
+        limit = self._number(key)
         if not self._is_clamped:
             return limit
         scaled = int(limit * self._factor)
@@ -230,7 +231,7 @@ class Conversation:
         window = self._endpoint.max_context_token_size if self._endpoint else None
         if not self._is_clamped or window is None:
             return None
-        response = max(0, self._number("maxResponseSizeInTokens", 400, bad=0))
+        response = max(0, self._number("maxResponseSizeInTokens", bad=0))
         return int((window - response) * self._factor) - WINDOW_RESERVE
 
 
@@ -442,12 +443,14 @@ WINDOWS = {
     ),
     "estimated_token_limit": Window(
         Conversation.token_limit,
-        "newest messages within `estimatedTokensToIncludeInVariable` (2048) estimated tokens",
+        "newest messages within `estimatedTokensToIncludeInVariable` "
+        f"({COMMON_KEYS['estimatedTokensToIncludeInVariable'].default}) estimated tokens",
     ),
     "min_n_max_tokens": Window(
         Conversation.min_messages_max_tokens,
-        "newest messages, at least `minMessagesInVariable` (5), more while within "
-        "`maxEstimatedTokensInVariable` (2048) estimated tokens",
+        f"newest messages, at least `minMessagesInVariable` "
+        f"({COMMON_KEYS['minMessagesInVariable'].default}), more while within `maxEstimatedTokensInVariable` "
+        f"({COMMON_KEYS['maxEstimatedTokensInVariable'].default}) estimated tokens",
     ),
     "without_system": Window(
         Conversation.without_system, "whole conversation without any separator, for prompt templates"

@@ -15,6 +15,7 @@ from Middleware.common import instance_global_variables
 from Middleware.workflows.checks.editor_schemas import FILE_KINDS
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.models.node_keys import TEXT
 from Middleware.workflows.variables.providers import VARIABLES
 
 INDEX = help_index()
@@ -67,8 +68,7 @@ class TestNothingIsMissing:
         """These tests look at the table, not at a list."""
 
         class Mute(WorkflowNodeHandler):
-            FIELDS: ClassVar = {"loud": ""}
-            SCHEMA: ClassVar = {"properties": {"loud": {"type": "string"}}}
+            KEYS: ClassVar = {"loud": TEXT("")}
 
             def handle(self, context):
                 return ""

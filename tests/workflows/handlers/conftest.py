@@ -110,6 +110,7 @@ class Bench:
             node_number=2,
             config={"type": type, **fields},
             messages=self.messages,
+            keys=node_handler(type).ALL_KEYS,
             store=store,
         )
         return replace(context, **self.facts)

@@ -1,4 +1,4 @@
-"""The contract of a node type, and the schema of the fields that every node may have (nodes.md 2).
+"""The contract of a node type.
 
 A handler is one stateless object for the whole process: all it knows of a run is its `ExecutionContext`. It
 returns a result and raises plain narrow errors (`ConfigError`, `ValueError`, `BackendError`, ...); the loop
@@ -9,11 +9,18 @@ changes `context.config`.
     class WordCountNode(WorkflowNodeHandler):
         '''Counts the words of `input`.'''
 
-        SCHEMA = {"properties": {"input": TEXT}, "required": ["input"]}
+        KEYS = {
+            "input": TEXT("The text to count. Takes variables.", required=True),
+            "unit": one_of("words", "lines")("What to count. Default: {default}.", default="words"),
+        }
         RUNS_DRY = True
 
         def handle(self, context: ExecutionContext) -> str:
-            return str(len(context.fill(context.config["input"]).split()))
+            text = context.fill(context.value("input"))
+            return str(len(text.split() if context.value("unit") == "words" else text.splitlines()))
+
+Each key is stated once, in `KEYS`: its kind, its sentence, its default. The checks, the editor schemas, the
+help and `context.value` are made of that (`node_keys.py`).
 """
 
 from __future__ import annotations
@@ -23,36 +30,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from Middleware.common.request_context import WISH_NAMES
 from Middleware.common.types import NodeConfig
+from Middleware.config.keys import Shape
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
-
-Schema = Mapping[str, Any]
-
-TEXT: Schema = {"type": "string"}
-"""A field that takes variables (V)."""
-FLAG: Schema = {"type": "boolean"}
-INTEGER: Schema = {"type": ["integer", "number", "string"], "pattern": r"^\s*-?\d+\s*$|\{"}
-"""A number, or a text that holds one or a placeholder (int/E): what such a field should be (ADVICE)."""
-COUNT: Schema = {
-    "type": ["integer", "number", "string"],
-    "pattern": r"^\s*\d+\s*$|\{",
-    "minimum": 0,
-    "x-allowed": "a whole number of 0 or more, or a text with a {placeholder}",
-}
-"""As INTEGER, of something that cannot be less than none."""
-LIMIT: Schema = {
-    "type": ["integer", "number", "string"],
-    "pattern": r"^\s*0*[1-9]\d*\s*$|\{",
-    "minimum": 1,
-    "x-allowed": "a whole number of 1 or more, or a text with a {placeholder}",
-}
-"""As COUNT, of something of which none is no use."""
-NUMBERLIKE: Schema = {"type": ["integer", "number", "string", "boolean"]}
-"""What it must be (SCHEMA): a text that is no number becomes the default (workflows.md 6.6)."""
-TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys, must_hold, sentences, should_hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +54,30 @@ class ChildName:
 class WorkflowNodeHandler(ABC):
     """One node type.
 
-    `SCHEMA`: what must hold or the node cannot run. `ADVICE`: what should hold. `FIELDS`: what each field
-    means. Own fields only. `FITTING`: the fields of children that mean something here.
+    `KEYS`: what it reads; own keys only. `RULES`: what should hold between them, in words of JSON Schema.
+    `FITTING`: the common keys of models and children that mean something here. Made of them: `SCHEMA` (what
+    must hold or the node cannot run), `ADVICE` (what should hold), `FIELDS` (what each key means), `ALL_KEYS`
+    (with the common ones).
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {}
+    KEYS: ClassVar[Keys] = {}
+    RULES: ClassVar[Shape] = {}
     FITTING: ClassVar[tuple[str, ...]] = ()
-    SCHEMA: ClassVar[Schema] = {}
-    ADVICE: ClassVar[Schema] = {}
+
+    SCHEMA: ClassVar[Shape] = {}
+    ADVICE: ClassVar[Shape] = {}
+    FIELDS: ClassVar[Mapping[str, str]] = {}
+    ALL_KEYS: ClassVar[Keys] = COMMON_KEYS
+
+    def __init_subclass__(cls) -> None:
+        """Make what `KEYS` is the source of. Raises TypeError for a class that states such a part by hand."""
+        by_hand = sorted(_MADE & vars(cls).keys())
+        if by_hand:
+            raise TypeError(f"{cls.__name__} states {', '.join(by_hand)}; state KEYS (and RULES) instead")
+        cls.SCHEMA = must_hold(cls.KEYS)
+        cls.ADVICE = {**should_hold(cls.KEYS), **cls.RULES}
+        cls.FIELDS = sentences(cls.KEYS)
+        cls.ALL_KEYS = {**COMMON_KEYS, **cls.KEYS}
 
     RUNS_DRY: ClassVar[bool] = False
     """True: `handle` may run in a dry run: it writes nothing, and leaves the process only by its context."""
@@ -149,83 +148,7 @@ class WorkflowNodeHandler(ABC):
         return []
 
 
-_TEXT_FIELDS = ("title", "agentName")
-_V_FIELDS = ("systemPrompt", "prompt", "errorText")
-_E_FIELDS = ("endpointName", "preset", "presetName")
-_OVERRIDES = (
-    "firstNodeSystemPromptOverride",
-    "systemPromptOverride",
-    "firstNodePromptOverride",
-    "promptOverride",
-)
-_NUMBERS = (
-    "maxResponseSizeInTokens",
-    "maxContextTokenSize",
-    "lastMessagesToSendInsteadOfPrompt",
-    "lastMessagesToSendInsteadOfPromptMaxTokenSize",
-    "nMessagesToIncludeInVariable",
-    "estimatedTokensToIncludeInVariable",
-    "minMessagesInVariable",
-    "maxEstimatedTokensInVariable",
-    "maxImagesToSend",
-)
-_FLAGS = (
-    "is_responder",
-    "returnToUser",
-    "jinja2",
-    "addUserTurnTemplate",
-    "addOpenEndedAssistantTurnTemplate",
-    "forceGenerationPromptIfEndpointAllows",
-    "blockGenerationPrompt",
-    "mergeConsecutiveAssistantMessages",
-    "insertUserTurnBetweenAssistantMessages",
-    "addUserAssistantTags",
-    "includeToolCallsInConversation",
-    "useRelativeTimestamps",
-    "useGroupChatTimestampLogic",
-    "allowTools",
-    "appendNativeToolExchange",
-    "lowercaseToolCallFunctionNames",
-    "injectLivenessToolCall",
-    "acceptImages",
-)
-
-COMMON_SCHEMA: Schema = {
-    "type": "object",
-    "properties": {
-        "type": TEXT,
-        **dict.fromkeys(_V_FIELDS, TEXT),
-        **dict.fromkeys(_E_FIELDS, TEXT),
-        **dict.fromkeys(_OVERRIDES, TEXT),
-        **dict.fromkeys(_NUMBERS, NUMBERLIKE),
-        "lastMessagesToSendInsteadOfPromptMaxTokenSize": INTEGER,  # it has no default to fall back on
-        "clampPromptToContextWindow": {"type": ["boolean", "string"]},
-        "structuredOutputFile": TEXT,
-        "clientParameters": {"type": "array", "items": {"enum": list(WISH_NAMES)}},
-        "scoped_variables": {"type": "array"},
-        "workflowUserFolderOverride": TEXT,
-        "parallelGroup": TEXT,
-        "onNodeError": {"enum": ["raise", "continue"]},
-        "insertedUserTurnText": TEXT,
-        "mergeConsecutiveAssistantMessagesDelimiter": TEXT,
-    },
-}
-"""What every node must keep to, but for the keys of cleaning rules."""
-
-COMMON_ADVICE: Schema = {
-    "properties": {
-        **dict.fromkeys(_TEXT_FIELDS, TEXT),
-        **dict.fromkeys(_NUMBERS, COUNT),
-        "maxResponseSizeInTokens": LIMIT,
-        **dict.fromkeys(_FLAGS, FLAG),
-        "displayOnlyComment": {},
-        "scoped_variables": TEXTS,
-    }
-}
-"""What every node should keep to, but for the keys of cleaning rules.
-
-Its property names and those of COMMON_SCHEMA are the known common fields.
-"""
+_MADE = {"SCHEMA", "ADVICE", "FIELDS", "ALL_KEYS"}
 
 
 # --------------------------------------------------------------------------

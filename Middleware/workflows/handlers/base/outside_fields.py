@@ -17,41 +17,19 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config.endpoints import ENV_REFERENCE, from_environment
 from Middleware.utilities.network_security_utils import AddressPolicy
-from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import Keys, NodeKey, one_of
 from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, join_pieces
 
-DEFAULT_CAP = 10 * 1024 * 1024
 MAX_SECONDS = 2_000_000.0
 """A longer wait than the system's clocks can count."""
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _EXPRESSION = re.compile(r"\{\{[^{}]*\}\}")
 
-POSITIVE: Schema = {"type": ["number", "string"], "exclusiveMinimum": 0}
-BYTES: Schema = {"type": ["number", "string"]}
-ON_ERROR: Schema = {"enum": ["raise", "return"], "default": "raise"}
-GUARDS: Schema = {
-    "blockPrivateAddresses": {"type": "boolean", "default": False},
-    "allowedHosts": {"type": ["array", "null"], "minItems": 1, "items": {"type": "string"}},
-}
 
-
-DESCRIPTIONS: Mapping[str, str] = {
-    "blockPrivateAddresses": "Only public addresses can be reached. The connection goes to the address "
-    "that was checked.",
-    "allowedHosts": "The hosts that can be reached: `host`, `host:port`, `.example.org`. Takes variables.",
-    "onError": "With `return`, the failure becomes the output, and the run continues. Default: raise.",
-    "maxResponseBytes": "The largest answer, in bytes. 0 means no limit. Default: 10485760.",
-}
-"""Of the fields that WebFetch and CurlCommand share."""
-
-
-def seconds(config: NodeConfig, field: str, default: float | None) -> float | None:
+def _read_seconds(value: Any) -> float:
     """A number above 0, or a text that reads as one."""
-    value = config.get(field)
-    if value is None:
-        return default
     number = math.nan
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         try:
@@ -59,62 +37,83 @@ def seconds(config: NodeConfig, field: str, default: float | None) -> float | No
         except (ValueError, OverflowError):
             number = math.nan
     if not 0 < number <= MAX_SECONDS:
-        raise wrong(field, "a number of seconds above 0")
+        raise ValueError("a number of seconds above 0")
     return number
 
 
-def byte_cap(config: NodeConfig) -> int | None:
-    """`maxResponseBytes`: None for 0 and less, which mean no cap."""
-    value = config.get("maxResponseBytes")
-    if value is None:
-        return DEFAULT_CAP
+def _read_bytes(value: Any) -> int:
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError
-        cap = int(value)
+        return max(0, int(value))
     except (ValueError, OverflowError):
-        raise wrong("maxResponseBytes", "a whole number of bytes") from None
-    return cap if cap > 0 else None
+        raise ValueError("a whole number of bytes") from None
 
 
-def flag(config: NodeConfig, field: str, default: bool = False) -> bool:
-    """JSON true or false only: `"false"` would count as true elsewhere."""
-    value = config.get(field)
-    if value is None:
-        return default
+def _read_flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise wrong(field, "true or false")
+        raise ValueError("true or false")
     return value
 
 
-def choice(config: NodeConfig, field: str, allowed: tuple[str, ...]) -> str:
-    """One of some words; the first is the default."""
-    value = config.get(field)
-    if value is None:
-        return allowed[0]
-    if value not in allowed:
-        raise wrong(field, f"one of {', '.join(allowed)}")
-    return str(value)
+def _read_hosts(value: Any) -> list[str] | tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+        raise ValueError("a list of host names")
+    return value
 
 
-def returns_errors(config: NodeConfig) -> bool:
+def choice(*words: str) -> NodeKey:
+    """The kind of key that holds one of these words; the first is the default."""
+
+    def read(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(value)
+
+    return one_of(*words).but(default=words[0], offered=True, read=read)
+
+
+SECONDS = NodeKey(must={"type": ["number", "string"], "exclusiveMinimum": 0}, read=_read_seconds)
+STRICT_FLAG = NodeKey(must={"type": "boolean"}, default=False, offered=True, read=_read_flag)
+"""JSON true or false only: `"false"` would count as true elsewhere."""
+KEYS: Keys = {
+    "blockPrivateAddresses": STRICT_FLAG(
+        "Only public addresses can be reached. The connection goes to the address that was checked."
+    ),
+    "allowedHosts": NodeKey(must={"type": ["array", "null"], "minItems": 1, "items": {"type": "string"}})(
+        "The hosts that can be reached: `host`, `host:port`, `.example.org`. Takes variables.",
+        read=_read_hosts,
+    ),
+    "onError": choice("raise", "return")(
+        "With `return`, the failure becomes the output, and the run continues. Default: {default}."
+    ),
+    "maxResponseBytes": NodeKey(must={"type": ["number", "string"]})(
+        "The largest answer, in bytes. 0 means no limit. Default: {default}.",
+        default=10 * 1024 * 1024,
+        read=_read_bytes,
+    ),
+}
+"""What WebFetch and CurlCommand share."""
+
+
+def byte_cap(context: ExecutionContext) -> int | None:
+    """`maxResponseBytes`: None for 0 and less, which mean no cap."""
+    return context.value("maxResponseBytes") or None
+
+
+def returns_errors(context: ExecutionContext) -> bool:
     """Whether a failed call is the node's output (`"onError": "return"`)."""
-    return choice(config, "onError", ("raise", "return")) == "return"
+    return bool(context.value("onError") == "return")
 
 
-def optional_text(context: ExecutionContext, field: str) -> str | None:
+def filled_or_none(context: ExecutionContext, name: str) -> str | None:
     """A filled text; None when it is absent or comes out empty."""
-    value = context.config.get(field)
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise wrong(field, "a text")
-    return context.fill(value).strip() or None
+    return context.fill(context.value(name)).strip() or None
 
 
 def address_policy(context: ExecutionContext) -> AddressPolicy:
     """What the node may reach; the user's `outboundPolicy` can tighten it, never loosen it."""
-    block = flag(context.config, "blockPrivateAddresses")
+    block = context.value("blockPrivateAddresses")
     strict = context.user.outbound_policy == "block-private"
     return AddressPolicy(block or strict, _allowed_hosts(context))
 
@@ -135,11 +134,9 @@ def place(context: ExecutionContext) -> str:
 
 
 def _allowed_hosts(context: ExecutionContext) -> tuple[str, ...] | None:
-    value = context.config.get("allowedHosts")
+    value = context.value("allowedHosts")
     if value is None:
         return None
-    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
-        raise wrong("allowedHosts", "a list of host names")
     hosts = tuple(host for entry in value if (host := context.fill(entry).strip().lower()))
     if not hosts:
         raise wrong("allowedHosts", "at least one host name")

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    TEXT,
-    Schema,
-    WorkflowNodeHandler,
-    fillings,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler, fillings
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import WANTED_TEXT, Keys
 
 FAILED = "-1"
 
@@ -50,11 +46,9 @@ def calculate(expression: str) -> str:
 class ArithmeticNode(WorkflowNodeHandler):
     """Calculates `expression`. If it is missing, or is anything else, the output is `-1`."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "expression": "A number, one of + - * /, and another number. Takes variables.",
+    KEYS: ClassVar[Keys] = {
+        "expression": WANTED_TEXT("A number, one of + - * /, and another number. Takes variables."),
     }
-    SCHEMA: ClassVar[Schema] = {"properties": {"expression": TEXT}}
-    ADVICE: ClassVar[Schema] = {"properties": {"expression": {"minLength": 1}}, "required": ["expression"]}
     RUNS_DRY = True
 
     def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
@@ -68,5 +62,5 @@ class ArithmeticNode(WorkflowNodeHandler):
         return [("expression", "is no `number operator number` with one of + - * /: the output is always -1")]
 
     def handle(self, context: ExecutionContext) -> str:
-        expression = context.config.get("expression")
+        expression = context.value("expression")
         return calculate(context.fill(expression).strip()) if expression else FAILED

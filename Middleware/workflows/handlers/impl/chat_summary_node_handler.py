@@ -5,22 +5,14 @@ Source: spec memory.md 9.6 to 9.8, 18.2 (3, 7).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiscussionStore, DiskFaults, Entries, Entry
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    FLAG,
-    INTEGER,
-    NUMBERLIKE,
-    TEXT,
-    Schema,
-    WorkflowNodeHandler,
-)
-from Middleware.workflows.handlers.impl.recent_memory_node_handler import needed_number
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.calls import (
     NO_SUMMARY,
@@ -39,6 +31,7 @@ from Middleware.workflows.memory.settings import (
 )
 from Middleware.workflows.memory.writer import remember, tool_value
 from Middleware.workflows.models.execution_context import CleanText, ExecutionContext, NodeResult, result_text
+from Middleware.workflows.models.node_keys import FLAG, INTEGER, NEEDED_INTEGER, NEEDED_TEXT, TEXT, Keys
 
 _Place = tuple[int, Entry]
 """A memory, and where it is among all of them."""
@@ -65,14 +58,14 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     of the newest messages.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "maxTurnsToPull": "How many of the newest messages are used if there is no discussion id.",
+    KEYS: ClassVar[Keys] = {
+        "maxTurnsToPull": NEEDED_INTEGER(
+            "How many of the newest messages are used if there is no discussion id."
+        ),
     }
-    SCHEMA: ClassVar[Schema] = {"properties": {"maxTurnsToPull": NUMBERLIKE}, "required": ["maxTurnsToPull"]}
-    ADVICE: ClassVar[Schema] = {"properties": {"maxTurnsToPull": INTEGER}}
 
     def handle(self, context: ExecutionContext) -> str:
-        turns = needed_number(context.config, "maxTurnsToPull")
+        turns = context.value("maxTurnsToPull")
         if context.store is not None:
             new = DiskFaults().try_work(MemoryReader(context.store).not_summarised, (), UNREADABLE)
             return SUMMARY_SEPARATOR.join(texts_of(new))
@@ -84,10 +77,9 @@ class MemoryGatheringNode(WorkflowNodeHandler):
 class FullChatSummaryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, brings the rolling summary up to date, and outputs it."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "isManualConfig": "Output only what is stored.",
+    KEYS: ClassVar[Keys] = {
+        "isManualConfig": FLAG("Output only what is stored."),
     }
-    ADVICE: ClassVar[Schema] = {"properties": {"isManualConfig": FLAG}}
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         by_hand = bool(config.get("isManualConfig"))
@@ -97,7 +89,7 @@ class FullChatSummaryNode(WorkflowNodeHandler):
         if context.store is None:
             return None
         store, reader, disk = context.store, MemoryReader(context.store), DiskFaults()
-        if context.config.get("isManualConfig"):
+        if context.value("isManualConfig"):
             return disk.try_work(lambda: _whole_summary(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
         remember(context, disk, files_only=True)
         if not disk.failed and store.can_be_written():
@@ -107,7 +99,7 @@ class FullChatSummaryNode(WorkflowNodeHandler):
         return disk.try_work(lambda: _whole_summary(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
-        if context.store is None or context.config.get("isManualConfig"):
+        if context.store is None or context.value("isManualConfig"):
             return []
         return ["would make the file memories that are due and bring the summary up to date"]
 
@@ -153,16 +145,12 @@ def _whole_summary(reader: MemoryReader) -> str:
 class WriteSummaryNode(WorkflowNodeHandler):
     """Stores `input` as the summary of all existing memories, and outputs it."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "input": "The new summary. Takes variables.",
+    KEYS: ClassVar[Keys] = {
+        "input": TEXT("The new summary. Takes variables.", required=True),
     }
-    SCHEMA: ClassVar[Schema] = {"properties": {"input": TEXT}, "required": ["input"]}
 
     def handle(self, context: ExecutionContext) -> str:
-        authored = context.config.get("input")
-        if not isinstance(authored, str):
-            raise ConfigError("a WriteCurrentSummaryToFileAndReturnIt needs an 'input'")
-        text = without_thoughts(context.fill(authored))
+        text = without_thoughts(context.fill(context.value("input")))
         if context.store is None or not context.store.can_be_written():
             return text
         reader = MemoryReader(context.store)
@@ -190,23 +178,14 @@ def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -
 class SummarizerNode(WorkflowNodeHandler):
     """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "endpointName": "The model that writes the summary.",
-        "loopIfMemoriesExceed": "As long as there are more new memories than this, each call adds this "
-        "many of them.",
-        "minMemoriesPerSummary": "The new memories that then remain are added only if there are at least "
-        "this many.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "endpointName": {"type": "string", "minLength": 1},
-            "minMemoriesPerSummary": NUMBERLIKE,
-            "loopIfMemoriesExceed": NUMBERLIKE,
-        },
-        "required": ["endpointName"],
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {"minMemoriesPerSummary": INTEGER, "loopIfMemoriesExceed": INTEGER}
+    KEYS: ClassVar[Keys] = {
+        "endpointName": NEEDED_TEXT("The model that writes the summary."),
+        "loopIfMemoriesExceed": INTEGER(
+            "As long as there are more new memories than this, each call adds this many of them.", default=3
+        ),
+        "minMemoriesPerSummary": INTEGER(
+            "The new memories that then remain are added only if there are at least this many.", default=3
+        ),
     }
     CALLS_MODEL = True
 
@@ -234,8 +213,8 @@ class SummarizerNode(WorkflowNodeHandler):
 
     def _fold(self, context: ExecutionContext, reader: MemoryReader, new: list[_Place]) -> None:
         """Batch after batch; what follows one that was not saved waits, so that no memory is left out."""
-        most = max(1, _number(context, "loopIfMemoriesExceed"))
-        least = _number(context, "minMemoriesPerSummary")
+        most = max(1, context.value("loopIfMemoriesExceed"))
+        least = context.value("minMemoriesPerSummary")
         while len(new) > most:
             if not _summarise(context, reader, new[:most]):
                 return
@@ -245,11 +224,6 @@ class SummarizerNode(WorkflowNodeHandler):
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []
-
-
-def _number(context: ExecutionContext, name: str) -> int:
-    value = context.config.get(name)
-    return value if isinstance(value, int) else 3
 
 
 def _new(reader: MemoryReader) -> list[_Place]:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    TEXT,
-    Schema,
-    WorkflowNodeHandler,
-    fillings,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler, fillings
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import WANTED_TEXT, Keys
 
 _TOKEN = re.compile(
     r"""(?P<number>-?[0-9]+(?:\.[0-9]+)?)
@@ -158,12 +154,11 @@ class ConditionalNode(WorkflowNodeHandler):
     with a warning.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "condition": "Comparisons, combined with AND, OR and parentheses. Put strings in quotes. Takes "
-        "variables.",
+    KEYS: ClassVar[Keys] = {
+        "condition": WANTED_TEXT(
+            "Comparisons, combined with AND, OR and parentheses. Put strings in quotes. Takes variables."
+        ),
     }
-    SCHEMA: ClassVar[Schema] = {"properties": {"condition": TEXT}}
-    ADVICE: ClassVar[Schema] = {"properties": {"condition": {"minLength": 1}}, "required": ["condition"]}
     RUNS_DRY = True
 
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
@@ -187,7 +182,7 @@ class ConditionalNode(WorkflowNodeHandler):
         return [("condition", f"is not well-formed and counts as FALSE: {reasons[0]}")]
 
     def handle(self, context: ExecutionContext) -> str:
-        condition = context.config.get("condition")
+        condition = context.value("condition")
         if not condition:
             context.warn("'condition' is missing or empty; it counts as FALSE")
             return "FALSE"

@@ -11,7 +11,7 @@ import copy
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,16 +28,18 @@ from Middleware.utilities.file_utils import (
     read_text,
 )
 from Middleware.utilities.hashing_utils import message_hash
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    TEXT,
-    ChildName,
-    Schema,
-    WorkflowNodeHandler,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.chunking import unprocessed_range
 from Middleware.workflows.memory.settings import DEFAULT_LOCK_TIMEOUT_S
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import (
+    ANY,
+    NEEDED_TEXT,
+    TEXT,
+    Keys,
+    whole_of_at_least,
+)
 
 EMPTY_FILE = "No additional information added"
 _ID = re.compile(r"[A-Za-z0-9_.-]+")
@@ -54,39 +56,47 @@ class Settings:
     directory: str
 
 
+def _read_id(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
 @NODES.register("ConversationChunkProcessor")
 class ConversationChunksNode(WorkflowNodeHandler):
     """Runs `workflowName` once for every complete chunk that is new. The output is a count, or the text of
     a file.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "id": "Part of the name of the cursor file: letters, digits, `.`, `-` and `_`.",
-        "workflowName": "The workflow in your own folder that gets each chunk.",
-        "chunkSize": "How many messages are in a chunk. Default: 10.",
-        "lookbackMessages": "How many of the newest messages are not passed on yet. Default: 4.",
-        "cursorDirectory": "The folder of the file that records which chunks are done. Takes variables.",
-        "returnFile": "A file whose text is the output. Takes variables.",
+    KEYS: ClassVar[Keys] = {
+        "id": TEXT(
+            "Part of the name of the cursor file: letters, digits, `.`, `-` and `_`.",
+            required=True,
+            read=_read_id,
+            pattern="^[A-Za-z0-9_.-]+$",
+        ),
+        "workflowName": NEEDED_TEXT("The workflow in your own folder that gets each chunk."),
+        "chunkSize": ANY(
+            "How many messages are in a chunk. Default: {default}.",
+            must={"type": "integer", "minimum": 1},
+            default=10,
+            read=whole_of_at_least(1),
+        ),
+        "lookbackMessages": ANY(
+            "How many of the newest messages are not passed on yet. Default: {default}.",
+            must={"type": "integer", "minimum": 0},
+            default=4,
+            read=whole_of_at_least(0),
+        ),
+        "cursorDirectory": NEEDED_TEXT(
+            "The folder of the file that records which chunks are done. Takes variables."
+        ),
+        "returnFile": TEXT("A file whose text is the output. Takes variables."),
     }
     FITTING = ("scoped_variables",)
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]+$"},
-            "workflowName": {"type": "string", "minLength": 1},
-            "chunkSize": {"type": "integer", "minimum": 1},
-            "lookbackMessages": {"type": "integer", "minimum": 0},
-            "cursorDirectory": {"type": "string", "minLength": 1},
-            "returnFile": TEXT,
-        },
-        "required": ["id", "workflowName", "cursorDirectory"],
-    }
 
     def handle(self, context: ExecutionContext) -> str:
-        name = context.config.get("id")
-        if not isinstance(name, str) or not name.strip():
-            raise ConfigError("a ConversationChunkProcessor needs an 'id'")
+        name = context.value("id")
         try:
-            count = self._process(context, _settings(context.config)) if context.discussion_id else 0
+            count = self._process(context, _settings(context)) if context.discussion_id else 0
             return _output(context, name, count)
         except PathLeaves as error:
             return f"Error: {error}"
@@ -102,7 +112,7 @@ class ConversationChunksNode(WorkflowNodeHandler):
     def _hand_on(self, context: ExecutionContext, settings: Settings, cursor: Path) -> int:
         start, count = _due(context, settings, cursor)
         messages = context.messages
-        scoped = [context.fill(str(item)) for item in context.config.get("scoped_variables") or ()]
+        scoped = [context.fill(str(item)) for item in context.value("scoped_variables")]
         hashes = list(map(message_hash, messages))
         for number in range(count):
             if context.is_cancelled():
@@ -130,32 +140,24 @@ class ConversationChunksNode(WorkflowNodeHandler):
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if not context.discussion_id:
             return []
-        settings = _settings(context.config)
+        settings = _settings(context)
         cursor = _cursor_file(context, settings)
         _, chunks = _due(context, settings, cursor)
         return [f"would run '{settings.workflow}' for {chunks} chunk(s) and write {cursor}"]
 
 
-def _settings(config: Mapping[str, Any]) -> Settings:
+def _settings(context: ExecutionContext) -> Settings:
     """The fields, checked. Raises ConfigError."""
-    if not _ID.fullmatch(config["id"]):
-        raise ConfigError(f"'id' may hold letters, digits, '.', '-' and '_' only, not {config['id']!r}")
-    if not config.get("workflowName"):
-        raise ConfigError("a ConversationChunkProcessor needs a 'workflowName'")
-    size = _whole_number(config, "chunkSize", default=10, least=1)
-    lookback = _whole_number(config, "lookbackMessages", default=4, least=0)
-    if not config.get("cursorDirectory"):
-        raise ConfigError("a ConversationChunkProcessor needs a 'cursorDirectory'")
-    return Settings(config["id"], config["workflowName"], size, lookback, config["cursorDirectory"])
-
-
-def _whole_number(config: Mapping[str, Any], name: str, *, default: int, least: int) -> int:
-    value = config.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigError(f"'{name}' must be an integer >= {least}, not {value!r}")
-    return value
+    name = context.value("id")
+    if not _ID.fullmatch(name):
+        raise ConfigError(f"'id' may hold letters, digits, '.', '-' and '_' only, not {name!r}")
+    return Settings(
+        id=name,
+        workflow=context.value("workflowName"),
+        size=context.value("chunkSize"),
+        lookback=context.value("lookbackMessages"),
+        directory=context.value("cursorDirectory"),
+    )
 
 
 def _cursor_file(context: ExecutionContext, settings: Settings) -> Path:
@@ -226,7 +228,7 @@ def _remember(cursor: Path, done: End) -> None:
 
 
 def _output(context: ExecutionContext, name: str, count: int) -> str:
-    field = context.config.get("returnFile")
+    field = context.value("returnFile")
     if not field:
         return f"ConversationChunkProcessor '{name}' processed {count} chunk(s)."
     text, base = context.fill_parts(field)

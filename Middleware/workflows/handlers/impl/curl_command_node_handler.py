@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,9 +16,10 @@ from Middleware.common.types import NodeConfig
 from Middleware.services.run_trace import outside_call
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, parse_target
 from Middleware.workflows.handlers.base import outside_fields as fields
-from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, TEXT, Keys
 from Middleware.workflows.tools import curl_runner
 from Middleware.workflows.tools.curl_arguments import (
     Part,
@@ -49,38 +50,42 @@ class _Settings:
     request_id: str
 
 
+def _read_list(value: Any) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("a list")
+    return value
+
+
 @NODES.register("CurlCommand")
 class CurlCommandNode(WorkflowNodeHandler):
     """Runs curl with `args`, and outputs what it prints."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        **fields.DESCRIPTIONS,
-        "args": "The arguments of `curl`, one per element. Takes variables.",
-        "timeout": "How many seconds the whole run can take before curl is killed. Default: 30.",
-        "outputFormat": "`full` gives stdout, stderr and returncode as JSON text. Default: stdout.",
-        "proxy": "The address of a proxy. Takes variables.",
-        "blockOptionInjection": "A filled-in value cannot be an option and cannot choose a file. The "
-        "guards for addresses turn this on too.",
-        "allowSchemeInjection": "Allows a filled-in value to be an address with a scheme other than http.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "args": {"type": "array"},
-            "timeout": fields.POSITIVE,
-            "outputFormat": {"enum": list(FORMATS), "default": "stdout"},
-            "onError": fields.ON_ERROR,
-            "proxy": {"type": ["string", "null"]},
-            "maxResponseBytes": fields.BYTES,
-            "blockOptionInjection": {"type": "boolean", "default": False},
-            "allowSchemeInjection": {"type": "boolean", "default": False},
-            **fields.GUARDS,
-        },
-        "required": ["args"],
+    KEYS: ClassVar[Keys] = {
+        **fields.KEYS,
+        "args": ANY(
+            "The arguments of `curl`, one per element. Takes variables.",
+            must={"type": "array"},
+            required=True,
+            read=_read_list,
+        ),
+        "timeout": fields.SECONDS(
+            "How many seconds the whole run can take before curl is killed. Default: {default}.", default=30
+        ),
+        "outputFormat": fields.choice(*FORMATS)(
+            "`full` gives stdout, stderr and returncode as JSON text. Default: {default}."
+        ),
+        "proxy": TEXT("The address of a proxy. Takes variables.", must={"type": ["string", "null"]}),
+        "blockOptionInjection": fields.STRICT_FLAG(
+            "A filled-in value cannot be an option and cannot choose a file. The guards for "
+            "addresses turn this on too."
+        ),
+        "allowSchemeInjection": fields.STRICT_FLAG(
+            "Allows a filled-in value to be an address with a scheme other than http."
+        ),
     }
 
     def handle(self, context: ExecutionContext) -> str:
-        config = context.config
-        output, returns = fields.choice(config, "outputFormat", FORMATS), fields.returns_errors(config)
+        output, returns = context.value("outputFormat"), fields.returns_errors(context)
         settings, args = _settings(context), _arguments(context)
         try:
             whole, hidden = " ".join(["curl", *args]), secrets_of_words(args)
@@ -123,27 +128,22 @@ class CurlCommandNode(WorkflowNodeHandler):
 
 
 def _settings(context: ExecutionContext) -> _Settings:
-    config = context.config
-    timeout = fields.seconds(config, "timeout", 30.0) or 30.0
-    proxy, policy = fields.optional_text(context, "proxy"), fields.address_policy(context)
+    timeout = context.value("timeout")
+    proxy, policy = fields.filled_or_none(context, "proxy"), fields.address_policy(context)
     if proxy:
         fields.check_proxy(context, proxy, policy)
-    author = fields.as_text(config.get("timeout") or 30)
-    return _Settings(timeout, author, fields.byte_cap(config), proxy, policy, context.request_id)
+    author = fields.as_text(context.config.get("timeout") or timeout)
+    return _Settings(timeout, author, fields.byte_cap(context), proxy, policy, context.request_id)
 
 
 def _arguments(context: ExecutionContext) -> list[str]:
     """Filled and guarded. Raises ConfigError."""
-    config = context.config
-    authored = config.get("args")
-    if not isinstance(authored, list | tuple):
-        raise fields.wrong("args", "a list")
     # who guards addresses believes that what is filled in can do no harm (tools.md 11.4)
-    block = fields.flag(config, "blockOptionInjection") or fields.address_policy(context).guards
-    any_scheme = fields.flag(config, "allowSchemeInjection")
+    block = context.value("blockOptionInjection") or fields.address_policy(context).guards
+    any_scheme = context.value("allowSchemeInjection")
     args: list[curl_runner.FilledCommand] = []
     before = ""
-    for index, element in enumerate(authored):
+    for index, element in enumerate(context.value("args")):
         filled = _fill_command(context, element)
         if "\0" in filled.value:
             raise ConfigError(f"CurlCommand: argument {index + 1} holds a NUL character")

@@ -7,11 +7,12 @@ its base folder by a run-time value. Source: spec nodes.md 3.10, 3.11, 6.1, 6.2.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
+from Middleware.config.keys import Shape
 from Middleware.config.validation import WARNING, nearest_file
 from Middleware.utilities.file_locks import hold_lock, lock_file_for
 from Middleware.utilities.file_utils import (
@@ -23,15 +24,16 @@ from Middleware.utilities.file_utils import (
     read_text,
     refuse_special,
 )
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, TEXT, WANTED_TEXT, Keys, NodeKey, as_it_is, read_filled
 
 NO_PATH = "No filepath specified"
 NO_FILE = "Custom instruction file did not exist"
 EMPTY_FILE = "No additional information added"
 
-_COUNT: Schema = {"type": "integer", "minimum": 1}
+_COUNT = NodeKey(should={"type": "integer", "minimum": 1}, read=as_it_is)
 
 
 def reason(error: Exception) -> str:
@@ -45,50 +47,48 @@ def reason(error: Exception) -> str:
 class GetCustomFileNode(WorkflowNodeHandler):
     """Reads the file `filepath`, or its first or last pieces, and can replace one delimiter with another."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "filepath": "The path, absolute or relative to the working directory. `~` is your home folder. "
-        "Takes variables.",
-        "headCount": "How many pieces to keep from the beginning. You can set this or `tailCount`, not both.",
-        "tailCount": "How many pieces to keep from the end. You can set this or `headCount`, not both.",
-        "chunkDelimiter": "What separates these pieces. Default: a line break.",
-        "delimiter": "A text to replace wherever it appears.",
-        "customReturnDelimiter": "What it is replaced with.",
+    KEYS: ClassVar[Keys] = {
+        "filepath": WANTED_TEXT(
+            "The path, absolute or relative to the working directory. `~` is your home "
+            "folder. Takes variables."
+        ),
+        "headCount": _COUNT(
+            "How many pieces to keep from the beginning. You can set this or `tailCount`, not both."
+        ),
+        "tailCount": _COUNT(
+            "How many pieces to keep from the end. You can set this or `headCount`, not both."
+        ),
+        "chunkDelimiter": TEXT(
+            "What separates these pieces. Default: a line break.", default="\n", read=read_filled
+        ),
+        "delimiter": TEXT("A text to replace wherever it appears.", empty=None),
+        "customReturnDelimiter": TEXT("What it is replaced with.", empty=None),
     }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "filepath": TEXT,
-            "delimiter": TEXT,
-            "customReturnDelimiter": TEXT,
-            "chunkDelimiter": TEXT,
-        }
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {"filepath": {"minLength": 1}, "headCount": _COUNT, "tailCount": _COUNT},
-        "required": ["filepath"],
+    RULES: ClassVar[Shape] = {
         "not": {"required": ["headCount", "tailCount"]},
     }
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> str:
-        config = context.config
-        if not config.get("filepath"):
+        authored = context.value("filepath")
+        if not authored:
             return NO_PATH
-        text, base = context.fill_parts(config["filepath"])
-        if wrong := _count_fault(config):
+        text, base = context.fill_parts(authored)
+        if wrong := _count_fault(context):
             return wrong
         if not text.strip():
             return NO_FILE
         try:
             found = find_file(confined_path(text, base))
             if found is None:
-                context.warn(f"filepath: no file '{config['filepath']}'; the output is '{NO_FILE}'")
+                context.warn(f"filepath: no file '{authored}'; the output is '{NO_FILE}'")
                 return NO_FILE
-            content = _read_part(confined_path(str(found), base), config)
+            content = _read_part(confined_path(str(found), base), context)
         except PathLeaves as error:
             return f"Error: {error}"
         except (OSError, ValueError) as error:
             return f"Error reading file: {reason(error)}"
-        return EMPTY_FILE if content is None else _replace_delimiter(content, config)
+        return EMPTY_FILE if content is None else _replace_delimiter(content, context)
 
     def outside_faults(
         self, config: NodeConfig, known: Callable[[object], str | None]
@@ -117,34 +117,34 @@ def _names_beside(path: Path) -> list[str]:
         return []
 
 
-def _count_fault(config: Mapping[str, Any]) -> str | None:
-    given = [name for name in ("headCount", "tailCount") if config.get(name) is not None]
+def _count_fault(context: ExecutionContext) -> str | None:
+    counts = {name: context.value(name) for name in ("headCount", "tailCount")}
+    given = {name: count for name, count in counts.items() if count is not None}
     if len(given) == 2:
         return "GetCustomFile: specify only one of 'headCount' or 'tailCount', not both"
-    for name in given:
-        count = config[name]
+    for name, count in given.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             return f"GetCustomFile: '{name}' must be an integer >= 1"
     return None
 
 
-def _read_part(path: Path, config: Mapping[str, Any]) -> str | None:
+def _read_part(path: Path, context: ExecutionContext) -> str | None:
     """The wanted part of the file; None when the file is empty."""
     refuse_special(path)
     if path.is_file() and path.stat().st_size == 0:
         return None
-    delimiter = config.get("chunkDelimiter") or "\n"
-    if config.get("tailCount") is not None:
-        return read_tail(path, delimiter, config["tailCount"])
+    delimiter, first, last = (context.value(name) for name in ("chunkDelimiter", "headCount", "tailCount"))
+    if last is not None:
+        return read_tail(path, delimiter, last)
     text = read_text(path)
-    if config.get("headCount") is not None:
-        return delimiter.join(text.split(delimiter)[: config["headCount"]])
+    if first is not None:
+        return str(delimiter).join(text.split(delimiter)[:first])
     return text
 
 
-def _replace_delimiter(text: str, config: Mapping[str, Any]) -> str:
+def _replace_delimiter(text: str, context: ExecutionContext) -> str:
     """Every `delimiter` becomes `customReturnDelimiter`; each defaults to the other, both to a line end."""
-    old, new = config.get("delimiter"), config.get("customReturnDelimiter")
+    old, new = context.value("delimiter"), context.value("customReturnDelimiter")
     if old is None:
         old = "\n" if new is None else new
     if new is None:
@@ -156,21 +156,22 @@ def _replace_delimiter(text: str, config: Mapping[str, Any]) -> str:
 class SaveCustomFileNode(WorkflowNodeHandler):
     """Writes `content` to the file `filepath`, or changes the file. The output says what was done."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "filepath": "The path, absolute or relative to the working directory. Missing folders are "
-        "created. Takes variables.",
-        "mode": "What to do with the file. Default: overwrite.",
-        "content": "The text to write. It can be empty. Takes variables.",
-        "find": "The text to look for, with `replace` and `remove`. Takes variables.",
+    KEYS: ClassVar[Keys] = {
+        "filepath": WANTED_TEXT(
+            "The path, absolute or relative to the working directory. Missing folders are "
+            "created. Takes variables."
+        ),
+        "mode": ANY(
+            "What to do with the file. Default: {default}.",
+            should={"enum": ["overwrite", "append", "replace", "remove", "trim"]},
+            default="overwrite",
+        ),
+        "content": TEXT("The text to write. It can be empty. Takes variables.", empty=None),
+        "find": WANTED_TEXT(
+            "The text to look for, with `replace` and `remove`. Takes variables.", advised=False
+        ),
     }
-    SCHEMA: ClassVar[Schema] = {"properties": {"filepath": TEXT, "content": TEXT, "find": TEXT}}
-    ADVICE: ClassVar[Schema] = {
-        "properties": {
-            "filepath": {"minLength": 1},
-            "mode": {"enum": ["overwrite", "append", "replace", "remove", "trim"]},
-            "find": {"minLength": 1},
-        },
-        "required": ["filepath"],
+    RULES: ClassVar[Shape] = {
         "allOf": [
             {
                 "if": {"properties": {"mode": {"enum": ["remove", "trim"]}}, "required": ["mode"]},
@@ -184,12 +185,11 @@ class SaveCustomFileNode(WorkflowNodeHandler):
     }
 
     def handle(self, context: ExecutionContext) -> str:
-        config = context.config
-        if wrong := _save_fault(config):
+        if wrong := _save_fault(context):
             return wrong
-        text, base = context.fill_parts(config["filepath"])
-        content, find = (context.fill(config.get(name) or "") for name in ("content", "find"))
-        mode = _mode(config)
+        text, base = context.fill_parts(context.value("filepath"))
+        content, find = (context.fill(context.value(name) or "") for name in ("content", "find"))
+        mode = context.value("mode")
         shown = os.path.expanduser(text)
         try:
             path = confined_path(text, base)
@@ -211,28 +211,22 @@ class SaveCustomFileNode(WorkflowNodeHandler):
         return [name] if isinstance(name, str) else []
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
-        if not context.config.get("filepath"):
-            return []
-        return [f"would write {context.fill_parts(context.config['filepath'])[0]} ({_mode(context.config)})"]
+        authored, mode = context.value("filepath"), context.value("mode")
+        return [f"would write {context.fill_parts(authored)[0]} ({mode})"] if authored else []
 
 
-def _mode(config: NodeConfig) -> str:
-    mode = config.get("mode")
-    return "overwrite" if mode is None else mode
-
-
-def _save_fault(config: Mapping[str, Any]) -> str | None:
-    mode = _mode(config)
-    if not config.get("filepath"):
+def _save_fault(context: ExecutionContext) -> str | None:
+    mode = context.value("mode")
+    if not context.value("filepath"):
         return NO_PATH
     if mode not in ("overwrite", "append", *_EDITS):
         return (
             "SaveCustomFile: 'mode' must be one of 'overwrite', 'append', 'replace', 'remove', or 'trim', "
             f"got '{mode}'"
         )
-    if mode not in ("remove", "trim") and config.get("content") is None:
+    if mode not in ("remove", "trim") and context.value("content") is None:
         return "No content specified"
-    if mode in _NEEDS_FIND and not config.get("find"):
+    if mode in _NEEDS_FIND and not context.value("find"):
         return f"SaveCustomFile: mode '{mode}' requires a 'find' value"
     return None
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, TEXT, WANTED_TEXT, Keys, as_it_is
 
 
-def fault(config: Mapping[str, Any]) -> str | None:
+def fault(context: ExecutionContext) -> str | None:
     """What is wrong with the fields, the first fault in the order that workflows rely on; None if nothing
     is.
     """
     for name in ("content", "delimiter", "mode", "count"):
-        if config.get(name) is None:
+        if context.value(name) is None:
             return f"No {name} specified"
-    count, mode = config["count"], config["mode"]
+    count, mode = context.value("count"), context.value("mode")
     if not isinstance(count, int) or isinstance(count, bool):
         return f"Invalid count: must be an integer, got {type(count).__name__}"
     if count < 1:
@@ -37,30 +37,22 @@ def chunk(content: str, delimiter: str, *, count: int, tail: bool) -> str:
 class DelimitedChunkerNode(WorkflowNodeHandler):
     """Keeps the first or last `count` pieces of `content`. If a field is wrong, the output says which one."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "content": "The text. Takes variables.",
-        "delimiter": "What separates the pieces. Takes variables.",
-        "mode": "Which end of the text to keep.",
-        "count": "How many pieces to keep.",
-    }
-    SCHEMA: ClassVar[Schema] = {"properties": {"content": TEXT, "delimiter": TEXT}}
-    ADVICE: ClassVar[Schema] = {
-        "properties": {
-            "delimiter": {"minLength": 1},
-            "mode": {"enum": ["head", "tail"]},
-            "count": {"type": "integer", "minimum": 1},
-        },
-        "required": ["content", "delimiter", "mode", "count"],
+    KEYS: ClassVar[Keys] = {
+        "content": TEXT("The text. Takes variables.", advised=True, empty=None),
+        "delimiter": WANTED_TEXT("What separates the pieces. Takes variables.", empty=None),
+        "mode": ANY("Which end of the text to keep.", should={"enum": ["head", "tail"]}, advised=True),
+        "count": ANY(
+            "How many pieces to keep.", should={"type": "integer", "minimum": 1}, advised=True, read=as_it_is
+        ),
     }
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> str:
-        config = context.config
-        if wrong := fault(config):
+        if wrong := fault(context):
             return wrong
-        content, delimiter = context.fill(config["content"]), context.fill(config["delimiter"])
+        content, delimiter = (context.fill(context.value(name)) for name in ("content", "delimiter"))
         if not content:
             return ""
         if not delimiter:
             return "Invalid delimiter: must resolve to a non-empty string"
-        return chunk(content, delimiter, count=config["count"], tail=config["mode"] == "tail")
+        return chunk(content, delimiter, count=context.value("count"), tail=context.value("mode") == "tail")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,15 +18,10 @@ from Middleware.utilities.hashing_utils import vision_key
 from Middleware.utilities.prompt_extraction_utils import exchange_length
 from Middleware.utilities.sensitive_logging_utils import loggable_error, loggable_text
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    COUNT,
-    NUMBERLIKE,
-    TEXT,
-    Schema,
-    WorkflowNodeHandler,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, result_text
+from Middleware.workflows.models.node_keys import COUNT, FLAG, NEEDED_TEXT, TEXT, Keys
 
 logger = logging.getLogger(__name__)
 
@@ -57,31 +52,26 @@ class ImageProcessorNode(WorkflowNodeHandler):
     conversation and store them.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "endpointName": "The file in `Endpoints/` of the vision model. The name can contain workflow "
-        "variables and {agent1Input}.",
-        "addAsUserMessage": "Add the description to the conversation, where later nodes see it. Default: "
-        "false.",
-        "message": "The text of that message. `[IMAGE_BLOCK]` is replaced by the description. Takes "
-        "variables.",
-        "saveVisionResponsesToDiscussionId": "Store the descriptions with the discussion. Default: false.",
-        "visionScanMessageLimit": "How many of the newest messages are searched for images when "
-        "descriptions are stored. Default: 20.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "endpointName": {"type": "string", "minLength": 1},
-            "message": TEXT,
-            "visionScanMessageLimit": NUMBERLIKE,
-        },
-        "required": ["endpointName"],
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {
-            "visionScanMessageLimit": COUNT,
-            "addAsUserMessage": {"type": "boolean"},
-            "saveVisionResponsesToDiscussionId": {"type": "boolean"},
-        }
+    KEYS: ClassVar[Keys] = {
+        "endpointName": NEEDED_TEXT(
+            "The file in `Endpoints/` of the vision model. The name can contain workflow "
+            "variables and {agent1Input}."
+        ),
+        "addAsUserMessage": FLAG(
+            "Add the description to the conversation, where later nodes see it. Default: {default}."
+        ),
+        "message": TEXT(
+            "The text of that message. `[IMAGE_BLOCK]` is replaced by the description. Takes variables.",
+            empty=None,
+        ),
+        "saveVisionResponsesToDiscussionId": FLAG(
+            "Store the descriptions with the discussion. Default: {default}."
+        ),
+        "visionScanMessageLimit": COUNT(
+            "How many of the newest messages are searched for images when descriptions are "
+            "stored. Default: {default}.",
+            default=20,
+        ),
     }
     CALLS_MODEL = True
 
@@ -89,7 +79,7 @@ class ImageProcessorNode(WorkflowNodeHandler):
         return True
 
     def handle(self, context: ExecutionContext) -> str:
-        if context.config.get("saveVisionResponsesToDiscussionId") and context.store is not None:
+        if context.value("saveVisionResponsesToDiscussionId") and context.store is not None:
             return _describe_remembered(context, context.store)
         return _describe_newest(context)
 
@@ -103,7 +93,7 @@ def _describe_newest(context: ExecutionContext) -> str:
     if not jobs:
         return NO_IMAGES
     text = _join_descriptions(d.text for d in _describe_images(context, jobs))
-    if context.config.get("addAsUserMessage"):
+    if context.value("addAsUserMessage"):
         start = _exchange_start(messages)
         place = max(len(messages) - 1, 1) if start == len(messages) else start
         messages.insert(place, _notice(context, text))
@@ -112,13 +102,13 @@ def _describe_newest(context: ExecutionContext) -> str:
 
 def _describe_remembered(context: ExecutionContext, store: DiscussionStore) -> str:
     messages = context.messages
-    limit = _number(context.config, "visionScanMessageLimit", default=20)
+    limit = context.value("visionScanMessageLimit")
     first = max(0, len(messages) - max(0, limit))
     places = [i for i in range(first, len(messages)) if messages[i].get("images")]
     if not places:
         return NO_IMAGES
     texts = _known_and_new(context, store, places)
-    if not context.config.get("addAsUserMessage"):
+    if not context.value("addAsUserMessage"):
         return _join_descriptions(
             t for i, t in texts.items() if i >= len(messages) - _SHOWN_WITHOUT_INSERTION
         )
@@ -205,7 +195,7 @@ def _describe_images(context: ExecutionContext, jobs: list[tuple[int, str]]) -> 
 def _describe(context: ExecutionContext, place: int, image: str) -> Description:
     if context.is_cancelled():
         raise RequestCancelled
-    config, handler = context.config, context.llm_handler
+    handler = context.llm_handler
     if handler is not None and not handler.llm.can_show(image):
         context.warn(
             f"endpoint '{handler.llm.endpoint.name}' cannot take an image from this source: "
@@ -213,11 +203,11 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
         )
         return Description(FAILED_NOTICE, good=True)  # it will not see it the next time either
     conversation = [_without_images(message) for message in context.messages]
-    authored = config.get("prompt")
+    authored = context.value("prompt")
     try:
         if authored:
             prompt = context.fill(authored, messages=conversation)
-            system = context.fill(config.get("systemPrompt") or "", messages=conversation)
+            system = context.fill(context.value("systemPrompt"), messages=conversation)
             only = [{**conversation[place], "images": [image]}]
             reply = context.dispatch(
                 messages=only,
@@ -228,9 +218,7 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
                 must_show=image,
             )
         else:
-            _attach(
-                conversation, place, image, _number(config, "lastMessagesToSendInsteadOfPrompt", default=5)
-            )
+            _attach(conversation, place, image, context.value("lastMessagesToSendInsteadOfPrompt"))
             reply = context.dispatch(
                 messages=conversation, llm_takes_images=True, stream=False, must_show=image
             )
@@ -239,11 +227,6 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
         return Description(FAILED_NOTICE, good=False)
     text = _without_thinking(context, result_text(reply))
     return Description(text, good=bool(text.strip()))
-
-
-def _number(config: NodeConfig, name: str, *, default: int) -> int:
-    value = config.get(name)
-    return default if value is None else value
 
 
 def _without_thinking(context: ExecutionContext, text: str) -> str:
@@ -273,6 +256,6 @@ def _join_descriptions(texts: Iterable[str]) -> str:
 
 def _notice(context: ExecutionContext, text: str) -> Message:
     """The user message that shows a description; the marker is replaced after the variables were filled."""
-    form = context.config.get("message")
+    form = context.value("message")
     shown = DEFAULT_MESSAGE if form is None else context.fill(form)
     return {"role": "user", "content": shown.replace(MARKER, text)}

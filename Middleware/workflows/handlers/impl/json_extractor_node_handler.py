@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from Middleware.utilities.model_json import read_whole
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import WANTED_TEXT, Keys
 
 _FENCE = re.compile(r"```(?:json|JSON)?(.*)```", re.DOTALL)
 
@@ -51,19 +51,14 @@ class JsonExtractorNode(WorkflowNodeHandler):
     fence.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "jsonToExtractFrom": "The text that is a JSON object. Takes variables.",
-        "fieldToExtract": "The name of a key at its top level. Takes variables.",
-    }
-    SCHEMA: ClassVar[Schema] = {"properties": {"jsonToExtractFrom": TEXT, "fieldToExtract": TEXT}}
-    ADVICE: ClassVar[Schema] = {
-        "properties": {"jsonToExtractFrom": {"minLength": 1}, "fieldToExtract": {"minLength": 1}},
-        "required": ["jsonToExtractFrom", "fieldToExtract"],
+    KEYS: ClassVar[Keys] = {
+        "jsonToExtractFrom": WANTED_TEXT("The text that is a JSON object. Takes variables."),
+        "fieldToExtract": WANTED_TEXT("The name of a key at its top level. Takes variables."),
     }
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> str:
-        source, field = context.config.get("jsonToExtractFrom"), context.config.get("fieldToExtract")
+        source, field = context.value("jsonToExtractFrom"), context.value("fieldToExtract")
         if not source or not field:
             return ""
         return extract_field(context.fill(source), context.fill(field))

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from Middleware.common.errors import ConfigError
 from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import (
     best_pieces,
@@ -15,17 +13,12 @@ from Middleware.utilities.search_utils import (
     pieces_sharing_a_word,
     without_roles,
 )
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    INTEGER,
-    NUMBERLIKE,
-    TEXT,
-    Schema,
-    WorkflowNodeHandler,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.chunking import chunk_messages, chunk_text, content
 from Middleware.workflows.memory.reader import CHUNK_BREAK, PIECE_TOKENS, MemoryReader, texts_of
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, INTEGER, TEXT, Keys, read_filled
 
 TOO_SHORT = "There are no memories. This conversation has not gone long enough for there to be memories."
 TARGETS = ("CurrentConversation", "RecentMemories")
@@ -38,27 +31,19 @@ _NEWEST_LEFT_OUT = 3
 class KeywordSearchNode(WorkflowNodeHandler):
     """Outputs the pieces of the conversation, or the memories, that contain words of `keywords`."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "keywords": "The words to search for. Takes variables.",
-        "searchTarget": "Where to search.",
-        "lookbackStartTurn": "How many of the newest messages to search. 0 means all of them except the "
-        "last.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {"keywords": TEXT, "lookbackStartTurn": NUMBERLIKE},
-        "required": ["keywords"],
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {"searchTarget": {"enum": list(TARGETS)}, "lookbackStartTurn": INTEGER}
+    KEYS: ClassVar[Keys] = {
+        "keywords": TEXT("The words to search for. Takes variables.", required=True),
+        "searchTarget": ANY(
+            "Where to search.", should={"enum": list(TARGETS)}, default=TARGETS[0], read=read_filled
+        ),
+        "lookbackStartTurn": INTEGER(
+            "How many of the newest messages to search. 0 means all of them except the last.", default=0
+        ),
     }
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> str:
-        authored = context.config.get("keywords")
-        if not isinstance(authored, str):
-            raise ConfigError("a keyword search needs 'keywords'")
-        target = context.config.get("searchTarget") or TARGETS[0]
-        keywords = context.fill(authored)
+        target, keywords = context.value("searchTarget"), context.fill(context.value("keywords"))
         if target == "CurrentConversation":
             return _in_conversation(context, keywords)
         return _in_memories(context, keywords) if target == "RecentMemories" else ""
@@ -66,7 +51,7 @@ class KeywordSearchNode(WorkflowNodeHandler):
 
 def _in_conversation(context: ExecutionContext, keywords: str) -> str:
     messages = context.messages
-    lookback = context.config.get("lookbackStartTurn") or 0
+    lookback = context.value("lookbackStartTurn")
     if not messages:
         return ""
     if len(messages) <= lookback:

@@ -5,45 +5,46 @@ Source: spec tools.md 6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from Middleware.common.errors import ConfigError
-from Middleware.common.types import NodeConfig
+from Middleware.config.keys import Shape
 from Middleware.workflows.handlers.base import outside_fields as fields
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    INTEGER,
-    NUMBERLIKE,
-    Schema,
-    WorkflowNodeHandler,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, INTEGER, QUESTION, Keys
 from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TOP_N, WikiKind, WikiQuery, ask
 
-_QUERY: Schema = {"type": ["string", "number", "boolean", "array", "object"]}
-_SHARE: Schema = {"type": ["number", "string"], "pattern": r"^\s*-?\d*\.?\d+\s*$|\{"}
+_SHARE: Shape = {"type": ["number", "string"], "pattern": r"^\s*-?\d*\.?\d+\s*$|\{"}
+
+
+ARTICLES, SUMMARIES = 10, 1
+_RESULTS = INTEGER(
+    f"How many to consider. Takes variables. Default: {ARTICLES}, or {SUMMARIES} for summaries.",
+    default=ARTICLES,
+)
+
+
+def _read_share(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 class _WikiNode(WorkflowNodeHandler):
     """One question to the service that the user's settings name."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "promptToSearch": "What to look for. Takes variables.",
+    KEYS: ClassVar[Keys] = {
+        "promptToSearch": ANY("What to look for. Takes variables.", must=QUESTION, required=True),
     }
-    SCHEMA: ClassVar[Schema] = {"properties": {"promptToSearch": _QUERY}, "required": ["promptToSearch"]}
     KIND: ClassVar[WikiKind]
 
     def handle(self, context: ExecutionContext) -> str:
-        prompt = context.config.get("promptToSearch")
-        if prompt is None:
-            raise ConfigError(f"a {context.config.get('type')} needs a 'promptToSearch'")
-        question = {"prompt": fields.filled_text(prompt, context.fill), **self.numbers(context.config)}
+        prompt = fields.filled_text(context.value("promptToSearch"), context.fill)
+        question = {"prompt": prompt, **self.numbers(context)}
         return ask(
             self.KIND, context.user, question, context.request_id, fields.place(context), trace=context.trace
         )
 
-    def numbers(self, config: NodeConfig) -> WikiQuery:
+    def numbers(self, context: ExecutionContext) -> WikiQuery:
         """What is asked for beside the prompt."""
         return {"percentile": 0.5, "num_results": 1}
 
@@ -64,29 +65,25 @@ class OfflineWikiApiBestFullArticleNode(_WikiNode):
 
     KIND = BEST
 
-    def numbers(self, config: NodeConfig) -> WikiQuery:
+    def numbers(self, context: ExecutionContext) -> WikiQuery:
         return {"percentile": 0.5, "num_results": 10}
 
 
 class _CountedWikiNode(_WikiNode):
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "promptToSearch": "What to look for. Takes variables.",
-        "percentile": "How well an article must match, from 0 to 1. Takes variables. Default: 0.5.",
-        "num_results": "How many to consider. Takes variables. Default: 10, or 1 for summaries.",
-        "top_n_articles": "How many to output. With a negative number, the best one comes last. Takes "
-        "variables. Default: 3.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "promptToSearch": _QUERY,
-            "percentile": NUMBERLIKE,
-            "num_results": NUMBERLIKE,
-            "top_n_articles": NUMBERLIKE,
-        },
-        "required": ["promptToSearch"],
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {"percentile": _SHARE, "num_results": INTEGER, "top_n_articles": INTEGER}
+    KEYS: ClassVar[Keys] = {
+        **_WikiNode.KEYS,
+        "percentile": INTEGER(
+            "How well an article must match, from 0 to 1. Takes variables. Default: {default}.",
+            should=_SHARE,
+            default=0.5,
+            read=_read_share,
+        ),
+        "num_results": _RESULTS,
+        "top_n_articles": INTEGER(
+            "How many to output. With a negative number, the best one comes last. Takes "
+            "variables. Default: {default}.",
+            default=3,
+        ),
     }
 
 
@@ -96,11 +93,11 @@ class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
 
     KIND = TOP_N
 
-    def numbers(self, config: NodeConfig) -> WikiQuery:
+    def numbers(self, context: ExecutionContext) -> WikiQuery:
         return {
-            "percentile": config.get("percentile", 0.5),
-            "num_results": config.get("num_results", 10),
-            "num_top_articles": config.get("top_n_articles", 3),
+            "percentile": context.value("percentile"),
+            "num_results": context.value("num_results"),
+            "num_top_articles": context.value("top_n_articles"),
         }
 
 
@@ -108,7 +105,8 @@ class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
 class OfflineWikiApiPartialArticleNode(_CountedWikiNode):
     """Outputs summaries of articles from a local Wikipedia service, with their titles."""
 
+    KEYS: ClassVar[Keys] = {**_CountedWikiNode.KEYS, "num_results": _RESULTS.but(default=SUMMARIES)}
     KIND = PARTIAL
 
-    def numbers(self, config: NodeConfig) -> WikiQuery:
-        return {"percentile": config.get("percentile", 0.5), "num_results": config.get("num_results", 1)}
+    def numbers(self, context: ExecutionContext) -> WikiQuery:
+        return {name: context.value(name) for name in ("percentile", "num_results")}

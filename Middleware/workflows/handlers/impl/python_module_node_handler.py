@@ -14,12 +14,14 @@ from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import enter_request
 from Middleware.common.secrets import secrets_of_words
 from Middleware.common.types import NodeConfig
+from Middleware.config.keys import NOTHING
 from Middleware.config.validation import ERROR
 from Middleware.services.run_trace import json_text, outside_call
 from Middleware.utilities.file_utils import confined_path
-from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeValue
+from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, Keys, one_of, read_filled
 from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate, roots
 from Middleware.workflows.tools.script_check import script_faults
 
@@ -28,32 +30,34 @@ from Middleware.workflows.tools.script_check import script_faults
 class PythonModuleNode(WorkflowNodeHandler):
     """Calls `Invoke(*args, **kwargs)` of the script `module_path`, and outputs what it returns."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "module_path": "The script, absolute or relative to the working directory or the Public folder. "
-        "Takes variables.",
-        "args": "The arguments of its `Invoke`. Takes variables.",
-        "kwargs": "The named arguments. Takes variables.",
-        "argTypes": "With `native`, the script gets JSON values as they are. Default: text.",
-        "timeoutSeconds": "How many seconds to wait before giving up.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "module_path": {"type": "string", "minLength": 1},
-            "args": {"type": "array"},
-            "kwargs": {"type": "object"},
-            "timeoutSeconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 2_000_000},
-            "argTypes": {"enum": ["text", "native"]},
-        },
-        "required": ["module_path"],
+    KEYS: ClassVar[Keys] = {
+        "module_path": NEEDED_TEXT(
+            "The script, absolute or relative to the working directory or the Public folder. Takes variables."
+        ),
+        "args": ANY(
+            "The arguments of its `Invoke`. Takes variables.",
+            must={"type": "array"},
+            empty=(),
+            read=read_filled,
+        ),
+        "kwargs": ANY(
+            "The named arguments. Takes variables.", must={"type": "object"}, empty=NOTHING, read=read_filled
+        ),
+        "argTypes": one_of("text", "native")(
+            "With `native`, the script gets JSON values as they are. Default: {default}.", default="text"
+        ),
+        "timeoutSeconds": ANY(
+            "How many seconds to wait before giving up.",
+            must={"type": "number", "exclusiveMinimum": 0, "maximum": 2_000_000},
+        ),
     }
 
     def handle(self, context: ExecutionContext) -> NodeValue:
-        config = context.config
         path = _script(context)
-        as_argument = _native if config.get("argTypes") == "native" else _as_text
-        args = [as_argument(value, context.fill) for value in config.get("args") or ()]
-        kwargs = {n: as_argument(value, context.fill) for n, value in (config.get("kwargs") or {}).items()}
-        name, body = str(config.get("module_path")), _traced_arguments(context, args, kwargs)
+        as_argument = _native if context.value("argTypes") == "native" else _as_text
+        args = [as_argument(value, context.fill) for value in context.value("args")]
+        kwargs = {n: as_argument(value, context.fill) for n, value in context.value("kwargs").items()}
+        name, body = context.value("module_path"), _traced_arguments(context, args, kwargs)
         hidden = secrets_of_words([arg if isinstance(arg, str) else "" for arg in args])
         with (
             outside_call(context.trace, "script", name, place=str(path), body=body, secrets=hidden) as call,
@@ -63,7 +67,7 @@ class PythonModuleNode(WorkflowNodeHandler):
                 path,
                 args,
                 kwargs,
-                timeout_s=config.get("timeoutSeconds"),
+                timeout_s=context.value("timeoutSeconds"),
                 caller=context.snapshot.where(
                     context.workflow_file.file, f"/nodes/{context.node_number - 1}"
                 ),
@@ -116,10 +120,7 @@ def _as_caller(context: ExecutionContext) -> AbstractContextManager[object]:
 
 def _script(context: ExecutionContext) -> Path:
     """The script's real place, checked. Raises ConfigError, FileNotFoundError, PathRefused."""
-    field = context.config.get("module_path")
-    if not field:
-        raise ConfigError("a PythonModule needs a 'module_path'")
-    text, base = context.fill_parts(field)
+    text, base = context.fill_parts(context.value("module_path"))
     path, root = locate(text)
     if base is not None:
         context.warn("'module_path' is built from a run-time value")

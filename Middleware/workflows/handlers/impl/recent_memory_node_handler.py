@@ -5,19 +5,11 @@ them. Source: spec memory.md 9.1, 9.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    INTEGER,
-    NUMBERLIKE,
-    TEXT,
-    Schema,
-    WorkflowNodeHandler,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.reader import (
     CHUNK_BREAK,
@@ -29,6 +21,9 @@ from Middleware.workflows.memory.reader import (
 )
 from Middleware.workflows.memory.writer import remember, tool_value
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.node_keys import INTEGER, NAME, NEEDED_INTEGER, Keys
+
+_DELIMITER = NAME("The text between two memories. Default `{default}`.", default=CHUNK_BREAK)
 
 
 @NODES.register("RecentMemory")
@@ -65,18 +60,16 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 class MemoryFromFileNode(WorkflowNodeHandler):
     """Outputs all file memories, with `customDelimiter` between them."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "customDelimiter": "The text between two memories. Default `--ChunkBreak--`.",
+    KEYS: ClassVar[Keys] = {
+        "customDelimiter": _DELIMITER,
     }
-    ADVICE: ClassVar[Schema] = {"properties": {"customDelimiter": TEXT}}
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return NO_MEMORIES
-        reader, delimiter = MemoryReader(context.store), context.config.get("customDelimiter")
-        between = CHUNK_BREAK if delimiter is None else str(delimiter)
+        reader, delimiter = MemoryReader(context.store), context.value("customDelimiter")
         return DiskFaults().try_work(
-            lambda: reader.all_memories(between), NO_MEMORIES, "the memories cannot be read"
+            lambda: reader.all_memories(delimiter), NO_MEMORIES, "the memories cannot be read"
         )
 
 
@@ -84,32 +77,20 @@ class MemoryFromFileNode(WorkflowNodeHandler):
 class RecentMemorySummarizerNode(WorkflowNodeHandler):
     """Outputs the newest file memories. Without a discussion id, it outputs pieces of the newest messages."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "maxSummaryChunksFromFile": "How many memories to output. -1 means all, and 0 means three.",
-        "maxTurnsToPull": "Without a discussion id: how many messages to select.",
-        "lookbackStart": "Without a discussion id: how many of the newest messages to skip first.",
-        "customDelimiter": "The text between two memories. Default `--ChunkBreak--`.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "maxTurnsToPull": NUMBERLIKE,
-            "maxSummaryChunksFromFile": NUMBERLIKE,
-            "lookbackStart": NUMBERLIKE,
-        },
-        "required": ["maxTurnsToPull", "maxSummaryChunksFromFile"],
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {
-            "maxTurnsToPull": INTEGER,
-            "maxSummaryChunksFromFile": INTEGER,
-            "lookbackStart": INTEGER,
-            "customDelimiter": TEXT,
-        }
+    KEYS: ClassVar[Keys] = {
+        "maxSummaryChunksFromFile": NEEDED_INTEGER(
+            "How many memories to output. -1 means all, and 0 means three."
+        ),
+        "maxTurnsToPull": NEEDED_INTEGER("Without a discussion id: how many messages to select."),
+        "lookbackStart": INTEGER(
+            "Without a discussion id: how many of the newest messages to skip first.", default=0
+        ),
+        "customDelimiter": _DELIMITER,
     }
 
     def handle(self, context: ExecutionContext) -> str:
-        turns = needed_number(context.config, "maxTurnsToPull")
-        chunks = needed_number(context.config, "maxSummaryChunksFromFile")
+        turns = context.value("maxTurnsToPull")
+        chunks = context.value("maxSummaryChunksFromFile")
         if context.store is not None:
             reader = MemoryReader(context.store)
             newest = DiskFaults().try_work(
@@ -117,16 +98,6 @@ class RecentMemorySummarizerNode(WorkflowNodeHandler):
             )
             text = CHUNK_BREAK.join(newest) or NONE_GENERATED
         else:
-            lookback = context.config.get("lookbackStart") or 0
-            pieces = recent_pieces(context.messages, turns, lookback)
+            pieces = recent_pieces(context.messages, turns, context.value("lookbackStart"))
             text = NONE_TO_GRAB if pieces is None else CHUNK_BREAK.join(pieces)
-        delimiter = context.config.get("customDelimiter")
-        return text if delimiter is None else text.replace(CHUNK_BREAK, str(delimiter))
-
-
-def needed_number(config: NodeConfig, name: str) -> int:
-    """A number that the node cannot do without. Raises ConfigError."""
-    value = config.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"'{name}' must be a whole number, not {value!r}")
-    return value
+        return text.replace(CHUNK_BREAK, context.value("customDelimiter"))

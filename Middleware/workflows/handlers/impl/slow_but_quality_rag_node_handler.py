@@ -4,24 +4,19 @@ memory.md 11.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults, Entry
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    TEXT,
-    ChildName,
-    Schema,
-    WorkflowNodeHandler,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.calls import NO_SUMMARY
 from Middleware.workflows.memory.file_writer import memory_of, summary_text
 from Middleware.workflows.memory.reader import CHUNK_BREAK, MemoryReader
 from Middleware.workflows.memory.settings import SettingsFile
 from Middleware.workflows.models.execution_context import CleanText, ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, TEXT, Keys
 
 
 @NODES.register("SlowButQualityRAG")
@@ -30,28 +25,23 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
     together.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "ragTarget": "The text, which is split at `--ChunkBreak--`. Takes variables.",
-        "ragType": "The field must be there, but its value is not used.",
-        "fileMemoryWorkflowName": "A workflow that creates each memory instead of the model.",
+    KEYS: ClassVar[Keys] = {
+        "ragTarget": TEXT("The text, which is split at `--ChunkBreak--`. Takes variables.", required=True),
+        "ragType": ANY("The field must be there, but its value is not used.", required=True),
+        "fileMemoryWorkflowName": TEXT("A workflow that creates each memory instead of the model."),
     }
-    FITTING = ("endpointName", "preset", "systemPrompt", "prompt", "maxResponseSizeInTokens")
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {"ragTarget": TEXT, "ragType": {}, "fileMemoryWorkflowName": TEXT},
-        "required": ["ragTarget", "ragType"],
-    }
+    FITTING = ("systemPrompt", "prompt", "endpointName", "preset", "maxResponseSizeInTokens")
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return ""
-        target = context.config.get("ragTarget")
-        if not isinstance(target, str) or "ragType" not in context.config:
+        if not isinstance(context.config.get("ragTarget"), str) or "ragType" not in context.config:
             raise ConfigError("a SlowButQualityRAG needs a 'ragTarget' and a 'ragType'")
         settings = SettingsFile(context.workflow_file.file, context.config)
         store, disk, made = context.store, DiskFaults(), []
         why = "earlier memories are not shown to the model"
         entries = list(disk.try_work(MemoryReader(store).memories, (), why))
-        for piece in context.fill(target).split(CHUNK_BREAK):
+        for piece in context.fill(context.value("ragTarget")).split(CHUNK_BREAK):
             if context.is_cancelled():
                 raise RequestCancelled
             summary = disk.try_work(lambda: summary_text(store), NO_SUMMARY, why)

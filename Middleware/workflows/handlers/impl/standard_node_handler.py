@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, Keys
 
 
 @NODES.register("Standard")
 class StandardNode(WorkflowNodeHandler):
     """Sends the node's prompt, or the conversation, to its endpoint. The output is the model's answer."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "endpointName": "The file in `Endpoints/` of the model. The name can contain workflow variables "
-        "and {agent1Input}.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {"endpointName": {"type": "string", "minLength": 1}},
-        "required": ["endpointName"],
+    KEYS: ClassVar[Keys] = {
+        "endpointName": MODEL_NODES["endpointName"].but(must=NEEDED_TEXT.must, required=True),
     }
     RUNS_DRY = True
     CALLS_MODEL = True
@@ -30,8 +25,7 @@ class StandardNode(WorkflowNodeHandler):
         return bool(config.get("acceptImages"))
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        limit = context.config.get("maxImagesToSend")
         return context.dispatch(
             llm_takes_images=self.takes_pictures(context.config),
-            max_images=limit if isinstance(limit, int) else 0,
+            max_images=context.value("maxImagesToSend"),
         )

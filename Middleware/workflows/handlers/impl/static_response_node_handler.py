@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import TEXT, Keys
 
 
 @NODES.register("StaticResponse")
 class StaticResponseNode(WorkflowNodeHandler):
     """Outputs `content` with its variables filled in. It never calls a model."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "content": "The text. Takes variables.",
+    KEYS: ClassVar[Keys] = {
+        "content": TEXT("The text. Takes variables.", advised=True),
     }
-    SCHEMA: ClassVar[Schema] = {"properties": {"content": TEXT}}
-    ADVICE: ClassVar[Schema] = {"required": ["content"]}
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> str:
-        content = context.config.get("content")
-        return "" if content is None else context.fill(content)
+        return context.fill(context.value("content"))

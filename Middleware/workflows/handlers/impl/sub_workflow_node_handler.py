@@ -10,20 +10,16 @@ from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    TEXT,
-    ChildName,
-    Schema,
-    WorkflowNodeHandler,
-)
-from Middleware.workflows.handlers.base.common_fields import CHILD_NODES
+from Middleware.config.keys import NOTHING, Shape
+from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, TEXT, Keys, read_filled
 
 
 def scoped_inputs(context: ExecutionContext) -> list[str]:
     """The filled items of `scoped_variables`; item i becomes the child's `agent<i>Input`."""
-    return [context.fill(str(item)) for item in context.config.get("scoped_variables") or ()]
+    return [context.fill(str(item)) for item in context.value("scoped_variables")]
 
 
 def override(fields: Mapping[str, Any], first: str, second: str) -> str | None:
@@ -35,14 +31,18 @@ def override(fields: Mapping[str, Any], first: str, second: str) -> str | None:
 class SubWorkflowNode(WorkflowNodeHandler):
     """What both types share: the call, with its folder, inputs and overrides."""
 
-    FITTING: ClassVar[tuple[str, ...]] = tuple(CHILD_NODES)
+    FITTING: ClassVar[tuple[str, ...]] = (
+        *("firstNodeSystemPromptOverride", "systemPromptOverride"),
+        *("firstNodePromptOverride", "promptOverride"),
+        *("scoped_variables", "workflowUserFolderOverride"),
+    )
 
     def run(
         self, context: ExecutionContext, name: str, overrides: Mapping[str, Any], label: str = ""
     ) -> NodeResult:
         return context.run_workflow(
             name,
-            folder=context.config.get("workflowUserFolderOverride") or None,
+            folder=context.value("workflowUserFolderOverride") or None,
             inputs=scoped_inputs(context),
             system_prompt_override=override(
                 overrides, "firstNodeSystemPromptOverride", "systemPromptOverride"
@@ -62,20 +62,15 @@ class SubWorkflowNode(WorkflowNodeHandler):
 class CustomWorkflowNode(SubWorkflowNode):
     """Runs `workflowName`. The output is the answer of that workflow."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "workflowName": "The name of the workflow file, without `.json`. Variables are not filled in.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {"workflowName": {"type": "string", "minLength": 1}},
-        "required": ["workflowName"],
+    KEYS: ClassVar[Keys] = {
+        "workflowName": NEEDED_TEXT(
+            "The name of the workflow file, without `.json`. Variables are not filled in."
+        ),
     }
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        name = context.config.get("workflowName")
-        if not name:
-            raise ConfigError("a CustomWorkflow needs a 'workflowName'")
-        return self.run(context, name, context.config)
+        return self.run(context, context.value("workflowName"), context.config)
 
     def children(self, config: NodeConfig) -> list[ChildName]:
         name = config.get("workflowName")
@@ -88,23 +83,28 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
     default text, or runs the default branch.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "conditionalKey": "The value that chooses the branch. Takes variables.",
-        "conditionalWorkflows": "Maps each value to a workflow. The key `default` is the fallback.",
-        "UseDefaultContentInsteadOfWorkflow": "The output when no branch matches. It is used instead of "
-        "`default`. Takes variables.",
-        "routeOverrides": "Maps a value to prompt overrides for the workflow of that branch.",
+    KEYS: ClassVar[Keys] = {
+        "conditionalKey": TEXT("The value that chooses the branch. Takes variables.", advised=True),
+        "conditionalWorkflows": ANY(
+            "Maps each value to a workflow. The key `default` is the fallback.",
+            must={"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+            advised=True,
+            empty=NOTHING,
+            read=read_filled,
+        ),
+        "UseDefaultContentInsteadOfWorkflow": TEXT(
+            "The output when no branch matches. It is used instead of `default`. Takes variables.",
+            must={"type": ["string", "null"]},
+            empty=None,
+        ),
+        "routeOverrides": ANY(
+            "Maps a value to prompt overrides for the workflow of that branch.",
+            must={"type": "object", "additionalProperties": {"type": ["object", "null"]}},
+            empty=NOTHING,
+            read=read_filled,
+        ),
     }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "conditionalKey": TEXT,
-            "conditionalWorkflows": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
-            "UseDefaultContentInsteadOfWorkflow": {"type": ["string", "null"]},
-            "routeOverrides": {"type": "object", "additionalProperties": {"type": ["object", "null"]}},
-        }
-    }
-    ADVICE: ClassVar[Schema] = {
-        "required": ["conditionalKey", "conditionalWorkflows"],
+    RULES: ClassVar[Shape] = {
         "x-breach": "a key without a branch of its own fails: there is neither a branch `Default` in "
         "conditionalWorkflows nor `UseDefaultContentInsteadOfWorkflow`",
         "anyOf": [
@@ -123,19 +123,18 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        config = context.config
-        key = context.fill(config.get("conditionalKey") or "").strip().lower()
-        branches = _by_lower_name(config.get("conditionalWorkflows"))
+        key = context.fill(context.value("conditionalKey")).strip().lower()
+        branches = _by_lower_name(context.value("conditionalWorkflows"))
         workflow, label = branches.get(key), key
         if not workflow:
-            text = config.get("UseDefaultContentInsteadOfWorkflow")
+            text = context.value("UseDefaultContentInsteadOfWorkflow")
             if text is not None:
                 return context.fill(text)
             workflow, label = branches.get("default"), "default"
         if not workflow:
             known = ", ".join(sorted(branches)) or "none"
             raise ConfigError(f"no branch fits and there is no default; branches: {known}")
-        overrides = _by_lower_name(config.get("routeOverrides")).get(key) or {}
+        overrides = _by_lower_name(context.value("routeOverrides")).get(key) or {}
         return self.run(context, workflow, overrides, label)
 
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
@@ -158,6 +157,6 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
         return config.get("UseDefaultContentInsteadOfWorkflow") is not None
 
 
-def _by_lower_name(branches: Mapping[str, Any] | None) -> dict[str, Any]:
+def _by_lower_name(branches: Mapping[str, Any]) -> dict[str, Any]:
     """Branches by lower-case name; of two that differ only in case the later wins."""
-    return {name.lower(): value for name, value in (branches or {}).items()}
+    return {name.lower(): value for name, value in branches.items()}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import TEXT, WANTED_TEXT, Keys
 
 
 def text_in_tag(text: str, tag: str) -> str:
@@ -25,23 +25,16 @@ class TagTextExtractorNode(WorkflowNodeHandler):
     none.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "tagToExtractFrom": "The text to search. Takes variables.",
-        "fieldToExtract": "The name of the tag without brackets. Takes variables.",
-        "defaultText": "The output if the tag is missing or empty. Takes variables.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {"tagToExtractFrom": TEXT, "fieldToExtract": TEXT, "defaultText": TEXT}
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {"tagToExtractFrom": {"minLength": 1}, "fieldToExtract": {"minLength": 1}},
-        "required": ["tagToExtractFrom", "fieldToExtract"],
+    KEYS: ClassVar[Keys] = {
+        "tagToExtractFrom": WANTED_TEXT("The text to search. Takes variables."),
+        "fieldToExtract": WANTED_TEXT("The name of the tag without brackets. Takes variables."),
+        "defaultText": TEXT("The output if the tag is missing or empty. Takes variables."),
     }
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> str:
-        source, tag = context.config.get("tagToExtractFrom"), context.config.get("fieldToExtract")
+        source, tag = context.value("tagToExtractFrom"), context.value("fieldToExtract")
         if not source or not tag:
             return ""
         found = text_in_tag(context.fill(source), context.fill(tag))
-        return found or context.fill(context.config.get("defaultText") or "")
+        return found or context.fill(context.value("defaultText"))

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import MOST_ROWS
-from Middleware.workflows.handlers.base.base_workflow_node_handler import (
-    FLAG,
-    INTEGER,
-    NUMBERLIKE,
-    TEXT,
-    Schema,
-    WorkflowNodeHandler,
-)
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.upkeep import model_name, service_of
 from Middleware.workflows.memory.vector_search import (
@@ -25,6 +18,7 @@ from Middleware.workflows.memory.vector_search import (
     format_memories,
 )
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, FLAG, INTEGER, TEXT, Keys, as_it_is, read_shown
 
 NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 
@@ -33,55 +27,54 @@ NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 class VectorMemorySearchNode(WorkflowNodeHandler):
     """Outputs the vector memories that match `input` best. Problems during the search never make it fail."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "input": "What to search for. Separate several phrases with `;`. Takes variables.",
-        "limit": "How many memories to output, at most 1000.",
-        "searchMode": "How to search: by words, by meaning, or both.",
-        "embeddingEndpointName": "The endpoint that makes the vectors. It is required for `semantic` and "
-        "`hybrid`.",
-        "semanticQuery": "The text to search for by meaning. If it is absent, `input` is used. Takes "
-        "variables.",
-        "bm25Weights": "How much a match counts in the title, summary, entities, key phrases and text.",
-        "useRecencyScoring": "Newer memories count more.",
-        "includeDates": "Put the date before each memory.",
-        "useEntityExpansion": "Also output memories about the entities that the first ones name.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "input": TEXT,
-            "limit": NUMBERLIKE,
-            "semanticQuery": TEXT,
-            "embeddingEndpointName": TEXT,
-        }
-    }
-    ADVICE: ClassVar[Schema] = {
-        "properties": {
-            "limit": {**INTEGER, "minimum": 1, "maximum": MOST_ROWS},
-            "bm25Weights": {"type": "array", "items": {"type": "number"}, "minItems": 5, "maxItems": 5},
-            "useRecencyScoring": FLAG,
-            "includeDates": FLAG,
-            "searchMode": {"type": "string", "pattern": r"(?i)^\s*(keyword|semantic|hybrid)\s*$"},
-            "useEntityExpansion": FLAG,
-        },
+    KEYS: ClassVar[Keys] = {
+        "input": TEXT(
+            "What to search for. Separate several phrases with `;`. Takes variables.", read=read_shown
+        ),
+        "limit": INTEGER(
+            "How many memories to output, at most 1000.", default=5, minimum=1, maximum=MOST_ROWS
+        ),
+        "searchMode": ANY(
+            "How to search: by words, by meaning, or both.",
+            should={"type": "string", "pattern": r"(?i)^\s*(keyword|semantic|hybrid)\s*$"},
+            default="keyword",
+            read=read_shown,
+        ),
+        "embeddingEndpointName": TEXT(
+            "The endpoint that makes the vectors. It is required for `semantic` and `hybrid`.",
+            read=read_shown,
+        ),
+        "semanticQuery": TEXT(
+            "The text to search for by meaning. If it is absent, `input` is used. Takes variables.",
+            empty=None,
+            read=str,
+        ),
+        "bm25Weights": ANY(
+            "How much a match counts in the title, summary, entities, key phrases and text.",
+            should={"type": "array", "items": {"type": "number"}, "minItems": 5, "maxItems": 5},
+            read=as_it_is,
+        ),
+        "useRecencyScoring": FLAG("Newer memories count more."),
+        "includeDates": FLAG("Put the date before each memory."),
+        "useEntityExpansion": FLAG("Also output memories about the entities that the first ones name."),
     }
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return NO_DISCUSSION
-        config = context.config
-        limit, semantic = config.get("limit"), config.get("semanticQuery")
+        semantic = context.value("semanticQuery")
         question = MemoryQuery(
-            input=context.fill(str(config.get("input") or "")),
-            limit=limit if isinstance(limit, int) else 5,
-            weights=bm25_weights(config.get("bm25Weights")),
-            recency=bool(config.get("useRecencyScoring")),
-            mode=str(config.get("searchMode") or "keyword"),
-            semantic=None if semantic is None else context.fill(str(semantic)),
-            expand=bool(config.get("useEntityExpansion")),
+            input=context.fill(context.value("input")),
+            limit=context.value("limit"),
+            weights=bm25_weights(context.value("bm25Weights")),
+            recency=context.value("useRecencyScoring"),
+            mode=context.value("searchMode"),
+            semantic=None if semantic is None else context.fill(semantic),
+            expand=context.value("useEntityExpansion"),
         )
         search = VectorSearch(context.store, _embedding(context))
         rows = DiskFaults().try_work(lambda: search.find(question), (), "the memories cannot be searched")
-        return format_memories(rows, dates=bool(config.get("includeDates")))
+        return format_memories(rows, dates=context.value("includeDates"))
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would search the vector memories"] if context.store is not None else []
@@ -89,12 +82,12 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
 
 def _embedding(context: ExecutionContext) -> EmbedOne | None:
     """How the question becomes a vector; None: the node names no endpoint for it."""
-    name = context.config.get("embeddingEndpointName")
+    name = context.value("embeddingEndpointName")
     if not name:
         return None
 
     def embed(text: str) -> tuple[str, Sequence[float] | None]:
-        service = service_of(context, str(name))
+        service = service_of(context, name)
         vectors = service.get_embeddings([text], context.request_id)
         return model_name(service), vectors[0] if vectors else None
 

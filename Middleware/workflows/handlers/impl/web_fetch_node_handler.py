@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 
 from Middleware.common.types import NodeConfig
 from Middleware.config.endpoints import ENV_REFERENCE
+from Middleware.config.keys import NOTHING
 from Middleware.utilities.html_text import decode_body, html_to_text
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.handlers.base import outside_fields as fields
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, TEXT, Keys, read_filled
 from Middleware.workflows.tools.web import WebAnswer, WebError, WebRequest, exchange, host_of
 
 FORMATS = ("text", "json", "full", "html-stripped")
@@ -39,51 +41,43 @@ class _Failure:
 class WebFetchNode(WorkflowNodeHandler):
     """Fetches one address, and outputs the answer as text, JSON text or stripped HTML."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        **fields.DESCRIPTIONS,
-        "url": "The address, http or https. Takes variables.",
-        "method": "The HTTP method. Default: GET.",
-        "headers": "The values take variables, and `${ENV:NAME}` for a secret from the environment.",
-        "body": "A string is sent as UTF-8, an object or a list as JSON. Strings in it take variables.",
-        "timeout": "How many seconds the connection, and each read, can take. Default: 30.",
-        "totalTimeout": "How many seconds the whole exchange can take, including redirects.",
-        "outputFormat": "`full` gives the status, headers and body as JSON text. Default: text.",
-        "htmlLayout": "For `html-stripped`: one line for each piece of text, or for each block. Default: "
-        "lines.",
-        "proxy": "The address of a proxy: http, https, socks4, socks5 or socks5h. Takes variables.",
-        "allowRedirects": "With `false`, the output is the redirect itself. Default: true.",
-        "verify": "With `false`, TLS certificates are not checked. Default: true.",
-        "caBundle": "A PEM file with your own certificate authorities. Takes variables.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {
-            "url": {"type": "string", "minLength": 1},
-            "method": {"type": "string", "default": "GET"},
-            "headers": {
-                "anyOf": [{"type": "object"}, {"enum": ["", False, 0, []]}],
-                "x-allowed": "an object",
-            },
-            "body": {},
-            "timeout": fields.POSITIVE,
-            "totalTimeout": {"type": "number", "exclusiveMinimum": 0},
-            "outputFormat": {"enum": list(FORMATS), "default": "text"},
-            "htmlLayout": {"enum": list(LAYOUTS), "default": "lines"},
-            "onError": fields.ON_ERROR,
-            "proxy": TEXT,
-            "allowRedirects": {"type": "boolean", "default": True},
-            "verify": {"type": "boolean", "default": True},
-            "caBundle": TEXT,
-            "maxResponseBytes": fields.BYTES,
-            **fields.GUARDS,
-        },
-        "required": ["url"],
+    KEYS: ClassVar[Keys] = {
+        **fields.KEYS,
+        "url": NEEDED_TEXT("The address, http or https. Takes variables."),
+        "method": TEXT("The HTTP method. Default: {default}.", default="GET", offered=True, read=read_filled),
+        "headers": ANY(
+            "The values take variables, and `${ENV:NAME}` for a secret from the environment.",
+            must={"anyOf": [{"type": "object"}, {"enum": ["", False, 0, []]}], "x-allowed": "an object"},
+            empty=NOTHING,
+            read=read_filled,
+        ),
+        "body": ANY("A string is sent as UTF-8, an object or a list as JSON. Strings in it take variables."),
+        "timeout": fields.SECONDS(
+            "How many seconds the connection, and each read, can take. Default: {default}.", default=30
+        ),
+        "totalTimeout": fields.SECONDS(
+            "How many seconds the whole exchange can take, including redirects.",
+            must={"type": "number", "exclusiveMinimum": 0},
+        ),
+        "outputFormat": fields.choice(*FORMATS)(
+            "`full` gives the status, headers and body as JSON text. Default: {default}."
+        ),
+        "htmlLayout": fields.choice(*LAYOUTS)(
+            "For `html-stripped`: one line for each piece of text, or for each block. Default: {default}.",
+        ),
+        "proxy": TEXT("The address of a proxy: http, https, socks4, socks5 or socks5h. Takes variables."),
+        "allowRedirects": fields.STRICT_FLAG(
+            "With `false`, the output is the redirect itself. Default: {default}.", default=True
+        ),
+        "verify": fields.STRICT_FLAG(
+            "With `false`, TLS certificates are not checked. Default: {default}.", default=True
+        ),
+        "caBundle": TEXT("A PEM file with your own certificate authorities. Takes variables."),
     }
 
     def handle(self, context: ExecutionContext) -> str:
-        config = context.config
-        output = fields.choice(config, "outputFormat", FORMATS)
-        layout = fields.choice(config, "htmlLayout", LAYOUTS)
-        returns = fields.returns_errors(config)
+        output, layout = context.value("outputFormat"), context.value("htmlLayout")
+        returns = fields.returns_errors(context)
         request = _request(context)
         outcome = _fetch_page(request, context, output)
         if isinstance(outcome, WebAnswer):
@@ -119,19 +113,15 @@ def _fetch_page(request: WebRequest, context: ExecutionContext, output: str) -> 
 
 def _request(context: ExecutionContext) -> WebRequest:
     """Raises ConfigError for each field that cannot be used, before anything is sent."""
-    config = context.config
-    url, method = config.get("url"), config.get("method") or "GET"
-    if not isinstance(url, str) or not url:
-        raise fields.wrong("url", "a text that is not empty")
+    url, method = context.value("url"), context.value("method")
     if not isinstance(method, str) or not _METHOD.fullmatch(method):
         raise fields.wrong("method", "an HTTP method such as GET or POST")
-    timeout = fields.seconds(config, "timeout", 30.0) or 30.0
-    total = fields.seconds(config, "totalTimeout", None)
-    follow, verify = fields.flag(config, "allowRedirects", True), fields.flag(config, "verify", True)
-    cap, policy = fields.byte_cap(config), fields.address_policy(context)
+    timeout, total = context.value("timeout"), context.value("totalTimeout")
+    follow, verify = context.value("allowRedirects"), context.value("verify")
+    cap, policy = fields.byte_cap(context), fields.address_policy(context)
     url = context.fill(url).strip()
     headers, private = _headers(context)
-    body = config.get("body")
+    body = context.value("body")
     if isinstance(body, Mapping | list | tuple) and "content-type" not in map(str.lower, headers):
         headers["Content-Type"] = "application/json"
     return WebRequest(
@@ -153,9 +143,7 @@ def _request(context: ExecutionContext) -> WebRequest:
 
 def _headers(context: ExecutionContext) -> tuple[dict[str, str], frozenset[str]]:
     """Filled headers, and the names of those that hold a secret of the environment."""
-    authored = context.config.get("headers")
-    if not authored:
-        return {}, frozenset()
+    authored = context.value("headers")
     if not isinstance(authored, Mapping):
         raise fields.wrong("headers", "an object of header names and values")
     pointer = f"/nodes/{context.node_number - 1}/headers"
@@ -172,7 +160,7 @@ def _with_secrets(context: ExecutionContext, pointer: str, text: str) -> str:
 
 
 def _proxy(context: ExecutionContext, policy: AddressPolicy) -> str | None:
-    proxy = fields.optional_text(context, "proxy")
+    proxy = fields.filled_or_none(context, "proxy")
     if proxy is None:
         return None
     scheme = urlsplit(proxy).scheme.lower() if "://" in proxy else ""
@@ -183,7 +171,7 @@ def _proxy(context: ExecutionContext, policy: AddressPolicy) -> str | None:
 
 
 def _trust(context: ExecutionContext, verify: bool) -> bool | str:
-    bundle = fields.optional_text(context, "caBundle")
+    bundle = fields.filled_or_none(context, "caBundle")
     if not verify:
         context.warn("'verify' is false: anybody on the way can read and change what is fetched")
         return False

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from Middleware.common.errors import ConfigError, EarlyTermination
+from Middleware.common.errors import EarlyTermination
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.handlers.base.base_workflow_node_handler import TEXT, Schema, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import NEEDED_TEXT, TEXT, Keys
 
 
 @NODES.register("WorkflowLock")
@@ -20,24 +20,20 @@ class WorkflowLockNode(WorkflowNodeHandler):
     parents end here.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "workflowLockId": "The name of the lock, shared by all workflows of a user. Variables are not "
-        "filled in.",
-        "lockedMessage": "The answer if the run ends here before anything has been answered. Takes "
-        "variables.",
-    }
-    SCHEMA: ClassVar[Schema] = {
-        "properties": {"workflowLockId": {"type": "string", "minLength": 1}, "lockedMessage": TEXT},
-        "required": ["workflowLockId"],
+    KEYS: ClassVar[Keys] = {
+        "workflowLockId": NEEDED_TEXT(
+            "The name of the lock, shared by all workflows of a user. Variables are not filled in."
+        ),
+        "lockedMessage": TEXT(
+            "The answer if the run ends here before anything has been answered. Takes variables."
+        ),
     }
     RUNS_DRY = True
 
     def handle(self, context: ExecutionContext) -> None:
-        lock_id = context.config.get("workflowLockId")
-        if not lock_id:
-            raise ConfigError("a WorkflowLock needs a 'workflowLockId'")
+        lock_id = context.value("workflowLockId")
         if not context.acquire_lock(lock_id):
-            message = context.fill(context.config.get("lockedMessage") or "")
+            message = context.fill(context.value("lockedMessage"))
             raise EarlyTermination(f"lock '{lock_id}' is held", locked_message=message)
 
     def takes_lock(self, config: NodeConfig) -> str | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.validation import check
-from Middleware.workflows.handlers.base.base_workflow_node_handler import COUNT, INTEGER, LIMIT
+from Middleware.workflows.models.node_keys import COUNT, INTEGER, LIMIT
 
 PLACEHOLDER = "{how_many}"
 
 
 @pytest.mark.parametrize(
-    ("schema", "good", "bad"),
+    ("kind", "good", "bad"),
     [
         (INTEGER, [-3, 0, 7, "-3", " 7 ", PLACEHOLDER, f"1{PLACEHOLDER}"], ["seven", "", "1.5", "7 apples", True]),
         (COUNT, [0, 7, "0", " 7 ", PLACEHOLDER], [-1, "-1", "seven", "", "1.5", "7 apples"]),
@@ -19,7 +19,7 @@ PLACEHOLDER = "{how_many}"
     ],
     ids=["whole-number", "count", "limit"],
 )  # fmt: skip
-def test_a_number_may_be_a_text(schema, good, bad):
+def test_a_number_may_be_a_text(kind, good, bad):
     """With a placeholder anything may come out; whatever else is no such number is found."""
-    wanted = {"properties": {"n": schema}}
+    wanted = {"properties": {"n": kind.should}}
     assert [value for value in [*good, *bad] if not check({"n": value}, wanted, "x.json")] == good

@@ -11,7 +11,7 @@ from Middleware.workflows.handlers.base import outside_fields as fields
 @pytest.mark.parametrize(("value", "taken"), [(None, True), (True, True), (False, False)])
 def test_a_flag(value, taken):
     """Null counts as an absent key."""
-    assert fields.flag({"verify": value}, "verify", True) is taken
+    assert fields.STRICT_FLAG.but(default=True).value_in({"verify": value}, "verify") is taken
 
 
 @pytest.mark.parametrize(
@@ -20,32 +20,32 @@ def test_a_flag(value, taken):
 )
 def test_seconds(value, taken):
     """A number, or a text that reads as one."""
-    assert fields.seconds({"timeout": value}, "timeout", 30.0) == taken
+    assert fields.SECONDS.but(default=30).value_in({"timeout": value}, "timeout") == taken
 
 
 @pytest.mark.parametrize(
-    ("value", "taken"), [(None, fields.DEFAULT_CAP), (5, 5), ("5", 5), (5.9, 5), (0, None), (-1, None)]
+    ("value", "taken"), [(None, 10 * 1024 * 1024), (5, 5), ("5", 5), (5.9, 5), (0, None), (-1, None)]
 )
-def test_a_cap(value, taken):
+def test_a_cap(bench, value, taken):
     """0 and less mean none."""
-    assert fields.byte_cap({"maxResponseBytes": value}) == taken
+    assert fields.byte_cap(bench.context("WebFetch", maxResponseBytes=value)) == taken
 
 
 @pytest.mark.parametrize(
-    ("read", "value", "allowed"),
+    ("key", "value", "allowed"),
     [
-        (lambda config: fields.flag(config, "x"), "false", "true or false"),
-        (lambda config: fields.flag(config, "x"), 0, "true or false"),
-        (lambda config: fields.choice(config, "x", ("raise", "return")), "stop", "raise"),
-        (lambda config: fields.seconds(config, "x", None), 0, "a number of seconds above 0"),
-        (lambda config: fields.seconds(config, "x", None), fields.MAX_SECONDS + 1, "a number of seconds above 0"),
-        (lambda config: fields.seconds(config, "x", None), "soon", "a number of seconds above 0"),
-        (lambda config: fields.seconds(config, "x", None), True, "a number of seconds above 0"),
-        (lambda config: fields.byte_cap({"maxResponseBytes": config["x"]}), "many", "a whole number of bytes"),
+        (fields.STRICT_FLAG, "false", "true or false"),
+        (fields.STRICT_FLAG, 0, "true or false"),
+        (fields.choice("raise", "return"), "stop", "raise"),
+        (fields.SECONDS, 0, "a number of seconds above 0"),
+        (fields.SECONDS, fields.MAX_SECONDS + 1, "a number of seconds above 0"),
+        (fields.SECONDS, "soon", "a number of seconds above 0"),
+        (fields.SECONDS, True, "a number of seconds above 0"),
+        (fields.KEYS["maxResponseBytes"], "many", "a whole number of bytes"),
     ],
     ids=["flag-text", "flag-number", "choice", "no-time", "too-long", "no-number", "flag-as-seconds", "cap"],
 )  # fmt: skip
-def test_what_is_allowed_is_told(read, value, allowed):
+def test_what_is_allowed_is_told(key, value, allowed):
     """With the field's name."""
-    with pytest.raises(ConfigError, match=f"'(x|maxResponseBytes)'.*{allowed}"):
-        read({"x": value})
+    with pytest.raises(ConfigError, match=f"'x'.*{allowed}"):
+        key.value_in({"x": value}, "x")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,12 +9,11 @@ import pytest
 from Middleware.workflows.handlers.node_types import NODES, node_handler, node_schema
 
 
-def dispatched(**config: Any) -> dict[str, Any]:
-    """The arguments of the node's one LLM call."""
-    calls: list[dict[str, Any]] = []
-    context: Any = SimpleNamespace(config=config, dispatch=lambda **call: calls.append(call) or "said")
-    assert node_handler("Standard").handle(context) == "said"
-    return calls[0]
+def dispatched(bench: Any, **config: Any) -> dict[str, Any]:
+    """What the node says of images in its one LLM call."""
+    assert bench("Standard", **config) == "reply 1"
+    [call] = bench.engine.calls
+    return {"llm_takes_images": call.llm_takes_images, "max_images": call.max_images}
 
 
 @pytest.mark.parametrize(
@@ -27,9 +25,9 @@ def dispatched(**config: Any) -> dict[str, Any]:
         ({"maxImagesToSend": "many"}, {"llm_takes_images": False, "max_images": 0}),
     ],
 )
-def test_the_call(config, call):
+def test_the_call(bench, config, call):
     """What the node's fields ask for."""
-    assert dispatched(**config) == call
+    assert dispatched(bench, **config) == call
 
 
 @pytest.mark.parametrize("node_type", ["Standard", None, "Conversational", 5, "standard"])

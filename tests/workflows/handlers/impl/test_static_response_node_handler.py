@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from Middleware.workflows.handlers.node_types import node_handler, node_schema
+from Middleware.workflows.handlers.node_types import node_schema
 
 
 @pytest.mark.parametrize(
     ("config", "text"),
     [({"content": "a {x}"}, "a 1"), ({"content": None}, ""), ({}, ""), ({"content": ""}, "")],
 )
-def test_content(config, text):
+def test_content(bench, config, text):
     """Null and absent are nothing."""
-    context: Any = SimpleNamespace(config=config, fill=lambda text: text.replace("{x}", "1"))
-    assert node_handler("StaticResponse").handle(context) == text
+    bench.engine.values["x"] = "1"
+    assert bench("StaticResponse", **config) == text
 
 
 def test_schema():

@@ -1,0 +1,349 @@
+"""How a node states a key: `NodeKey`, the kinds of keys, and the keys that every node may have. Pure.
+
+A node type states its own keys in `KEYS` (`base_workflow_node_handler.py`). What must hold, what should hold,
+what editors show and the typed value that the node reads (`ExecutionContext.value`) are made of them here.
+Source: spec nodes.md 2 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.request_context import WISH_NAMES
+from Middleware.config.keys import Key, Shape
+from Middleware.config.users import means_true
+
+Keys = Mapping[str, "NodeKey"]
+
+DEFAULT_TYPE = "Standard"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey(Key):
+    """A key of a node.
+
+    `read` gives None for a value of a wrong kind, which counts as absent, or raises ValueError with what is
+    allowed. `required`: reading it raises in a node without it. `advised`: it should be there. `offered`:
+    editors fill the default in. `number`: it is made a number before the node runs (workflows.md 6.6).
+    `{default}` in the sentence stands for the default.
+    """
+
+    advised: bool = False
+    offered: bool = False
+    number: bool = False
+
+    def __call__(self, sentence: str, **changed: Any) -> NodeKey:
+        own = {name: changed.pop(name) for name in _OWN & changed.keys()}
+        return replace(cast(NodeKey, Key.__call__(self, sentence, **changed)), **own)
+
+    def but(self, **changed: Any) -> NodeKey:
+        """The same key with other facts."""
+        return self(self.sentence, **changed)
+
+    @property
+    def description(self) -> str:
+        """The sentence with its default."""
+        default = self.default if isinstance(self.default, str) else str(self.default).lower()
+        return self.sentence.replace("{default}", default)
+
+    def value_in(self, document: Mapping[str, Any], name: str) -> Any:
+        """The typed value under `name` of a node. Raises ConfigError."""
+        found = document.get(name)
+        try:
+            typed = None if found is None else self._read(found)
+        except ValueError as error:
+            raise ConfigError(f"'{name}' must be {error}") from None
+        if typed is None and self.required:
+            raise self._missing(document, name)
+        return self.value(None) if typed is None else typed
+
+    def _missing(self, document: Mapping[str, Any], name: str) -> ConfigError:
+        if self.number:
+            return ConfigError(f"'{name}' must be a whole number, not {document.get(name)!r}")
+        article = "an" if name[0] in "aeio" else "a"
+        return ConfigError(f"a {document.get('type') or DEFAULT_TYPE} needs {article} '{name}'")
+
+
+_OWN = {each.name for each in fields(NodeKey)} - {each.name for each in fields(Key)}
+
+
+# --------------------------------------------------------------------------
+# What is made of a table of keys.
+
+
+def must_hold(keys: Keys) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of what must hold or the node cannot run."""
+    shapes = {
+        name: {**key.must, "default": key.default} if key.offered else dict(key.must)
+        for name, key in keys.items()
+        if key.must or not key.should
+    }
+    return _schema(shapes, [name for name, key in keys.items() if key.required])
+
+
+def should_hold(keys: Keys) -> dict[str, Any]:
+    """JSON Schema of what should hold."""
+    shapes = {name: dict(key.should) for name, key in keys.items() if key.should}
+    return _schema(shapes, [name for name, key in keys.items() if key.advised])
+
+
+def _schema(shapes: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+    return {
+        **({"properties": shapes} if shapes else {}),
+        **({"required": required} if required else {}),
+    }
+
+
+def sentences(keys: Keys) -> dict[str, str]:
+    """Name -> what the key means, for editors and for the help."""
+    return {name: key.description for name, key in keys.items()}
+
+
+# --------------------------------------------------------------------------
+# How a value is read.
+
+
+def read_text(value: Any) -> str:
+    """Raises ValueError for anything else."""
+    if not isinstance(value, str):
+        raise ValueError("a text")
+    return value
+
+
+def read_some_text(value: Any) -> str | None:
+    """A text that is not empty."""
+    return value if isinstance(value, str) and value else None
+
+
+def read_filled(value: Any) -> Any:
+    """Anything; what is empty counts as absent."""
+    return value or None
+
+
+def read_shown(value: Any) -> str | None:
+    """The text of anything; what is empty counts as absent."""
+    return str(value) if value else None
+
+
+def as_it_is(value: Any) -> Any:
+    """Anything: the node itself says what is wrong with it."""
+    return value
+
+
+def read_whole(value: Any) -> int | None:
+    """A number as it is once a node runs; `true` is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def whole_of_at_least(least: int) -> Callable[[Any], int]:
+    """The reader of a number that is no text and has no placeholder."""
+
+    def read(value: Any) -> int:
+        number = read_whole(value)
+        if number is None or number < least:
+            raise ValueError(f"an integer >= {least}, not {value!r}")
+        return number
+
+    return read
+
+
+# --------------------------------------------------------------------------
+# The kinds of keys.
+
+
+ANY = NodeKey()
+TEXT = NodeKey(must={"type": "string"}, empty="", read=read_text)
+"""A text; most take variables (V)."""
+NEEDED_TEXT = NodeKey(must={"type": "string", "minLength": 1}, required=True, read=read_some_text)
+"""Without it the node cannot run."""
+WANTED_TEXT = NodeKey(
+    must={"type": "string"}, should={"minLength": 1}, advised=True, empty="", read=read_text
+)
+"""Without it the node runs, but hardly as meant."""
+NAME = NodeKey(should={"type": "string"}, empty="", read=str)
+"""A text that is only shown, or put in as it is: any value has one."""
+FLAG = NodeKey(should={"type": "boolean"}, default=False, read=bool)
+"""The node goes by the truth of the value."""
+
+
+def one_of(*words: str) -> NodeKey:
+    """The kind of key that holds one of these words."""
+    return NodeKey(must={"enum": list(words)})
+
+
+_NUMBERLIKE: Shape = {"type": ["integer", "number", "string", "boolean"]}
+"""What it must be: a text that is no number becomes the default (workflows.md 6.6)."""
+_WHOLE: Shape = {"type": ["integer", "number", "string"], "pattern": r"^\s*-?\d+\s*$|\{"}
+"""What it should be: a number, or a text that holds one or a placeholder (int/E)."""
+
+QUESTION: Shape = {"type": ["string", "number", "boolean", "array", "object"]}
+"""What becomes a text, whatever it is."""
+
+INTEGER = NodeKey(must=_NUMBERLIKE, should=_WHOLE, number=True, read=read_whole)
+NEEDED_INTEGER = INTEGER.but(required=True)
+COUNT = INTEGER.but(
+    should={
+        "type": ["integer", "number", "string"],
+        "pattern": r"^\s*\d+\s*$|\{",
+        "minimum": 0,
+        "x-allowed": "a whole number of 0 or more, or a text with a {placeholder}",
+    }
+)
+"""As INTEGER, of something that cannot be less than none."""
+LIMIT = INTEGER.but(
+    should={
+        "type": ["integer", "number", "string"],
+        "pattern": r"^\s*0*[1-9]\d*\s*$|\{",
+        "minimum": 1,
+        "x-allowed": "a whole number of 1 or more, or a text with a {placeholder}",
+    }
+)
+"""As COUNT, of something of which none is no use."""
+
+
+# --------------------------------------------------------------------------
+# The keys that every node may have; those of cleaning rules come beside them (`node_types.py`).
+
+
+EVERY_NODE: Keys = {
+    "type": TEXT("What the node does. If it is left out, the type is `{default}`.", default=DEFAULT_TYPE),
+    "title": NAME("The node's name in logs and messages."),
+    "agentName": NAME("Used as the node's name when `title` is absent."),
+    "displayOnlyComment": ANY("A comment, which has no effect."),
+    "is_responder": FLAG("This node answers the user. If no node has this, the last one does."),
+    "returnToUser": FLAG("Older name of `is_responder`, used where that is absent."),
+    "jinja2": FLAG("Texts of this node are Jinja templates instead of `{placeholders}`. Default: {default}."),
+    "onNodeError": one_of("raise", "continue")(
+        "With `continue`, a failed node outputs `errorText` and the run continues. Default: {default}.",
+        default="raise",
+    ),
+    "errorText": TEXT('The output of a failed node, with `"onNodeError": "continue"`. Takes variables.'),
+    "parallelGroup": TEXT("Neighbouring nodes with the same name here run at the same time."),
+    "nMessagesToIncludeInVariable": COUNT(
+        "How many messages are in variables such as {chat_user_prompt_n_messages}. Default: {default}.",
+        default=5,
+    ),
+    "estimatedTokensToIncludeInVariable": COUNT(
+        "The token budget of the variables that end in `_n_tokens`. Default: {default}.", default=2048
+    ),
+    "minMessagesInVariable": COUNT(
+        "The fewest messages in variables that take messages up to a budget. Default: {default}.", default=5
+    ),
+    "maxEstimatedTokensInVariable": COUNT(
+        "The token budget of these variables. Default: {default}.", default=2048
+    ),
+    "addUserAssistantTags": FLAG(
+        "Put `User: ` and `Assistant: ` before messages in conversation variables. Default: {default}."
+    ),
+    "includeToolCallsInConversation": FLAG(
+        "Include tool calls and their results in conversation variables. Default: {default}."
+    ),
+    "useGroupChatTimestampLogic": FLAG(
+        "The answer begins with the speaker that was asked for. Default: {default}."
+    ),
+}
+"""What fits any type."""
+
+MODEL_NODES: Keys = {
+    "endpointName": TEXT(
+        "The file in `Endpoints/` of the model. The name can contain workflow variables and {agent1Input}."
+    ),
+    "preset": TEXT(
+        "The preset with the samplers. If it is absent, the endpoint's own `presetSamplers` are used."
+    ),
+    "presetName": TEXT("Used where `preset` is absent."),
+    "maxResponseSizeInTokens": LIMIT("The largest answer, in tokens. Default: {default}.", default=400),
+    "maxContextTokenSize": COUNT("Accepted, but the endpoint's own value is used.", default=4096),
+    "systemPrompt": TEXT("The system message. Takes variables."),
+    "prompt": TEXT("The user turn. If it is empty, the conversation is sent instead. Takes variables."),
+    "lastMessagesToSendInsteadOfPrompt": COUNT(
+        "How many messages are sent when `prompt` is empty. Default: {default}. While "
+        "tools are being called, the question, the calls and their results are all sent.",
+        default=5,
+    ),
+    "lastMessagesToSendInsteadOfPromptMaxTokenSize": COUNT(
+        "The most tokens that those messages can have.", must=INTEGER.should
+    ),
+    "clampPromptToContextWindow": ANY(
+        "Drop the oldest messages if they do not fit into the endpoint's context window.",
+        must={"type": ["boolean", "string"]},
+        read=means_true,
+    ),
+    "acceptImages": FLAG("Send the images of the messages. Default: {default}."),
+    "maxImagesToSend": COUNT(
+        "How many of the newest images are sent. 0 means all. Default: {default}.", default=0
+    ),
+    "allowTools": FLAG("Send the client's tools, on the node that answers. Default: {default}."),
+    "appendNativeToolExchange": FLAG(
+        "Add the newest tool call and its results after `prompt`. Default: {default}."
+    ),
+    "structuredOutputFile": TEXT("A JSON Schema in `StructuredOutputs/` that the answer must fit."),
+    "clientParameters": ANY(
+        "Which of the request's own parameters this node uses, such as `max_tokens`. Default: none.",
+        must={"type": "array", "items": {"enum": list(WISH_NAMES)}},
+    ),
+    "useRelativeTimestamps": FLAG(
+        "Show times as `[Sent 5 minutes ago]` instead of date and time. Default: {default}."
+    ),
+    "lowercaseToolCallFunctionNames": FLAG(
+        "Write the function names of tool calls in lower case. Default: {default}."
+    ),
+    "injectLivenessToolCall": FLAG(
+        "Add the user's `livenessToolCall` to an answer without tool calls. Default: {default}."
+    ),
+    "mergeConsecutiveAssistantMessages": FLAG(
+        "Join neighbouring assistant messages into one. Default: {default}."
+    ),
+    "mergeConsecutiveAssistantMessagesDelimiter": TEXT(
+        "The text between them. Default: a line break.", default="\n"
+    ),
+    "insertUserTurnBetweenAssistantMessages": FLAG(
+        "Put a user message between neighbouring assistant messages. Default: {default}."
+    ),
+    "insertedUserTurnText": TEXT("Its text. Default: `{default}`", default="Continue."),
+    "addUserTurnTemplate": FLAG(
+        "For backends that take one text: wrap the prompt as a user turn. Default: {default}."
+    ),
+    "addOpenEndedAssistantTurnTemplate": FLAG(
+        "For backends that take one text: put the assistant prefix before the prompt."
+    ),
+    "forceGenerationPromptIfEndpointAllows": FLAG(
+        "For backends that take one text: end with the assistant prefix."
+    ),
+    "blockGenerationPrompt": FLAG("For backends that take one text: never end with the assistant prefix."),
+}
+"""What fits a node that calls a model."""
+
+CHILD_NODES: Keys = {
+    "scoped_variables": ANY(
+        "The inputs of the child workflow: the first item is {agent1Input} there, and so "
+        "on. Takes variables.",
+        must={"type": "array"},
+        should={"type": "array", "items": {"type": "string"}},
+        empty=(),
+        read=read_filled,
+    ),
+    "workflowUserFolderOverride": TEXT(
+        "The folder below `Workflows/` that the child workflow is in. If it is absent, it is your own folder."
+    ),
+    "firstNodeSystemPromptOverride": TEXT(
+        "Replaces the system prompt of the child's first node that has prompts. Takes variables."
+    ),
+    "systemPromptOverride": TEXT("The same as `firstNodeSystemPromptOverride`, used where that is absent."),
+    "firstNodePromptOverride": TEXT(
+        "Replaces the prompt of the child's first node that has prompts. Takes variables."
+    ),
+    "promptOverride": TEXT("The same as `firstNodePromptOverride`, used where that is absent."),
+}
+"""What fits a node that runs another workflow."""
+
+COMMON_KEYS: Keys = {**EVERY_NODE, **MODEL_NODES, **CHILD_NODES}
+"""All of them."""
+
+
+def common_value(node: Mapping[str, Any], name: str) -> Any:
+    """The typed value of a common key of a node."""
+    return COMMON_KEYS[name].value_in(node, name)
