@@ -78,16 +78,9 @@ class WorkflowManager:
         return self.guard_answer(self.answer_of(run), question)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
-        """The batches of a run, without the promises of `guarded`."""
+        """The batches of a run, without the promises of `guard_answer`."""
         self._tell_of(run.chain[0], answers=True)
-        pictures = any(message.get("images") for message in run.question.messages)
-        yield from self.processor(run).execute()
-        if pictures and not self.state.pictures_taken:
-            logger.warning(
-                "request %s: its pictures reached no model: no node that ran has acceptImages or describes "
-                "them",
-                self.request.request_id,
-            )
+        return self.processor(run).execute()
 
     def _tell_of(self, workflow: str, *, answers: bool) -> None:
         if (trace := self.state.run_trace) is not None:
@@ -141,24 +134,24 @@ class WorkflowManager:
 
     def guard_answer(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
         """`batches` with the promises of an answer: one finish chunk, and no failure after it."""
-        answered = False
+        answer = self.request.answer
         try:
             with closing(batches):
                 for batch in batches:
-                    if batch and batch[-1]["finish_reason"] is not None:
-                        answered = True
+                    if answer.complete:
                         self.request.usage.close()
                     yield batch
+            self._tell_of_lost_pictures(question)
         except EarlyTermination as stop:
             logger.info("request %s: a run ended early: %s", self.request.request_id, stop)
-            if not answered:
+            if not answer.complete:
                 yield self._answer_of_nobody(stop.locked_message, question.stream)
         except RequestCancelled:
-            if not answered:
+            if not answer.complete:
                 raise
             logger.info("request %s: cancelled after its answer", self.request.request_id)
         except Exception as error:
-            if not answered:
+            if not answer.complete:
                 raise
             let_go(error)
             expected = isinstance(error.__cause__ or error, MiddlewareError)
@@ -169,10 +162,19 @@ class WorkflowManager:
                 exc_info=None if expected else error,
             )
         finally:
-            if answered:
+            if answer.complete:
                 self._tell_unused(question)
             if self.request.trace is None and self.state.run_trace is not None:
                 self.state.run_trace.end("done")
+
+    def _tell_of_lost_pictures(self, question: ClientQuestion) -> None:
+        """Of a run that came to its end."""
+        if not self.state.pictures_taken and any(message.get("images") for message in question.messages):
+            logger.warning(
+                "request %s: its pictures reached no model: no node that ran has acceptImages or describes "
+                "them",
+                self.request.request_id,
+            )
 
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []

@@ -90,24 +90,25 @@ def tell_answer(run: RunTrace, node: NodeTrace | None, text: str, finish: Chunk)
         run.note_first_text(None, node)
 
 
-def until_text(
-    trace: TracedNode,
-    batches: Batches,
-    cleaner: StreamingResponseHandler | None,
-    counter: Callable[[], int],
-) -> Batches:
-    """The batches of an answer up to the first with text, which is told; and that its model thinks, as soon
-    as it shows. `counter()`: pieces of the answer so far."""
-    thinks = False
-    for batch in batches:
-        if not thinks and cleaner is not None and cleaner.has_thought:
-            thinks = True
-            trace.note_thought()
-        if any(chunk["token"] for chunk in batch):
-            trace.note_first_text(counter)
-            yield batch
-            return
-        yield batch
+class FirstText:
+    """Tells of the first text of an answer as it goes by; and that its model thinks, as soon as it shows.
+    `counter()`: pieces of the answer so far."""
+
+    def __init__(
+        self, trace: TracedNode, cleaner: StreamingResponseHandler | None, counter: Callable[[], int]
+    ) -> None:
+        self._trace, self._cleaner, self._counter = trace, cleaner, counter
+        self._thinks = False
+
+    def is_in(self, batch: Batch) -> bool:
+        """Whether it comes with this batch; those behind it are not looked at."""
+        if not self._thinks and self._cleaner is not None and self._cleaner.has_thought:
+            self._thinks = True
+            self._trace.note_thought()
+        if not any(chunk["token"] for chunk in batch):
+            return False
+        self._trace.note_first_text(self._counter)
+        return True
 
 
 def settle_thought(trace: TracedNode, cleaner: StreamingResponseHandler | None) -> None:
@@ -244,7 +245,11 @@ class Delivery:
         self._answered = answered
         self.value: NodeValue = None
         self.thoughts: list[str] = []
-        self._sent = _Sent(usage)
+        self._sent = _Sent(usage, lowers_calls=bool(context.config.get("lowercaseToolCallFunctionNames")))
+        self._cleaner = self._make_cleaner()
+        self._first: FirstText | None = None
+        if context.trace is not None and context.stream:
+            self._first = FirstText(context.trace, self._cleaner, self._sent.pieces)
 
     def sent_text(self) -> str:
         """What has left so far."""
@@ -252,47 +257,63 @@ class Delivery:
 
     def batches(self) -> Generator[Batch, None, None]:
         """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk ends it."""
-        context = self._context
-        raw = self._raw()
-        cleaner = self._cleaner()
-        cleaned = cleaner.clean(raw) if cleaner else raw
-        sent = self._sent
-        lowering = bool(context.config.get("lowercaseToolCallFunctionNames"))
-        passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
+        context, cleaner, raw = self._context, self._cleaner, self._raw()
+        state = context.request.answer
+        whole: Batch = []
         try:
-            if context.stream:
-                if context.trace is not None:
-                    yield from until_text(context.trace, passing, cleaner, sent.pieces)
-                yield from passing
-                whole: Chunk | None = None
-            else:
-                whole = as_one_chunk(passing)
+            for batch in raw:
+                out = self._pass(batch if cleaner is None else cleaner.clean_batch(batch))
+                if not context.stream:
+                    whole += out
+                else:
+                    if out:
+                        state.begun = True
+                    yield out
+                if self._sent.error is not None:
+                    raise told_error(endpoint_name(context), self._sent.error)
+            if cleaner is not None and (out := self._pass(cleaner.clean_end())):
+                whole += out
+                if context.stream:
+                    yield out
         except BaseException:
             if context.trace is not None and isinstance(self._result, NodeStream):
-                self._keep_cleaning(self._take_text(cleaner), cleaner)
+                self._keep_cleaning(self._take_text())
             raise
         finally:
             close_batches(raw)
-        text = self._take_text(cleaner)
+        finish = self._finish()
+        state.begun = state.complete = True
+        yield finish if context.stream else [merge_chunks([*whole, *finish])]
+
+    def _pass(self, batch: Batch) -> Batch:
+        """What of a cleaned batch leaves before the end; counted."""
+        out = self._sent.without_end(batch)
+        if self._first is not None and self._first.is_in(out):
+            self._first = None
+        return out
+
+    def _finish(self) -> Batch:
+        """The end, when all else has left and the answer is recorded."""
+        context, text = self._context, self._take_text()
         if context.trace is not None:
-            self._keep_cleaning(text, cleaner)  # a run that was cancelled ends at the next line but one
+            self._keep_cleaning(text)  # a run that was cancelled ends at the next line but one
         self.value = self._output(text)
         self._answered(self, text)
-        ending = Ending(text, context.config, sent, self._prompt_tokens)
+        ending = Ending(text, context.config, self._sent, self._prompt_tokens)
         finish = finish_chunks(context.request, context.user, ending)
         if isinstance(self._result, NodeStream) and self._result.running:
             context.request.usage.add(finish[-1]["usage"])
         if context.trace is not None:
-            settle_thought(context.trace, cleaner)
+            settle_thought(context.trace, self._cleaner)
             tell_answer(*context.trace, text, finish[-1])
-        yield [merge_chunks([whole, *finish])] if whole is not None else finish
+        return finish
 
-    def _take_text(self, cleaner: StreamingResponseHandler | None) -> str:
+    def _take_text(self) -> str:
         """The text so far; `thoughts` as well."""
-        if cleaner is None:
+        if self._cleaner is None:
             return self._sent.text()
-        self.thoughts = list(cleaner.thoughts)
-        return cleaner.full_response_text
+        self.thoughts = list(self._cleaner.thoughts)
+        return self._cleaner.full_response_text
 
     def _raw(self) -> Batches:
         result = self._result
@@ -304,7 +325,7 @@ class Delivery:
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
         return static_batches(text, delay_ms / 1000)
 
-    def _cleaner(self) -> StreamingResponseHandler | None:
+    def _make_cleaner(self) -> StreamingResponseHandler | None:
         """The cleaner of this node's text; None: it goes out as it is."""
         context = self._context
         endpoint = cleaning_endpoint(context)
@@ -320,8 +341,8 @@ class Delivery:
             cleaner.raw = []
         return cleaner
 
-    def _keep_cleaning(self, text: str, cleaner: StreamingResponseHandler | None) -> None:
-        context = self._context
+    def _keep_cleaning(self, text: str) -> None:
+        context, cleaner = self._context, self._cleaner
         endpoint = cleaning_endpoint(context) if cleaner is not None else None
         raw = text if cleaner is None or cleaner.raw is None else "".join(cleaner.raw)
         keep_cleaning(context, Cleaned(raw, text, self.thoughts), endpoint, opening_of(context))
@@ -337,11 +358,15 @@ class Delivery:
 class _Sent:
     """What has gone by on the way out. Holds the finish back: it leaves when everything else has."""
 
-    def __init__(self, usage: JsonObject | None = None, text: str = "") -> None:
+    def __init__(
+        self, usage: JsonObject | None = None, text: str = "", *, lowers_calls: bool = False
+    ) -> None:
         self.usage = usage
         self.reason: str | None = None
         self.with_calls = False
         self.facts: JsonObject = {}
+        self.error: JsonObject | None = None
+        self._lowers_calls = lowers_calls
         self._texts = [text]
         self._thoughts: list[str] = []
 
@@ -355,29 +380,27 @@ class _Sent:
         """All that the model wrote and that was delivered: thoughts count as output."""
         return "".join([*self._thoughts, *self._texts])
 
-    def watch(self, batches: Batches, endpoint: str, *, lowering: bool) -> Batches:
-        """The batches without finish and usage. Raises BackendError for an error chunk."""
-        for batch in batches:
-            if len(batch) == 1 and len(batch[0]) == 2 and batch[0]["finish_reason"] is None:
-                self._texts.append(batch[0]["token"])
-                yield batch
-                continue
-            out: Batch = []
-            for chunk in batch:
-                if "error" in chunk:
-                    yield out
-                    raise told_error(endpoint, chunk["error"])
-                if len(chunk) > 2 or chunk["finish_reason"] is not None:
-                    kept = self._without_end(chunk, lowering)
-                    if kept is None:
-                        continue
-                    chunk = kept
-                if chunk["token"]:
-                    self._texts.append(chunk["token"])
-                out.append(chunk)
-            yield out
+    def without_end(self, batch: Batch) -> Batch:
+        """The batch without finish and usage, up to a chunk with an error, which is kept in `error`."""
+        if len(batch) == 1 and len(batch[0]) == 2 and batch[0]["finish_reason"] is None:
+            self._texts.append(batch[0]["token"])
+            return batch
+        out: Batch = []
+        for chunk in batch:
+            if "error" in chunk:
+                self.error = chunk["error"]
+                break
+            if len(chunk) > 2 or chunk["finish_reason"] is not None:
+                kept = self._chunk_without_end(chunk)
+                if kept is None:
+                    continue
+                chunk = kept
+            if chunk["token"]:
+                self._texts.append(chunk["token"])
+            out.append(chunk)
+        return out
 
-    def _without_end(self, chunk: Chunk, lowering: bool) -> Chunk | None:
+    def _chunk_without_end(self, chunk: Chunk) -> Chunk | None:
         """The chunk as it may leave before the end; None when nothing of it may."""
         self.usage = chunk.get("usage") or self.usage
         self.reason = chunk["finish_reason"] or self.reason
@@ -385,7 +408,7 @@ class _Sent:
         kept: Chunk = {"token": chunk["token"], "finish_reason": None}
         if calls := chunk.get("tool_calls"):
             self.with_calls = True
-            kept["tool_calls"] = [lower_tool_name(call) for call in calls] if lowering else calls
+            kept["tool_calls"] = [lower_tool_name(call) for call in calls] if self._lowers_calls else calls
         if thinking := chunk.get("thinking"):
             kept["thinking"] = thinking
             self._thoughts.append(thinking)
@@ -443,11 +466,6 @@ def _liveness_call(
             "arguments": compact_json(wanted.get("arguments") or {}),
         },
     }
-
-
-def as_one_chunk(batches: Batches) -> Chunk:
-    """All chunks of an answer as one."""
-    return merge_chunks([chunk for batch in batches for chunk in batch])
 
 
 def merge_chunks(chunks: Iterable[Chunk]) -> Chunk:

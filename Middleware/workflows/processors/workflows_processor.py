@@ -107,6 +107,7 @@ class WorkflowProcessor:
                     self._keep(index, self._run_inner_node(index, self.run.question.messages))
                 index = end
             if not self._nodes and not self.run.internal:
+                self.run.state.request.answer.complete = True
                 yield finish_chunks(self.run.state.request, self.run.state.user)
         finally:
             self.run.state.services.release_locks(self.run.workflow_id)
@@ -152,7 +153,7 @@ class WorkflowProcessor:
         kit = self._kit(index)
         node = self._node(index)
         record = self._record(index, kit)
-        begun_to_answer = answered = False
+        answer = self.run.state.request.answer
         try:
             context = kit.prepare_context(node, self.run.question.messages, is_responder=True)
             context = self._with_stamps(context)
@@ -164,28 +165,28 @@ class WorkflowProcessor:
                 batches = self._passed_on(index, context, child)
             else:
                 batches = self._deliver_text(index, context, result, kit)
+            is_told = False
             with closing(batches):
                 for batch in batches:
-                    begun_to_answer = begun_to_answer or (bool(batch) and "progress" not in batch[0])
-                    if batch and batch[-1]["finish_reason"] is not None:
-                        answered = True
+                    if answer.complete and not is_told:
+                        is_told = True
                         self._say_whether_last(index, batch[-1], of_child=child is not None)
                     yield batch
         except (*NEVER_A_FAILURE, GeneratorExit) as stop:
-            record.state = "done" if answered else _how_stopped(stop)
+            record.state = "done" if answer.complete else _how_stopped(stop)
             raise
         except Exception as error:
             record.state = "failed"
-            if begun_to_answer and not answered:
+            if answer.begun and not answer.complete:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
                 record.error = loggable_error(failure)
                 raise failure from failure.__cause__
             text = self._failure_output(record, kit, node, error)
-            if not answered:
+            if not answer.complete:
                 yield from self._answer_with(index, text, kit)
         finally:
-            if not answered and self._delivery is not None:
+            if not answer.complete and self._delivery is not None:
                 record.tokens = estimate_tokens(self._delivery.sent_text())
             self._end_node(record)
             self._delivery = None  # it knows this processor: the two would hold the conversation
@@ -223,9 +224,11 @@ class WorkflowProcessor:
     def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> BatchGenerator:
         """The answer of a child, untouched; recorded when it is complete. The rest of the child runs then."""
         value = stream.value or (lambda: None)
+        answer, is_kept = self.run.state.request.answer, False
         try:
             for batch in stream.batches:
-                if batch and batch[-1]["finish_reason"] is not None:
+                if answer.complete and not is_kept:
+                    is_kept = True
                     self.value = value()
                     self._known.keep(index, self.value, "")
                     tell_output(context.trace, self.value, [])
@@ -246,10 +249,12 @@ class WorkflowProcessor:
         if kit.trace is not None:
             tell_answer(*kit.trace, text, finish[-1])
         batches.append(finish)
-        if self.run.question.stream:
-            yield from batches
-        else:
-            yield [merge_chunks(chunk for batch in batches for chunk in batch)]
+        if not self.run.question.stream:
+            batches = [[merge_chunks(chunk for batch in batches for chunk in batch)]]
+        answer = state.request.answer
+        for batch in batches:
+            answer.begun, answer.complete = True, batch is batches[-1]
+            yield batch
 
     def _kit(self, index: int) -> LoopKit:
         return LoopKit(self.run, index, self._run_child, self._known)
