@@ -198,7 +198,7 @@ class LogFile(RotatingFileHandler):
     def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
         super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8", delay=True)
 
-    def _open_file(self) -> TextIOWrapper:
+    def _open(self) -> TextIOWrapper:
         Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
         return super()._open()
 

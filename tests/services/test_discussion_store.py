@@ -313,7 +313,7 @@ class TestEncryption:
         assert raw.startswith(TOKEN_START)
         assert json.loads(decrypt(raw, KEY)) == ["secret"]
         assert make(encryption_key=KEY).read_json("memories.json", None) == ["secret"]
-        assert store.encrypted and "secret" not in repr(store) and KEY.decode() not in repr(store)
+        assert store.is_encrypted and "secret" not in repr(store) and KEY.decode() not in repr(store)
 
     def test_a_plain_file_is_read_and_encrypted_with_its_backup_at_the_next_write(self, make, root):
         put(root / "talk" / "memories.json", "[1]")

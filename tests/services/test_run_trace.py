@@ -17,7 +17,7 @@ class Seen:
         self.keeps_text, self._fails = keeps_text, fails
         self.told = []
 
-    def changed(self, run, what, node):
+    def note_change(self, run, what, node):
         self.told.append((what, node.title if node else None))
         if self._fails:
             raise KeyError("a fault of the observer")

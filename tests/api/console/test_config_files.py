@@ -8,9 +8,9 @@ import pytest
 
 from Middleware.api.console import config_files
 from Middleware.api.console.config_files import (
+    ConfigFile,
     ConfigText,
     NotKept,
-    Place,
     backups_of,
     keep_old,
     like_old,
@@ -30,7 +30,7 @@ def text(tmp_path):
     path = tmp_path / "Configs" / FILE
     path.parent.mkdir(parents=True)
     path.write_bytes(b"[1]")
-    return ConfigText(Place(FILE, path, "Workflows"), b"[1]")
+    return ConfigText(ConfigFile(FILE, path, "Workflows"), b"[1]")
 
 
 class TestVersion:

@@ -53,7 +53,7 @@ def last(hour, name, count=1):
 
 
 def note(hour, *calls, user="mira", **facts):
-    hour.changed(run_of(user=user, **facts), "node_ended", node_of(1, "", *calls))
+    hour.note_change(run_of(user=user, **facts), "node_ended", node_of(1, "", *calls))
 
 
 class TestSlots:
@@ -81,14 +81,14 @@ class TestSlots:
     def test_first_texts(self, hour):
         """The middle of them, and what 95 of 100 do not exceed."""
         for i in range(1, 21):
-            hour.changed(run_of(first_text=i / 10), "first_text", None)
+            hour.note_change(run_of(first_text=i / 10), "first_text", None)
         assert (last(hour, "first_p50"), last(hour, "first_p95")) == ([1.0], [1.9])
 
     def test_no_more_than_some_of_them(self, hour):
         for _ in range(MOST_VALUES):
-            hour.changed(run_of(first_text=1.0), "first_text", None)
+            hour.note_change(run_of(first_text=1.0), "first_text", None)
         for _ in range(10 * MOST_VALUES):
-            hour.changed(run_of(first_text=9.0), "first_text", None)
+            hour.note_change(run_of(first_text=9.0), "first_text", None)
         assert last(hour, "first_p95") == [1.0]
 
     def test_the_most_at_once(self, hour, begin):

@@ -140,7 +140,7 @@ class TestLives:
             if not app.door.lives:
                 break
             threading.Event().wait(0.01)
-        assert app.door.lives == set() and app.door.unanswered() == []
+        assert app.door.lives == set() and app.door.unanswered_requests() == []
         assert not any(cancellation_service.is_running(one.headers["X-Request-Id"]) for one in answers)
         assert "anon:k" not in idempotency_service.bindings()
 

@@ -26,7 +26,7 @@ def metrics():
 
 def samples(metrics):
     """`(name, labels) -> value` of all that is shown."""
-    families = text_string_to_metric_families(metrics.shown()[1].decode())
+    families = text_string_to_metric_families(metrics.exposition()[1].decode())
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for f in families for s in f.samples}
 
 

@@ -16,7 +16,7 @@ class Told:
     def __init__(self):
         self.thoughts = 0
 
-    def changed(self, run, what, node):
+    def note_change(self, run, what, node):
         self.thoughts += what == "first_thought"
 
 
@@ -50,9 +50,9 @@ CALL = {"token": "", "finish_reason": None, "tool_calls": [{"index": 0}]}
 class TestWhatComesFirst:
     def test_its_time(self, log):
         """Of the first batch; every piece counts."""
-        log.saw([text("a")])
+        log.note_batch([text("a")])
         first = log.first
-        log.saw([text("b"), text("c")])
+        log.note_batch([text("b"), text("c")])
         assert (log.first, log.trace.call.first, log.pieces) == (first, first, 3) and first >= log.started
 
     @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ class TestWhatComesFirst:
     def test_whether_it_is_a_thought(self, log, told, batches, thoughts):
         """Told once; what comes behind a text is no wait for one."""
         for batch in batches:
-            log.saw(batch)
+            log.note_batch(batch)
         assert (told.thoughts, bool(log.trace.call.thought)) == (thoughts, bool(thoughts))
 
     def test_nobody_observes(self):

@@ -102,7 +102,7 @@ class TestBodies:
         server = serve(script)
         answer = transport.post(post(server.url), AbortHandle())
         seen = []
-        for data in answer.reads():
+        for data in answer.read_pieces():
             seen.append(data)
             go_on.set()
         answer.close()
@@ -112,7 +112,7 @@ class TestBodies:
         """Transfer chunks that arrived together are one piece."""
         server = serve(answering(rig.SSE_HEAD + rig.chunked("a", "b", "c")))
         answer = transport.post(post(server.url), AbortHandle())
-        assert list(answer.reads()) == [b"abc"]
+        assert list(answer.read_pieces()) == [b"abc"]
         answer.close()
 
     def test_silence_is_told(self, serve, rig, transport, monkeypatch):
@@ -122,7 +122,7 @@ class TestBodies:
         answer = transport.post(post(server.url, read_timeout_s=0.2), AbortHandle())
         ticks = []
         with pytest.raises(BackendError, match=r"nothing came for 0\.2 s") as caught:
-            ticks.extend(answer.reads())
+            ticks.extend(answer.read_pieces())
         answer.close()
         assert set(ticks) == {b""}
         assert len(ticks) >= 2
@@ -155,7 +155,7 @@ class TestBodies:
         server = serve(script)
         answer = transport.post(post(server.url), AbortHandle())
         with pytest.raises(BackendError) as caught:
-            for _ in answer.reads():
+            for _ in answer.read_pieces():
                 go_on.set()
         answer.close()
         assert caught.value.kind == "connection_lost"

@@ -21,7 +21,7 @@ def one(shared):
 def two(shared, one):
     store = shared.store("two")
     store.join()
-    one.heard(0)  # that it joined concerns nobody
+    one.receive(0)  # that it joined concerns nobody
     return store
 
 

@@ -283,7 +283,7 @@ class TestVectors:
         database.save_vectors("m", {1: [1.0]})
         assert database.without_vector("m", 2, leave_out=[3]) == [(2, "s1"), (4, "s3")]
         assert database.without_vector("m", 0) == []
-        assert database.lacking("m") == 4
+        assert database.count_lacking("m") == 4
 
     @pytest.mark.parametrize(
         ("with_vector", "deleted", "lacking"),
@@ -307,7 +307,7 @@ class TestVectors:
         with closing(sqlite3.connect(database.path)) as connection, connection:
             connection.executemany("DELETE FROM memories WHERE id = ?", [(each,) for each in deleted])
         assert [each for each, _ in database.without_vector("m", 9)] == lacking
-        assert database.lacking("m") == len(lacking)
+        assert database.count_lacking("m") == len(lacking)
 
     def test_that_nothing_lacks_is_told_from_indexes_alone(self, database):
         """At 100 000 memories a scan takes five times as long."""

@@ -46,13 +46,13 @@ class TestTakingOver:
         """The ids are new; the newest ones wait."""
         database.save(CHUNK, [FACT], after=None, document=True)
         take_over(database, other)
-        assert database.unmerged() == (StateReach(1), [(2, "Mara pays.")])
+        assert database.unmerged_memories() == (StateReach(1), [(2, "Mara pays.")])
 
     def test_a_document_that_knows_all_memories_knows_the_new_ones(self, database, other):
         database.save(CHUNK, [FACT] * 3, after=None, document=True)
         database.mark_merged(StateReach(3))
         take_over(database, other)
-        assert database.unmerged() == (StateReach(2), [])
+        assert database.unmerged_memories() == (StateReach(2), [])
 
     def test_what_was_there_is_kept(self, database, other):
         database.save(CHUNK, [FACT] * 3, after=None)

@@ -46,7 +46,7 @@ class Recorder:
         self.runs, self.told = [], []
         self.spoke, self.ended = threading.Event(), threading.Event()
 
-    def changed(self, run, what, node):
+    def note_change(self, run, what, node):
         if what == "arrived":
             self.runs.append(run)
         self.told.append(f"{what} {node.title}" if node else what)

@@ -115,8 +115,8 @@ class Watch(Recorder):
         super().__init__(keeps_text)
         self.thinks = threading.Event()
 
-    def changed(self, run, what, node):
-        super().changed(run, what, node)
+    def note_change(self, run, what, node):
+        super().note_change(run, what, node)
         if what == "first_thought":
             self.thinks.set()
 

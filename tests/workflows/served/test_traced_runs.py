@@ -687,8 +687,8 @@ class TestKeeping:
         """Wherever it does: one line in the log, it is told nothing any more, and the others are told all."""
 
         class Faulty(Recorder):
-            def changed(self, run, what, node):
-                super().changed(run, what, node)
+            def note_change(self, run, what, node):
+                super().note_change(run, what, node)
                 if what == at:
                     raise RuntimeError("a fault of the observer")
 
@@ -712,9 +712,9 @@ class Walking(Recorder):
         super().__init__(keeps_text=True)
         self.found = []
 
-    def changed(self, run, what, node):
+    def note_change(self, run, what, node):
         self.found += [(what, text) for text in texts_in(run) if "marker" in text]
-        super().changed(run, what, node)
+        super().note_change(run, what, node)
 
 
 def is_conversation(messages):

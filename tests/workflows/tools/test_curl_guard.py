@@ -200,7 +200,9 @@ def test_no_trick_passes(args):
 
 def filled(template, value):
     """`{v}` of the template is a run-time value."""
-    return curl_guard.Filled(template, value, template.partition("{v}")[0] if "{v}" in template else None)
+    return curl_guard.FilledCommand(
+        template, value, template.partition("{v}")[0] if "{v}" in template else None
+    )
 
 
 def judged(args):
@@ -388,8 +390,8 @@ def test_a_file_stays_in_its_folder(before, template, inserted, stays):
 
 def test_what_no_run_decides_is_the_authors():
     """A workflow variable names the folder."""
-    written = curl_guard.Filled("{dir}/x", "/srv/../x", None)
-    begun = curl_guard.Filled("{dir}/{v}", "/srv/note", "/srv/")
+    written = curl_guard.FilledCommand("{dir}/x", "/srv/../x", None)
+    begun = curl_guard.FilledCommand("{dir}/{v}", "/srv/note", "/srv/")
     assert [curl_guard.insertion_fault(each, "-o") for each in (written, begun)] == ["", ""]
 
 

@@ -24,7 +24,7 @@ class Watching:
     def __init__(self):
         self.runs = []
 
-    def changed(self, run, what, node):
+    def note_change(self, run, what, node):
         if what == "ended":
             self.runs.append(run)
 
@@ -225,7 +225,7 @@ class TestLife:
         for one in asking:
             one.join(PATIENCE_S)
         assert [text.count("[DONE]") for text in texts] == [1, 1]
-        assert app.door.unanswered() == []
+        assert app.door.unanswered_requests() == []
 
     def test_a_full_queue(self, facts, serve, engine):
         """503, as everywhere."""
@@ -249,4 +249,4 @@ class TestLife:
         engine.answer = cancelled
         with app.test_client().post(TRY, json=BODY, headers=ASKS) as answer:
             assert answer.text.endswith("data: [DONE]\n\n")
-        assert app.door.unanswered() == []
+        assert app.door.unanswered_requests() == []
