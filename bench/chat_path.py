@@ -136,6 +136,7 @@ def passage() -> Passage:
         sys.setprofile(seen.watch)
         for _ in range(2):
             seen.begin()
+            Backend.go_on = threading.Semaphore(0)
             with client.post("/v1/chat/completions", json=question) as response:
                 for _ in response.response:
                     Backend.go_on.release()

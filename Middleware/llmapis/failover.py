@@ -19,9 +19,10 @@ from Middleware.common.errors import BackendError, MiddlewareError, RequestCance
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
 from Middleware.llmapis.llm_text import LlmText, note_answer
-from Middleware.llmapis.service_call import Service, ServiceCall
+from Middleware.llmapis.service_call import Service
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate, outgoing_gate
 
@@ -156,7 +157,7 @@ HANDLER_FAULTS = (
 class _Chain:
     """The endpoints that one call has been put to."""
 
-    def __init__(self, service: Service, call: ServiceCall) -> None:
+    def __init__(self, service: Service, call: CallArguments) -> None:
         self.service, self._call = service, call
         self._visited = [service.endpoint.name]
 
@@ -209,7 +210,7 @@ def _guard_backup(service: Service, error: Exception) -> Service:
     return service.backup(place.addresses) if place.addresses else backup
 
 
-def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
+def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
     """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
     chain = _Chain(service, call)
     while True:
@@ -230,9 +231,9 @@ def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
             slots.release()
 
 
-def _ask_chain(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
+def _ask_chain(chain: _Chain, call: CallArguments) -> LlmText | JsonObject:
     service = chain.service
-    arguments = call.arguments(service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
+    arguments = call.of_endpoint(service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
     handler = service.create_api_handler()
     if not handler.settings.stream:
         return note_answer(arguments.trace, handler.handle_non_streaming(arguments))
@@ -243,7 +244,9 @@ class ServiceStream(Iterator[Batch]):
     """The batches of one call, from the service's endpoint or a backup. Opened when made; `closed(self)` is
     called once, when it is over. Cancelled: it just ends."""
 
-    def __init__(self, service: Service, call: ServiceCall, closed: Callable[[ServiceStream], None]) -> None:
+    def __init__(
+        self, service: Service, call: CallArguments, closed: Callable[[ServiceStream], None]
+    ) -> None:
         self._call, self._closed = call, closed
         self._chain = _Chain(service, call)
         self._slots = Slots([])
@@ -285,7 +288,7 @@ class ServiceStream(Iterator[Batch]):
         while True:
             try:
                 self._slots = take_slots(chain.service.endpoint, call.request_id)
-                arguments = call.arguments(
+                arguments = call.of_endpoint(
                     chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint
                 )
                 self._batches = chain.service.handler_for(True).stream_batches(arguments)

@@ -31,7 +31,7 @@ from Middleware.workflows.memory.file_writer import TRACKER, Told, read_tracker
 from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.vector_store import VectorDatabase, is_sound, take_over
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.processors.loop_kit import LoopKit
+from Middleware.workflows.processors.node_context import NodeContext
 from Middleware.workflows.processors.run import Known, Run
 
 _NODE = {"type": "QualityMemory", "title": "rebuild"}
@@ -105,8 +105,7 @@ class Rebuild:
             internal=True,
             chain=(file.name,),
         )
-        kit = LoopKit(run, 0, self.manager.run_child, Known())
-        return kit.prepare_context(_NODE, self.messages, is_responder=False)
+        return NodeContext.of(run, 0, Known(), self.manager.run_child).ready()
 
     def _chunks(self, context: ExecutionContext, settings: SettingsFile) -> Chunks:
         """The conversation as it is cut where there are no memories yet."""

@@ -29,7 +29,7 @@ from Middleware.workflows.handlers.node_types import (
     node_schema,
 )
 from Middleware.workflows.managers.categorization import matching_name
-from Middleware.workflows.processors.loop_kit import NUMBERS
+from Middleware.workflows.processors.node_context import NUMBERS
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.variables.format_text import placeholder_names, placeholders
 from Middleware.workflows.variables.jinja_text import jinja_names

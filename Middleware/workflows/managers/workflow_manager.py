@@ -26,17 +26,16 @@ from Middleware.utilities.prompt_extraction_utils import discussion_id as discus
 from Middleware.workflows.dispatch.client_wishes import unused_fields
 from Middleware.workflows.models.execution_context import (
     ChildCall,
-    ExecutionContext,
     NodeResult,
     NodeStream,
     NodeValue,
 )
 from Middleware.workflows.processors.delivery import Ending, finish_chunks, merge_chunks, tell_answer
+from Middleware.workflows.processors.node_context import NodeContext
 from Middleware.workflows.processors.node_lines import trace_for_the_log
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shorten_chain
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
-from Middleware.workflows.variables.providers import VariableSource
 
 logger = logging.getLogger(__name__)
 
@@ -99,10 +98,9 @@ class WorkflowManager:
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
         return _value_of(self.processor(run))
 
-    def run_child(
-        self, parent: Run, context: ExecutionContext, call: ChildCall, source: VariableSource
-    ) -> NodeResult:
+    def run_child(self, context: NodeContext, call: ChildCall) -> NodeResult:
         """A nested run: its value if it is internal, else its answer, still to be pulled."""
+        parent = context.run
         chain = (*parent.chain, call.name)
         if len(chain) > self._max_depth:
             raise ConfigError(
@@ -121,8 +119,8 @@ class WorkflowManager:
             seen if call.with_tools else seen.without_tools(),
             internal=call.internal or parent.internal or not context.is_responder,
             inputs=call.inputs,
-            system_prompt_override=_fill_override(call.system_prompt_override, source),
-            prompt_override=_fill_override(call.prompt_override, source),
+            system_prompt_override=_fill_override(call.system_prompt_override, context),
+            prompt_override=_fill_override(call.prompt_override, context),
             chain=chain,
             node=context.trace.node if context.trace is not None else None,
             label=call.label,
@@ -223,8 +221,8 @@ def _make_room_for(depth: int) -> None:
         sys.setrecursionlimit(needed)
 
 
-def _fill_override(override: str | None, source: VariableSource) -> str | None:
-    return variables.fill_override(override, source) if override else None
+def _fill_override(override: str | None, context: NodeContext) -> str | None:
+    return variables.fill_override(override, context.source()) if override else None
 
 
 def _value_of(processor: WorkflowProcessor) -> NodeValue:

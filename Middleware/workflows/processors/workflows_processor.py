@@ -54,7 +54,7 @@ from Middleware.workflows.processors.delivery import (
     tell_answer,
     tell_output,
 )
-from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
+from Middleware.workflows.processors.node_context import CallNotes, NodeContext, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
 from Middleware.workflows.processors.run import Known, Run, progress_batch, responder_index
 
@@ -116,30 +116,29 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, LoopKit]:
+    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, CallNotes]:
         """A node that does not answer the user: its cleaned result."""
-        kit = self._kit(index)
-        node = self._node(index)
-        record = self._record(index, kit)
+        record = self._record(index)
+        authored = self._context(record, messages)
+        notes, trace = authored.notes, authored.trace
         try:
-            context = kit.prepare_context(node, messages, is_responder=index == self._responder)
-            context = self._with_stamps(context)
+            context = self._with_stamps(authored.ready())
             note_model(record, context)
             given = self._handle_node(context)
             value = self._join_stream(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
-            kit.thinking.extend(thoughts)
-            tell_output(kit.trace, result, kit.thinking)
+            notes.thinking.extend(thoughts)
+            tell_output(trace, result, notes.thinking)
         except NEVER_A_FAILURE as stop:
             record.state = _how_stopped(stop)
             raise
         except Exception as error:
-            result = self._failure_output(record, kit, node, error)
-            tell_output(kit.trace, result, kit.thinking)
+            result = self._failure_output(record, authored, error)
+            tell_output(trace, result, notes.thinking)
         finally:
             self._end_node(record)
         self._stop_if_cancelled()
-        return result, kit
+        return result, notes
 
     def _join_stream(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
         """The whole of a node's stream that nobody watches."""
@@ -150,13 +149,11 @@ class WorkflowProcessor:
 
     def _answer(self, index: int) -> BatchGenerator:
         """The responder of a run that answers the user."""
-        kit = self._kit(index)
-        node = self._node(index)
-        record = self._record(index, kit)
+        record = self._record(index)
+        authored = self._context(record, self.run.question.messages)
         answer = self.run.state.request.answer
         try:
-            context = kit.prepare_context(node, self.run.question.messages, is_responder=True)
-            context = self._with_stamps(context)
+            context = self._with_stamps(authored.ready())
             note_model(record, context)
             result = self._handle_node(context)
             self._stop_if_cancelled()
@@ -164,7 +161,7 @@ class WorkflowProcessor:
             if child is not None:
                 batches = self._passed_on(index, context, child)
             else:
-                batches = self._deliver_text(index, context, result, kit)
+                batches = self._deliver_text(index, context, result)
             is_told = False
             with closing(batches):
                 for batch in batches:
@@ -182,9 +179,9 @@ class WorkflowProcessor:
                 failure = self.run.failure(index, error)
                 record.error = loggable_error(failure)
                 raise failure from failure.__cause__
-            text = self._failure_output(record, kit, node, error)
+            text = self._failure_output(record, authored, error)
             if not answer.complete:
-                yield from self._answer_with(index, text, kit)
+                yield from self._answer_with(index, text, authored)
         finally:
             if not answer.complete and self._delivery is not None:
                 record.tokens = estimate_tokens(self._delivery.sent_text())
@@ -198,24 +195,23 @@ class WorkflowProcessor:
         elif not of_child:
             finish["last"] = True
 
-    def _deliver_text(
-        self, index: int, context: ExecutionContext, result: NodeResult, kit: LoopKit
-    ) -> BatchGenerator:
+    def _deliver_text(self, index: int, context: NodeContext, result: NodeResult) -> BatchGenerator:
         """The node's own text, cleaned; recorded before its finish chunk leaves."""
+        notes = context.notes
 
         def record_answer(delivery: Delivery, text: str) -> None:
             self._stop_if_cancelled()
             self._stamp_answer(context, text)
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
-            kit.thinking = [*([] if own else kit.thinking), *delivery.thoughts]
-            self._keep(index, (delivery.value, kit))
-            tell_output(kit.trace, delivery.value, kit.thinking)
+            notes.thinking = [*([] if own else notes.thinking), *delivery.thoughts]
+            self._keep(index, (delivery.value, notes))
+            tell_output(context.trace, delivery.value, notes.thinking)
 
         delivery = Delivery(
             context,
             result,
-            usage=kit.usage,
-            prompt_tokens=kit.prompt_tokens or getattr(result, "prompt_tokens", None),
+            usage=notes.usage,
+            prompt_tokens=notes.prompt_tokens or getattr(result, "prompt_tokens", None),
             answered=record_answer,
         )
         self._delivery = delivery
@@ -237,7 +233,7 @@ class WorkflowProcessor:
         finally:
             close_batches(stream.batches)
 
-    def _answer_with(self, index: int, text: str, kit: LoopKit) -> BatchGenerator:
+    def _answer_with(self, index: int, text: str, context: NodeContext) -> BatchGenerator:
         """`errorText` in place of an answer."""
         self.value = text
         self._known.keep(index, text, "")
@@ -245,9 +241,9 @@ class WorkflowProcessor:
         batches = [[*batch] for batch in static_batches(text)][:-1]
         finish = finish_chunks(state.request, state.user, Ending(text, self._nodes[index]))
         self._say_whether_last(index, finish[-1], of_child=False)
-        tell_output(kit.trace, text, kit.thinking)
-        if kit.trace is not None:
-            tell_answer(*kit.trace, text, finish[-1])
+        tell_output(context.trace, text, context.notes.thinking)
+        if context.trace is not None:
+            tell_answer(*context.trace, text, finish[-1])
         batches.append(finish)
         if not self.run.question.stream:
             batches = [[merge_chunks(chunk for batch in batches for chunk in batch)]]
@@ -256,8 +252,18 @@ class WorkflowProcessor:
             answer.begun, answer.complete = True, batch is batches[-1]
             yield batch
 
-    def _kit(self, index: int) -> LoopKit:
-        return LoopKit(self.run, index, self._run_child, self._known)
+    def _context(self, record: NodeTrace, messages: Messages) -> NodeContext:
+        """The context of the node that begins, as it was written."""
+        run, trace, index = self.run, self.run.state.run_trace, record.number - 1
+        is_responder = index == self._responder
+        return replace(
+            NodeContext.of(run, index, self._known, self._run_child),
+            config=self._node(index),
+            messages=messages,
+            stream=run.question.stream and is_responder and not run.internal,
+            is_responder=is_responder,
+            trace=None if trace is None else trace.node(record),
+        )
 
     def _handle_node(self, context: ExecutionContext) -> NodeResult:
         node_type = context.config.get("type")
@@ -281,27 +287,27 @@ class WorkflowProcessor:
         given = {"systemPrompt": self.run.system_prompt_override, "prompt": self.run.prompt_override}
         return {**node, **{field: text for field, text in given.items() if text}}
 
-    def _failure_output(self, record: NodeTrace, kit: LoopKit, node: NodeConfig, error: Exception) -> str:
+    def _failure_output(self, record: NodeTrace, context: NodeContext, error: Exception) -> str:
         """The output of a node that failed, if the run goes on (`onNodeError`). Else raises WorkflowError."""
         record.state, index = "failed", record.number - 1
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
         record.error = loggable_error(failure)
-        if node.get("onNodeError") != "continue":
+        if context.config.get("onNodeError") != "continue":
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
         try:
-            text = kit.error_text(node, self.run.question.messages)
+            text = context.error_text()
             record.state = "went_on"
             return text
         except ConfigError as wrong_text:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
 
-    def _keep(self, index: int, worked: tuple[NodeValue, LoopKit]) -> None:
+    def _keep(self, index: int, worked: tuple[NodeValue, CallNotes]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
-        result, kit = worked
-        self._known.keep(index, result, "\n".join(kit.thinking))
+        result, notes = worked
+        self._known.keep(index, result, "\n".join(notes.thinking))
         if index == self._responder:
             self.value = result
 
@@ -326,7 +332,7 @@ class WorkflowProcessor:
         return end
 
     def _run_group(self, start: int, end: int) -> None:
-        def work(position: int) -> tuple[NodeValue, LoopKit]:
+        def work(position: int) -> tuple[NodeValue, CallNotes]:
             self._stop_if_cancelled()
             return self._run_inner_node(start + position, list(self.run.question.messages))
 
@@ -351,7 +357,7 @@ class WorkflowProcessor:
         if stamps and any(node.get("addDiscussionIdTimestampsForLLM") for node in self._nodes):
             stamps.track(self.run.question.messages)
 
-    def _with_stamps(self, context: ExecutionContext) -> ExecutionContext:
+    def _with_stamps(self, context: NodeContext) -> NodeContext:
         """With timestamps, if a node of an answering run wants them; a responder begins its answer here."""
         stamps = self._stamps()
         if not stamps or self.run.internal or not context.config.get("addDiscussionIdTimestampsForLLM"):
@@ -377,12 +383,9 @@ class WorkflowProcessor:
             except (OSError, MiddlewareError) as error:  # the answer is worth more than its time
                 logger.warning("the time of an answer was not kept: %s", error)
 
-    def _record(self, index: int, kit: LoopKit) -> NodeTrace:
-        record = node_trace(self.run, index, self._responder)
+    def _record(self, index: int) -> NodeTrace:
         self._begun = True
-        if (trace := self.run.state.run_trace) is not None:
-            kit.trace = trace.node(record)
-        return record
+        return node_trace(self.run, index, self._responder)
 
     def _end_node(self, record: NodeTrace) -> None:
         record.end()

@@ -26,7 +26,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     WorkflowNodeHandler,
 )
 from Middleware.workflows.handlers.node_types import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext, result_text
+from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, result_text
 
 logger = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
             prompt = context.fill(authored, messages=conversation)
             system = context.fill(config.get("systemPrompt") or "", messages=conversation)
             only = [{**conversation[place], "images": [image]}]
-            reply = context.dispatch(
+            call = LlmCall(
                 messages=only,
                 system_prompt=system,
                 prompt=prompt,
@@ -229,9 +229,8 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
             _attach(
                 conversation, place, image, _number(config, "lastMessagesToSendInsteadOfPrompt", default=5)
             )
-            reply = context.dispatch(
-                messages=conversation, llm_takes_images=True, stream=False, must_show=image
-            )
+            call = LlmCall(messages=conversation, llm_takes_images=True, stream=False, must_show=image)
+        reply = context.dispatch(call)
     except BackendError as error:
         context.warn(f"an image could not be described: {loggable_error(error)}")
         return Description(FAILED_NOTICE, good=False)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import Schema, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
 
 
 @NODES.register("Standard")
@@ -30,7 +30,8 @@ class StandardNode(WorkflowNodeHandler):
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         limit = context.config.get("maxImagesToSend")
-        return context.dispatch(
+        call = LlmCall(
             llm_takes_images=self.takes_pictures(context.config),
             max_images=limit if isinstance(limit, int) else 0,
         )
+        return context.dispatch(call)

@@ -18,7 +18,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
 )
 from Middleware.workflows.handlers.base.common_fields import CHILD_NODES
 from Middleware.workflows.handlers.node_types import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, NodeResult
 
 
 def scoped_inputs(context: ExecutionContext) -> list[str]:
@@ -40,16 +40,17 @@ class SubWorkflowNode(WorkflowNodeHandler):
     def run(
         self, context: ExecutionContext, name: str, overrides: Mapping[str, Any], label: str = ""
     ) -> NodeResult:
-        return context.run_workflow(
+        call = ChildCall(
             name,
             folder=context.config.get("workflowUserFolderOverride") or None,
-            inputs=scoped_inputs(context),
+            inputs=tuple(scoped_inputs(context)),
             system_prompt_override=override(
                 overrides, "firstNodeSystemPromptOverride", "systemPromptOverride"
             ),
             prompt_override=override(overrides, "firstNodePromptOverride", "promptOverride"),
             label=label,
         )
+        return context.run_workflow(call)
 
     @staticmethod
     def child(config: NodeConfig, pointer: str, name: str) -> ChildName:

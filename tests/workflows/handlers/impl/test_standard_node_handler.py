@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from Middleware.workflows.handlers.node_types import NODES, node_handler, node_schema
+from Middleware.workflows.models.execution_context import LlmCall
 
 
-def dispatched(**config: Any) -> dict[str, Any]:
-    """The arguments of the node's one LLM call."""
-    calls: list[dict[str, Any]] = []
-    context: Any = SimpleNamespace(config=config, dispatch=lambda **call: calls.append(call) or "said")
+def dispatched(**config: Any) -> LlmCall:
+    """The node's one LLM call."""
+    calls: list[LlmCall] = []
+    context: Any = SimpleNamespace(config=config, dispatch=lambda call: calls.append(call) or "said")
     assert node_handler("Standard").handle(context) == "said"
     return calls[0]
 
@@ -29,7 +30,7 @@ def dispatched(**config: Any) -> dict[str, Any]:
 )
 def test_the_call(config, call):
     """What the node's fields ask for."""
-    assert dispatched(**config) == call
+    assert dispatched(**config) == LlmCall(**call)
 
 
 @pytest.mark.parametrize("node_type", ["Standard", None, "Conversational", 5, "standard"])
