@@ -10,9 +10,10 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
@@ -21,8 +22,8 @@ from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
-from Middleware.llmapis.service_call import Service
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate, outgoing_gate
 
@@ -93,37 +94,26 @@ def is_public(address: str) -> bool:
 # `maxConcurrentRequests`.
 
 
-class Slots:
-    """The slots that one outgoing call holds. `release` may be called more than once."""
-
-    def __init__(self, gates: list[FairGate]) -> None:
-        self._gates = gates
-
-    def release(self) -> None:
-        while self._gates:
-            self._gates.pop().release()
-
-
-def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> Slots:
-    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process.
+def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> ExitStack:
+    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process. To be closed.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
     meanwhile."""
     wait_s = launch_facts().concurrency_timeout_s
-    taken = Slots([])
+    taken = ExitStack()
     for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
         if gate is None:
             continue
         try:
             admitted = gate.acquire(timeout=wait_s, request_id=request_id or "")
         except BaseException:
-            taken.release()
+            taken.close()
             raise
         if not admitted:
-            taken.release()
+            taken.close()
             message = f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
             raise SlotTimeout(endpoint.name, message)
-        taken._gates.append(gate)
+        taken.callback(gate.release)
     return taken
 
 
@@ -140,6 +130,27 @@ def _gate(file: str, url: str, limit: int) -> FairGate:
 
 
 # --------------------------------------------------------------------------
+
+
+class Service(Protocol):
+    """`LlmApiService`, as far as it is known to the calls that are put to it."""
+
+    endpoint: EndpointConfig
+
+    @property
+    def takes_messages(self) -> bool: ...
+
+    @property
+    def backup_name(self) -> str: ...
+
+    def backup(self, pinned: tuple[str, ...]) -> Service: ...
+
+    def can_show(self, image: str) -> bool: ...
+
+    def create_api_handler(self) -> LlmApiHandler: ...
+
+    def handler_for(self, stream: bool) -> LlmApiHandler: ...
+
 
 HANDLER_FAULTS = (
     MiddlewareError,
@@ -225,10 +236,10 @@ def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
         except HANDLER_FAULTS as error:
             if chain.cancelled:
                 return LlmText("")
-            slots.release()
+            slots.close()
             chain.hop(error)
         finally:
-            slots.release()
+            slots.close()
 
 
 def _ask_chain(chain: _Chain, call: CallArguments) -> LlmText | JsonObject:
@@ -249,7 +260,7 @@ class ServiceStream(Iterator[Batch]):
     ) -> None:
         self._call, self._closed = call, closed
         self._chain = _Chain(service, call)
-        self._slots = Slots([])
+        self._slots = ExitStack()
         self._batches: Batches = iter(())
         self._visible = self._over = False
         try:
@@ -297,7 +308,7 @@ class ServiceStream(Iterator[Batch]):
                 self._end()
                 return
             except HANDLER_FAULTS as error:
-                self._slots.release()
+                self._slots.close()
                 if chain.cancelled:
                     self._end()
                     return
@@ -315,7 +326,7 @@ class ServiceStream(Iterator[Batch]):
             )
             self._end()
             raise error
-        self._slots.release()
+        self._slots.close()
         try:
             chain.hop(error)
             self._open_next()
@@ -329,5 +340,5 @@ class ServiceStream(Iterator[Batch]):
             return
         self._over = True
         close_batches(self._batches)
-        self._slots.release()
+        self._slots.close()
         self._closed(self)

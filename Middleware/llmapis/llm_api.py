@@ -23,7 +23,7 @@ from Middleware.llmapis.handlers.backends import backend_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, join_batches, note_answer
 from Middleware.llmapis.sampler_translation import deep_merge, translate
-from Middleware.llmapis.service_call import calling_node, count_answer, counted_stream
+from Middleware.llmapis.script_calls import calling_node, count_answer, counted_stream
 
 __all__ = ["TICK_S", "LlmApiService", "LlmText"]
 

@@ -17,7 +17,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
 from Middleware.llmapis.llm_text import LlmText
-from Middleware.services.run_trace import NodeTrace
+from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.sensitive_logging_utils import MASK, SECRET_NAME, mask_secrets, masked_config
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
 from Middleware.workflows.handlers.node_types import known_type, node_handler
@@ -154,8 +154,8 @@ class _DryProcessor(WorkflowProcessor):
         super().__init__(run, walk.run_child)
         self._walk = walk
 
-    def _context(self, record: NodeTrace, messages: Messages) -> NodeContext:
-        made = super()._context(record, messages)
+    def context(self, index: int, messages: Messages, trace: TracedNode | None = None) -> NodeContext:
+        made = super().context(index, messages, trace)
         facts = {one.name: getattr(made, one.name) for one in fields(made)}
         return _DryContext(**facts, walk=self._walk)
 

@@ -22,10 +22,10 @@ from Middleware.config.named_files import load_prompt_template, load_structured_
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import structured_output_block
+from Middleware.llmapis.failover import Service
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText, count_call
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
-from Middleware.llmapis.service_call import Service
 from Middleware.utilities.model_json import json_values, object_of, places_of_json
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.client_wishes import Taken

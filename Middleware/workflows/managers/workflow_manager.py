@@ -30,7 +30,7 @@ from Middleware.workflows.models.execution_context import (
     NodeStream,
     NodeValue,
 )
-from Middleware.workflows.processors.delivery import Ending, finish_chunks, merge_chunks, tell_answer
+from Middleware.workflows.processors.delivery import SentAnswer, finish_chunks, merge_chunks, tell_answer
 from Middleware.workflows.processors.node_context import NodeContext
 from Middleware.workflows.processors.node_lines import trace_for_the_log
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shorten_chain
@@ -176,7 +176,7 @@ class WorkflowManager:
 
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []
-        batch = [*first, *finish_chunks(self.request, self.user, Ending(text))]
+        batch = [*first, *finish_chunks(self.request, self.user, SentAnswer(text))]
         if (trace := self.state.run_trace) is not None:
             tell_answer(trace, None, text, batch[-1])
         return batch if stream else [merge_chunks(batch)]

@@ -9,7 +9,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from Middleware.cleaning import ResponseCleaner
@@ -241,11 +241,10 @@ class Delivery:
         answered: Callable[[Delivery, str], None],
     ) -> None:
         self._context, self._result = context, result
-        self._prompt_tokens = prompt_tokens
         self._answered = answered
         self.value: NodeValue = None
         self.thoughts: list[str] = []
-        self._sent = _Sent(usage, lowers_calls=bool(context.config.get("lowercaseToolCallFunctionNames")))
+        self._sent = SentAnswer(node=context.config, usage=usage, prompt_tokens=prompt_tokens)
         self._cleaner = self._make_cleaner()
         self._first: FirstText | None = None
         if context.trace is not None and context.stream:
@@ -299,8 +298,8 @@ class Delivery:
             self._keep_cleaning(text)  # a run that was cancelled ends at the next line but one
         self.value = self._output(text)
         self._answered(self, text)
-        ending = Ending(text, context.config, self._sent, self._prompt_tokens)
-        finish = finish_chunks(context.request, context.user, ending)
+        self._sent.answer = text
+        finish = finish_chunks(context.request, context.user, self._sent)
         if isinstance(self._result, NodeStream) and self._result.running:
             context.request.usage.add(finish[-1]["usage"])
         if context.trace is not None:
@@ -355,19 +354,30 @@ class Delivery:
         return _without_extra_facts(result, text) if is_tool_call_answer(result) else result
 
 
-class _Sent:
-    """What has gone by on the way out. Holds the finish back: it leaves when everything else has."""
+class SentAnswer:
+    """What has gone by on the way out. Holds the finish back: it leaves when everything else has.
+
+    `answer`: the text, thoughts never in it. `node`: who gave it, empty for nobody. `usage`: the backend's
+    numbers. `prompt_tokens()`: estimate of the prompt, None = no model was called. `error`: of a chunk that
+    ended it.
+    """
 
     def __init__(
-        self, usage: JsonObject | None = None, text: str = "", *, lowers_calls: bool = False
+        self,
+        answer: str = "",
+        node: NodeConfig = MappingProxyType({}),
+        *,
+        usage: JsonObject | None = None,
+        prompt_tokens: Callable[[], int] | None = None,
     ) -> None:
-        self.usage = usage
+        self.answer, self.node = answer, node
+        self.usage, self.prompt_tokens = usage, prompt_tokens
         self.reason: str | None = None
         self.with_calls = False
         self.facts: JsonObject = {}
         self.error: JsonObject | None = None
-        self._lowers_calls = lowers_calls
-        self._texts = [text]
+        self._lowers_calls = bool(node.get("lowercaseToolCallFunctionNames"))
+        self._texts = [answer]
         self._thoughts: list[str] = []
 
     def text(self) -> str:
@@ -417,32 +427,16 @@ class _Sent:
         return kept if kept["token"] or len(kept) > 2 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """What is known of an answer at its end. `text`: all of it. `node`: who gave it, empty for nobody.
-    `sent`: what has left, None = the text and nothing else. `prompt_tokens()`: estimate, None = no model was
-    called."""
-
-    text: str = ""
-    node: NodeConfig = field(default_factory=dict)
-    sent: _Sent | None = None
-    prompt_tokens: Callable[[], int] | None = None
-
-
-EMPTY = Ending()
-
-
-def finish_chunks(request: RequestContext, user: UserSettings, ending: Ending = EMPTY) -> Batch:
+def finish_chunks(request: RequestContext, user: UserSettings, sent: SentAnswer) -> Batch:
     """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one."""
-    sent = ending.sent or _Sent(text=ending.text)
     reason = client_finish_reason(sent.reason, sent.with_calls)
     batch: Batch = []
-    call = None if sent.with_calls else _liveness_call(request, user, ending.node, ending.text)
+    call = None if sent.with_calls else _liveness_call(request, user, sent.node, sent.answer)
     if call is not None:
         reason = "tool_calls"
         batch.append({"token": "", "finish_reason": None, "tool_calls": [call]})
     finish: Chunk = {"token": "", "finish_reason": reason}
-    finish["usage"] = full_usage(sent.usage, sent.written_text, ending.prompt_tokens)
+    finish["usage"] = full_usage(sent.usage, sent.written_text, sent.prompt_tokens)
     finish.update(sent.facts)  # type: ignore[typeddict-item]
     return [*batch, finish]
 

@@ -123,7 +123,7 @@ class CallNotes:
 
 @dataclass(frozen=True, slots=True)
 class NodeContext(ExecutionContext):
-    """Node `node_number` of `run`. `known`: what the nodes before it gave.
+    """Node `node_number` of `run`. `known`: what the nodes before it gave. `notes`: told by its calls.
 
     Made in two steps: first as the node was written, which nothing can be wrong with; then `ready()`.
     """
@@ -135,41 +135,19 @@ class NodeContext(ExecutionContext):
 
     # --- before the node runs ---
 
-    @classmethod
-    def of(cls, run: Run, index: int, known: Known, run_child: RunChild) -> NodeContext:
-        """Of a node that does not answer and that nobody observes."""
-        state = run.state
-        return cls(
-            request=state.request,
-            user=state.user,
-            snapshot=state.snapshot,
-            workflow_file=run.file,
-            workflow_id=run.workflow_id,
-            question=run.question,
-            node_number=index + 1,
-            config=run.file.nodes[index],
-            messages=run.question.messages,
-            is_internal=run.internal,
-            agent_inputs=known.inputs,
-            agent_outputs=known.outputs,
-            run=run,
-            known=known,
-            run_child=run_child,
-            notes=CallNotes(),
-        )
-
     def ready(self) -> NodeContext:
         """With numbers made numbers, the model loaded, the files of the discussion. Raises ConfigError."""
         state = self.run.state
-        stamps = state.stamps(self.discussion_id)
+        stamps, key = state.stamps(self.discussion_id), state.encryption_key
         node, llm_handler = self._loaded_model()
+        if node is self.config and llm_handler is None and stamps is None and key is None:
+            return self
         return replace(
             self,
             config=node,
             llm_handler=llm_handler,
             store=stamps.store if stamps else None,
-            encryption_key=state.encryption_key,
-            api_key_hash=state.api_key_hash,
+            encryption_key=key,
         )
 
     def _loaded_model(self) -> tuple[NodeConfig, LlmHandler | None]:

@@ -23,7 +23,7 @@ from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig, close_batches
 from Middleware.llmapis.llm_text import LlmText, count_call, join_batches
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NodeTrace
+from Middleware.services.run_trace import NodeTrace, TracedNode
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.text_utils import estimate_tokens
@@ -44,7 +44,7 @@ from Middleware.workflows.models.execution_context import (
 )
 from Middleware.workflows.processors.delivery import (
     Delivery,
-    Ending,
+    SentAnswer,
     cleaned_result,
     finish_chunks,
     merge_chunks,
@@ -108,7 +108,7 @@ class WorkflowProcessor:
                 index = end
             if not self._nodes and not self.run.internal:
                 self.run.state.request.answer.complete = True
-                yield finish_chunks(self.run.state.request, self.run.state.user)
+                yield finish_chunks(self.run.state.request, self.run.state.user, SentAnswer())
         finally:
             self.run.state.services.release_locks(self.run.workflow_id)
             if not self._begun:  # of nodes that ran those tell who observe
@@ -118,9 +118,9 @@ class WorkflowProcessor:
 
     def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, CallNotes]:
         """A node that does not answer the user: its cleaned result."""
-        record = self._record(index)
-        authored = self._context(record, messages)
-        notes, trace = authored.notes, authored.trace
+        record, trace = self._begin_node(index)
+        authored = self.context(index, messages, trace)
+        notes = authored.notes
         try:
             context = self._with_stamps(authored.ready())
             note_model(record, context)
@@ -149,8 +149,8 @@ class WorkflowProcessor:
 
     def _answer(self, index: int) -> BatchGenerator:
         """The responder of a run that answers the user."""
-        record = self._record(index)
-        authored = self._context(record, self.run.question.messages)
+        record, trace = self._begin_node(index)
+        authored = self.context(index, self.run.question.messages, trace)
         answer = self.run.state.request.answer
         try:
             context = self._with_stamps(authored.ready())
@@ -239,7 +239,7 @@ class WorkflowProcessor:
         self._known.keep(index, text, "")
         state = self.run.state
         batches = [[*batch] for batch in static_batches(text)][:-1]
-        finish = finish_chunks(state.request, state.user, Ending(text, self._nodes[index]))
+        finish = finish_chunks(state.request, state.user, SentAnswer(text, self._nodes[index]))
         self._say_whether_last(index, finish[-1], of_child=False)
         tell_output(context.trace, text, context.notes.thinking)
         if context.trace is not None:
@@ -252,17 +252,31 @@ class WorkflowProcessor:
             answer.begun, answer.complete = True, batch is batches[-1]
             yield batch
 
-    def _context(self, record: NodeTrace, messages: Messages) -> NodeContext:
-        """The context of the node that begins, as it was written."""
-        run, trace, index = self.run, self.run.state.run_trace, record.number - 1
+    def context(self, index: int, messages: Messages, trace: TracedNode | None = None) -> NodeContext:
+        """The context of a node as it was written, before it is `ready()`."""
+        run, state = self.run, self.run.state
         is_responder = index == self._responder
-        return replace(
-            NodeContext.of(run, index, self._known, self._run_child),
+        return NodeContext(
+            request=state.request,
+            user=state.user,
+            snapshot=state.snapshot,
+            workflow_file=run.file,
+            workflow_id=run.workflow_id,
+            question=run.question,
+            node_number=index + 1,
             config=self._node(index),
             messages=messages,
             stream=run.question.stream and is_responder and not run.internal,
             is_responder=is_responder,
-            trace=None if trace is None else trace.node(record),
+            is_internal=run.internal,
+            agent_inputs=self._known.inputs,
+            agent_outputs=self._known.outputs,
+            api_key_hash=state.api_key_hash,
+            trace=trace,
+            run=run,
+            known=self._known,
+            run_child=self._run_child,
+            notes=CallNotes(),
         )
 
     def _handle_node(self, context: ExecutionContext) -> NodeResult:
@@ -383,9 +397,11 @@ class WorkflowProcessor:
             except (OSError, MiddlewareError) as error:  # the answer is worth more than its time
                 logger.warning("the time of an answer was not kept: %s", error)
 
-    def _record(self, index: int) -> NodeTrace:
+    def _begin_node(self, index: int) -> tuple[NodeTrace, TracedNode | None]:
+        """The trace of a node, and the same for those who observe; None: nobody does."""
+        record, trace = node_trace(self.run, index, self._responder), self.run.state.run_trace
         self._begun = True
-        return node_trace(self.run, index, self._responder)
+        return record, None if trace is None else trace.node(record)
 
     def _end_node(self, record: NodeTrace) -> None:
         record.end()

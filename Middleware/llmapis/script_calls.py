@@ -1,44 +1,18 @@
-"""What a call knows of the service that it is put to; calls of scripts, told and counted."""
+"""Calls that a user's script makes through `LlmApiService`: told to its node, counted by its request.
+
+Source: spec console.md 3.3, more-fronts.md 9."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, Chunk, JsonObject, close_batches
-from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, count_call, join_batches, note_answer
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.text_utils import estimate_tokens
-
-
-class Service(Protocol):
-    """`LlmApiService`, as far as it is known to the calls that are put to it."""
-
-    endpoint: EndpointConfig
-
-    @property
-    def takes_messages(self) -> bool: ...
-
-    @property
-    def backup_name(self) -> str: ...
-
-    def backup(self, pinned: tuple[str, ...]) -> Service: ...
-
-    def can_show(self, image: str) -> bool: ...
-
-    def create_api_handler(self) -> LlmApiHandler: ...
-
-    def handler_for(self, stream: bool) -> LlmApiHandler: ...
-
-
-# --------------------------------------------------------------------------
-# Calls that a user's script makes through `LlmApiService`: the node that it belongs to is told of them,
-# and its request counts them. Source: spec console.md 3.3, more-fronts.md 9.
 
 
 def calling_node() -> TracedNode | None:
