@@ -437,7 +437,7 @@ class TestCancellation:
         batches, results = service().stream_batches(asking(HELLO)), []
         thread = threading.Thread(target=lambda: results.append([b for b in batches if b]))
         thread.start()
-        while not batches._batches._batches.gi_running:
+        while not batches._batches._is_pulled:
             time.sleep(0.001)
         batches.close()
         thread.join(PATIENCE_S)

@@ -35,6 +35,44 @@ class FakeEngine:
         self.held = False
         self.cancelled = False
 
+    def fill(
+        self, context: ExecutionContext, text: str, messages: Any = None, drop_system: bool = False
+    ) -> str:
+        known = {**self.fixed, **self.values, "count": str(len(messages or context.messages))}
+        return re.sub(r"\{(\w+)\}", lambda m: known.get(m[1], m[0]), text)
+
+    def fill_parts(self, context: ExecutionContext, text: str) -> tuple[str, str | None]:
+        filled = self.fill(context, text)
+        marked = re.sub(r"\{(\w+)\}", lambda m: self.fixed.get(m[1], "\0"), text)
+        head, mark, _ = marked.partition("\0")
+        return filled, (head.rpartition("/")[0] or ".") if mark and head else None
+
+    def fill_prefix(self, context: ExecutionContext, text: str) -> tuple[str, str | None]:
+        marked = re.sub(r"\{(\w+)\}", lambda m: self.fixed.get(m[1], "\0" * (m[1] in self.values)), text)
+        head, mark, _ = marked.partition("\0")
+        return self.fill(context, text), head if mark else None
+
+    def run_workflow(self, context: ExecutionContext, call: ChildCall) -> Any:
+        self.children.append(call)
+        return self.child(call)
+
+    def dispatch(self, context: ExecutionContext, call: LlmCall) -> Any:
+        self.calls.append(call)
+        return self.reply(call)
+
+    def with_node(self, context: ExecutionContext, config: Any) -> ExecutionContext:
+        return replace(context, config=config)
+
+    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
+        self.locks.append(lock_id)
+        return not self.held
+
+    def is_cancelled(self, context: ExecutionContext) -> bool:
+        return self.cancelled
+
+    def warn(self, context: ExecutionContext, message: str) -> None:
+        self.warnings.append(message)
+
 
 @dataclass(frozen=True)
 class FakeContext(ExecutionContext):
@@ -43,41 +81,31 @@ class FakeContext(ExecutionContext):
     engine: FakeEngine = field(kw_only=True)
 
     def fill(self, text: str, *, messages: Any = None, drop_system: bool = False) -> str:
-        engine = self.engine
-        known = {**engine.fixed, **engine.values, "count": str(len(messages or self.messages))}
-        return re.sub(r"\{(\w+)\}", lambda m: known.get(m[1], m[0]), text)
+        return self.engine.fill(self, text, messages, drop_system)
 
     def fill_parts(self, text: str) -> tuple[str, str | None]:
-        marked = re.sub(r"\{(\w+)\}", lambda m: self.engine.fixed.get(m[1], "\0"), text)
-        head, mark, _ = marked.partition("\0")
-        return self.fill(text), (head.rpartition("/")[0] or ".") if mark and head else None
+        return self.engine.fill_parts(self, text)
 
     def fill_prefix(self, text: str) -> tuple[str, str | None]:
-        engine = self.engine
-        marked = re.sub(r"\{(\w+)\}", lambda m: engine.fixed.get(m[1], "\0" * (m[1] in engine.values)), text)
-        head, mark, _ = marked.partition("\0")
-        return self.fill(text), head if mark else None
+        return self.engine.fill_prefix(self, text)
 
     def run_workflow(self, call: ChildCall) -> Any:
-        self.engine.children.append(call)
-        return self.engine.child(call)
+        return self.engine.run_workflow(self, call)
 
     def dispatch(self, call: LlmCall) -> Any:
-        self.engine.calls.append(call)
-        return self.engine.reply(call)
+        return self.engine.dispatch(self, call)
 
     def with_node(self, config: Any) -> ExecutionContext:
-        return replace(self, config=config)
+        return self.engine.with_node(self, config)
 
     def acquire_lock(self, lock_id: str) -> bool:
-        self.engine.locks.append(lock_id)
-        return not self.engine.held
+        return self.engine.acquire_lock(self, lock_id)
 
     def is_cancelled(self) -> bool:
-        return self.engine.cancelled
+        return self.engine.is_cancelled(self)
 
     def warn(self, message: str) -> None:
-        self.engine.warnings.append(message)
+        self.engine.warn(self, message)
 
 
 class Bench:
