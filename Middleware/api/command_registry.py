@@ -21,10 +21,13 @@ import argparse
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
+from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.common.registry import Registry
+from Middleware.config import json_positions
 from Middleware.utilities.install_layout import program
 
 
@@ -60,6 +63,18 @@ class Command(ABC):
 
 
 COMMANDS: Registry[type[Command]] = Registry("command", Command)
+
+
+def document_of(file: str) -> Any:
+    """The value of a JSON file that a command is given, read as a config file is.
+
+    Raises ConfigError, which names the file and the position.
+    """
+    try:
+        raw = Path(file).expanduser().read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", file=file) from error
+    return json_positions.parse(raw, file)
 
 
 def check_config_folder(facts: LaunchFacts) -> None:

@@ -33,6 +33,7 @@ class Chunk(_ChunkAlways, total=False):
     model: str
     truncated: bool
     refusal: bool
+    cut_call: bool  # the end of the answer cut a call, and that call was left out
     last: bool  # of a finish chunk that the engine gives: no node runs after it
     progress: JsonObject  # of a chunk that says nothing else: a node starts (more-fronts.md 8)
 

@@ -441,6 +441,7 @@ def ensure_embeds(endpoint: EndpointConfig) -> None:
 # Is a text the address of an HTTP server? Pure: resolves no name and calls nobody.
 
 
+EXAMPLE = "an address such as http://127.0.0.1:11434"
 _BLANK = re.compile(r"\s")
 
 
@@ -451,11 +452,12 @@ def address_fault(url: str) -> str | None:
     """
     if ENV_REFERENCE.search(url):
         return None
-    why = _why(url.strip())
-    return f'found "{url}", allowed: an address such as http://127.0.0.1:11434 ({why})' if why else None
+    why = why_no_address(url.strip())
+    return f'found "{url}", allowed: {EXAMPLE} ({why})' if why else None
 
 
-def _why(url: str) -> str | None:
+def why_no_address(url: str) -> str | None:
+    """What is wrong, without the text itself, which may hold a secret; None for an address."""
     if not url:
         return "it is empty"
     if _BLANK.search(url):

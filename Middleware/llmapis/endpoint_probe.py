@@ -164,7 +164,7 @@ def _probe_model(seen: Probe, handler: LlmApiHandler) -> Probe:
         first = next((batch for batch in batches if batch), [])
         seconds = time.monotonic() - began
         thinks = handler.calls_out and _begins_with_a_thought(chain(first, chain.from_iterable(batches)))
-        return replace(seen, seconds=seconds, whole=bool(getattr(batches, "whole", False)), thinks=thinks)
+        return replace(seen, seconds=seconds, whole=bool(getattr(batches, "is_whole", False)), thinks=thinks)
     finally:
         close_batches(batches)
 

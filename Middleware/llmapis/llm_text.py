@@ -16,7 +16,7 @@ class LlmText(str):
     """A `str` that also knows how the answer ended. It equals, hashes and prints as the plain text.
 
     `usage`: `{"prompt_tokens", "completion_tokens", "total_tokens", ...}` or None. Source: spec backends.md
-    10."""
+    10. `cut_call`: the model called a tool, and the end of the answer cut the call."""
 
     finish_reason: str | None
     native_finish_reason: str | None
@@ -24,6 +24,7 @@ class LlmText(str):
     usage: JsonObject | None
     model: str | None
     refusal: bool
+    cut_call: bool
 
     def __new__(
         cls,
@@ -35,10 +36,12 @@ class LlmText(str):
         usage: JsonObject | None = None,
         model: str | None = None,
         refusal: bool = False,
+        cut_call: bool = False,
     ) -> LlmText:
         made = super().__new__(cls, text)
         made.finish_reason, made.native_finish_reason = finish_reason, native_finish_reason
-        made.thinking, made.usage, made.model, made.refusal = thinking, usage, model, refusal
+        made.thinking, made.usage, made.model = thinking, usage, model
+        made.refusal, made.cut_call = refusal, cut_call
         return made
 
     def told_apart(self, text: str, thinking: str) -> LlmText:
@@ -116,6 +119,6 @@ def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObjec
     text, thinking = "".join(texts), "".join(thoughts)
     whole_calls = calls.complete(finish)
     if not whole_calls:
-        return LlmText(text, finish_reason=finish, thinking=thinking, **facts)
+        return LlmText(text, finish_reason=finish, thinking=thinking, cut_call=bool(calls), **facts)
     extras = {"thinking": thinking} if thinking else {}
     return {"content": text, "tool_calls": whole_calls, "finish_reason": finish, **extras, **facts}

@@ -196,7 +196,11 @@ class DiscussionFolders:
                     _check(source, name, archive.read(f"{discussion_id}/{name}"))
         except ArchiveRefused:
             raise
-        except (OSError, *_BROKEN_ZIP) as error:
+        except OSError as error:
+            raise ArchiveRefused(
+                f"{source} cannot be read as a zip file: {error.strerror or error}"
+            ) from error
+        except _BROKEN_ZIP as error:
             raise ArchiveRefused(f"{source} cannot be read as a zip file: {error}") from error
         self.refuse_existing(discussion_id)
         return discussion_id, names

@@ -27,6 +27,8 @@ from Middleware.config.paths import is_discussion_id
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import hold_lock, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
+from Middleware.utilities.hashing_utils import sha256_hex
+from Middleware.utilities.sensitive_logging_utils import redaction_is_on
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +169,12 @@ class DiscussionStore:
         except OSError as error:
             if self._legacy is None or folder == self._legacy:
                 raise self._unusable(folder, error) from error
-            logger.warning("%s cannot be made (%s); %s is used", folder, error.strerror, self._legacy)
+            logger.warning(
+                "%s cannot be made (%s); %s is used",
+                self._shown(folder),
+                error.strerror,
+                self._shown(self._legacy),
+            )
             folder = self._legacy
             try:
                 self._make(folder)
@@ -188,10 +195,21 @@ class DiscussionStore:
             self._reported = True
             logger.error(
                 "the discussion folder %s cannot be made or written to (%s); nothing of it is kept",
-                folder,
+                self._shown(folder),
                 error.strerror,
             )
         return FolderUnusable(error.errno, error.strerror, str(folder))
+
+    def _shown(self, path: Path) -> str:
+        """A path for the log; with redaction on it has a short hash in the place of the discussion's id."""
+        if not redaction_is_on():
+            return str(path)
+        own, short = self.discussion_id, sha256_hex(self.discussion_id)[:8]
+        is_named = [part == own or part.startswith(f"{own}_") for part in path.parts]
+        parts = [
+            short + part[len(own) :] if has else part for has, part in zip(is_named, path.parts, strict=True)
+        ]
+        return str(Path(*parts))
 
     def _make(self, folder: Path) -> None:
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -305,9 +323,9 @@ class DiscussionStore:
             os.replace(path, aside)
         logger.error(
             "%s was damaged (%s) and is kept as %s; %s",
-            path,
+            self._shown(path),
             why,
-            aside.name,
+            self._shown(Path(aside.name)),
             "its backup is used" if good else "no backup",
         )
         return value if good else None
@@ -518,6 +536,18 @@ _T = TypeVar("_T")
 _Other = TypeVar("_Other")
 
 
+def reason_of(error: OSError | sqlite3.Error) -> str:
+    """What the system says, and of which file. With redaction on no path is told: it holds the discussion's
+    id.
+    """
+    if isinstance(error, sqlite3.Error):
+        return f"{VECTOR_DATABASE}: {error}"
+    if not error.strerror:
+        return str(error)
+    place = f"{error.filename}: " if error.filename and not redaction_is_on() else ""
+    return f"{place}{error.strerror}"
+
+
 class DiskFaults:
     """What one node, or one request, meets on the disk. The first fault is told, at ERROR; no other is.
 
@@ -533,6 +563,6 @@ class DiskFaults:
             return work()
         except FAULTS as error:
             if not self.failed and not isinstance(error, FolderUnusable):  # the store reports that one itself
-                logger.error("%s: %s", consequence, error)
+                logger.error("%s: %s", consequence, reason_of(error))
             self.failed = True
             return otherwise

@@ -31,8 +31,10 @@ class End:
     """What is known of one entry. `hash`: of the last message that it covers, as the entry has it.
 
     `before`: hash of the last messages up to there ("": not known). `messages`: hashes of all that it covers,
-    in order (none: not known); `after`: of the message before them ("": none, or not known). `condensed`:
-    condensing is done up to this entry. `summary`: hash of the summary that ends with this entry.
+    in order (none: not known); `after`: of the message before them ("": none, or not known). `breaks`: places
+    in `messages` of which the message before is another one than the one that stands there: a branch began.
+    `condensed`: condensing is done up to this entry. `summary`: hash of the summary that ends with this
+    entry.
     """
 
     hash: str
@@ -41,11 +43,20 @@ class End:
     after: str = ""
     condensed: bool = False
     summary: str = ""
+    breaks: tuple[tuple[int, str], ...] = ()
 
     @property
     def covered_hashes(self) -> tuple[str, ...]:
         """Hashes of the messages that are known to be covered."""
         return self.messages or (self.hash,)
+
+    @property
+    def previous(self) -> tuple[str, ...]:
+        """For each of `messages`, the hash of the message that stood before it ("": none, or not known)."""
+        before = [self.after, *self.messages[:-1]]
+        for place, each in self.breaks:
+            before[place] = each
+        return tuple(before)
 
 
 Ends = tuple[End, ...]
@@ -66,9 +77,12 @@ def end_at(hashes: Sequence[str], start: int, stop: int) -> End:
 
 def join_ends(ends: Sequence[End]) -> End:
     """What is known of one entry that stands for several."""
-    return replace(
-        ends[-1], messages=tuple(each for end in ends for each in end.covered_hashes), after=ends[0].after
+    messages = tuple(each for end in ends for each in end.covered_hashes)
+    previous = [each for end in ends for each in (end.previous if end.messages else (end.after,))]
+    breaks = tuple(
+        (place, each) for place, each in enumerate(previous) if place and each and each != messages[place - 1]
     )
+    return replace(ends[-1], messages=messages, after=ends[0].after, breaks=breaks)
 
 
 def align_entries(hashes: Sequence[str], lines: Sequence[End]) -> Ends:
@@ -102,7 +116,16 @@ def _end(index: int, item: Any) -> End:
     if not isinstance(messages, list) or not all(isinstance(each, str) for each in (*texts, *messages)):
         raise ValueError(f"line {index + 1}: an object with the texts `hash` and `before` is needed")
     covered, before, after, summary = texts
-    return End(covered, before, tuple(messages), after, bool(line.get("condensed")), summary)
+    breaks = _breaks(index, line.get("breaks", {}), len(messages))
+    return End(covered, before, tuple(messages), after, bool(line.get("condensed")), summary, breaks)
+
+
+def _breaks(index: int, value: Any, count: int) -> tuple[tuple[int, str], ...]:
+    """`{"<place>": "<hash>"}` of a line."""
+    places: list[tuple[str, Any]] = [*value.items()] if isinstance(value, dict) else [("", None)]
+    if not all(key.isdecimal() and int(key) < count and isinstance(each, str) for key, each in places):
+        raise ValueError(f"line {index + 1}: `breaks` is an object of places and hashes")
+    return tuple((int(key), each) for key, each in places)
 
 
 def lines_of(ends: Sequence[End]) -> list[dict[str, Any]]:
@@ -113,6 +136,7 @@ def lines_of(ends: Sequence[End]) -> list[dict[str, Any]]:
             "before": end.before,
             **({"messages": list(end.messages)} if end.messages else {}),
             **({"after": end.after} if end.after else {}),
+            **({"breaks": {str(place): each for place, each in end.breaks}} if end.breaks else {}),
             **({"condensed": True} if end.condensed else {}),
             **({"summary": end.summary} if end.summary else {}),
         }

@@ -39,9 +39,18 @@ def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
     """Replace the file's bytes in one step; a reader sees the old or the new ones, also after a crash.
 
     Keeps the mode bits of an existing file; a new one gets `new_mode` less the umask. A link stays a link:
-    its target is written. The folder must exist. Raises OSError.
+    its target is written. The folder must exist. Raises OSError, whose `filename` is that of the target.
     """
     target = Path(os.path.realpath(path))
+    try:
+        _replace(target, data, new_mode)
+        _sync_folder(target.parent)
+    except OSError as error:
+        error.filename, error.filename2 = str(target), None
+        raise
+
+
+def _replace(target: Path, data: bytes, new_mode: int) -> None:
     name = target.name.encode("utf-8", "ignore")[:100].decode("utf-8", "ignore")
     temporary = target.with_name(f".{name}.{secrets.token_hex(8)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), new_mode)
@@ -56,7 +65,6 @@ def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
 
 
 def _sync_folder(folder: Path) -> None:

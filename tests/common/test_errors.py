@@ -11,11 +11,13 @@ import pytest
 from Middleware.common import errors
 from Middleware.common.errors import (
     KIND_STATUS,
+    NOWHERE,
     BackendError,
     ClientRequestError,
     ConfigError,
     ConfigMissing,
     MiddlewareError,
+    Position,
     RequestCancelled,
     SlotTimeout,
     WorkflowError,
@@ -33,19 +35,34 @@ def test_all_have_one_root(error):
     assert 400 <= error.status_hint < 600
 
 
+FLOW, HERE = "Workflows/ana/Main.json", Position(4, 9, "Recall")
+
+
 @pytest.mark.parametrize(
-    ("file", "pointer", "text"),
+    ("file", "pointer", "position", "text", "cause_first"),
     [
-        ("", "", "no such thing"),
-        ("Users/ana.json", "", "Users/ana.json: no such thing"),
-        ("Users/ana.json", "/port", "Users/ana.json: port: no such thing"),
+        ("", "", NOWHERE, "no such thing", "no such thing"),
+        ("Users/ana.json", "", NOWHERE, "Users/ana.json: no such thing", "no such thing; in Users/ana.json"),
+        ("Users/ana.json", "/port", NOWHERE, "Users/ana.json: port: no such thing", "port: no such thing; in Users/ana.json"),
+        ("Users/ana.json", "/port", Position(3, 11), "Users/ana.json:3:11: port: no such thing", "port: no such thing; in Users/ana.json:3:11"),
+        (FLOW, "/nodes/2/prompt", HERE, f'{FLOW}:4:9: node 3 "Recall", prompt: no such thing', f'node 3 "Recall", prompt: no such thing; in {FLOW}:4:9'),
     ],
-)
+    ids=["nowhere", "file", "field", "field-at-its-place", "node-at-its-place"],
+)  # fmt: skip
 @pytest.mark.parametrize("kind", [ConfigError, ConfigMissing])
-def test_a_config_error_says_where(kind, file, pointer, text):
-    """In one sentence."""
-    error = kind("no such thing", file=file, pointer=pointer)
+def test_a_config_error_says_where(kind, file, pointer, position, text, cause_first):
+    """In one sentence, which may begin with the cause; raised once more it says the same."""
+    error = kind("no such thing", file=file, pointer=pointer, position=position, excerpt="\n  {]\n   ^")
     assert str(error) == text and error.message == "no such thing"
+    assert error.cause_first() == cause_first
+    again = error.again()
+    assert again is not error and str(again) == text
+    assert (again.file, again.pointer, again.position, again.excerpt) == (
+        file,
+        pointer,
+        position,
+        error.excerpt,
+    )
 
 
 def test_a_missing_file_is_one_for_python_too():

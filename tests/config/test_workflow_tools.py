@@ -109,3 +109,20 @@ def test_every_value_that_does_not_fit_is_told():
         "/inputs/a/enum/2",
         "/inputs/a/default",
     ]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("tide", "tide"),
+        ("Tide.v2_x-1", "Tide.v2_x-1"),
+        ("high tide", "high_tide"),
+        ("\u00e9bb & flow", "_bb___flow"),
+    ],
+)
+def test_a_tool_without_a_name_is_called_as_its_folder(configs, folder, name):
+    """What no client takes in a name becomes `_`."""
+    tool = load_tool(
+        put(configs, {"description": "Tide."}, folder), f"Workflows/_shared/{folder}/_mcpTool.json"
+    )
+    assert (tool.folder, tool.name) == (folder, name)

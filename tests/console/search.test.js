@@ -24,6 +24,12 @@ test("names first: whole, beginning, inside, nearly; then what descriptions say"
   assert.deepEqual(names("  "), []);
 });
 
+test("a field of a file leads to the page that has it", () => {
+  const files = [...INDEX.files, { kind: "memorysettings", title: "Memory settings", fields: [{ name: "useStateDocument", description: "Keep one." }] }];
+  const pageOf = (words) => found(entries({ ...INDEX, files }), words, new Map())[0].page;
+  assert.deepEqual([pageOf("apiKey"), pageOf("useStateDocument")], ["configuration", "memory"]);
+});
+
 test("last the texts of pages, with the words around", () => {
   const hits = found(entries(INDEX), "waitress", new Map([["server", "# The server\n\nIt runs on waitress, which is pure Python."]]));
   assert.deepEqual(hits.map((hit) => hit.page), ["server"]);

@@ -1,4 +1,4 @@
-"""The first hour: a fresh clone and the README alone. Its server starts, one file is edited as the README says,
+"""The first hour: a fresh clone and its pages. Its server starts, one file is edited as the page of models says,
 and every example user, and the user that the pages teach, answers clean: whole and streamed the same text.
 
 One server process serves them all; the model behind them is a small fake of an Ollama server that names itself in
@@ -143,7 +143,7 @@ class Server:
 
 @pytest.fixture(scope="module", params=sorted(MODELS))
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A fresh clone's configuration, served, and then edited as the README says."""
+    """A fresh clone's configuration, served, and then edited as the page of models says."""
     calls: list[dict[str, Any]] = []
     handler = type("Handler", (FakeOllama,), {"calls": calls})
     backend = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -177,8 +177,8 @@ def _move_ollama(configs: Path, port: int) -> None:
 
 
 def _edit(public: Path, port: int, model: str) -> None:
-    """What the README says of a model server of one's own: one file, the three fields of Ollama's row."""
-    page = (INSTALL_DIRECTORY / "README.md").read_text("utf-8").partition("- **Your own model server**")[2]
+    """What the page of model servers says: one file, the three fields of Ollama's row."""
+    page = (INSTALL_DIRECTORY / "docs" / "models.md").read_text("utf-8")
     name = re.findall(r"`(Public/\S+\.json)`", page)[0]
     keys = re.findall(r"`(\w+)`", re.findall(r"\| your server \|.*", page)[0])
     row = re.findall(r"`(\S+)`", re.findall(r"\| Ollama \|.*", page)[0])
@@ -190,9 +190,9 @@ def _edit(public: Path, port: int, model: str) -> None:
 
 
 def _teach(configs: Path) -> None:
-    """The user of the section "A user of your own" of the configuration page, word for word."""
-    page = (INSTALL_DIRECTORY / "docs" / "configuration.md").read_text(encoding="utf-8")
-    section = page.split("\n## A user of your own\n")[1].split("\n## ")[0]
+    """The user of the section "Make your own user" of the page about changing the configuration, word for word."""
+    page = (INSTALL_DIRECTORY / "docs" / "configuration-how-to.md").read_text(encoding="utf-8")
+    section = page.split("\n## Make your own user\n")[1].split("\n## ")[0]
     user, workflow = re.findall(r"```json\n(.*?)```", section, re.S)
     (configs / "Users" / f"{TAUGHT_USER}.json").write_text(user, encoding="utf-8")
     (configs / "Workflows" / TAUGHT_USER).mkdir()

@@ -40,6 +40,8 @@ def test_the_message(body, message):
 
 KINDS = [
     (400, b'{"error":"the request exceeds the available context size"}', "context_overflow", False),
+    (413, b'{"error":"the request exceeds the available context size"}', "context_overflow", False),
+    (422, b'{"error":"the request exceeds the available context size"}', "context_overflow", False),
     (500, b'{"error":"Maximum Context reached"}', "context_overflow", False),
     (404, b'{"error":"context window"}', "not_found", False),
     (500, b'{"error":"Loading model"}', "overloaded", True),

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import threading
 
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.llmapis.endpoint_probe import FEW_TOKENS, Probe, probe
+from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAIBackend
+from Middleware.llmapis.wire.http import Transport
+from tests.patience import PATIENCE_S
 
 TAGS = {"models": [{"name": "tiny:latest"}]}
 MODELS = {"data": [{"id": "tiny"}, {"id": "other"}]}
@@ -101,6 +105,48 @@ class TestWhatIsAsked:
         """It needs no network."""
         seen = look("", "BuiltInDemo")
         assert (seen.error, seen.url, seen.thinks) == (None, "", False)
+
+
+class TestWhatIsLeft:
+    """A look keeps no connection busy. The streams are held here, so that no garbage collector closes them."""
+
+    def test_a_model_that_talks_on_is_left(self, serve, rig, look, monkeypatch):
+        """As soon as it is known how it begins: the server sees that nobody listens."""
+        left, held, stream = threading.Event(), [], OpenAIBackend.stream_batches
+
+        def script(peer):
+            while request := peer.request():
+                if request["line"].startswith("GET"):
+                    peer.send(rig.json_answer(MODELS))
+                    continue
+                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("Hi"), end=False))
+                if peer.closed():
+                    left.set()
+                return
+
+        def holding(handler, arguments):
+            held.append(stream(handler, arguments))
+            return held[-1]
+
+        monkeypatch.setattr(OpenAIBackend, "stream_batches", holding)
+        assert look(serve(script).url).error is None
+        assert left.wait(PATIENCE_S) and len(held) == 1
+
+    @pytest.mark.parametrize("models", [MODELS, "no list"], ids=["a-list", "no-list"])
+    def test_the_connection_of_the_list_goes_back(self, server, look, rig, monkeypatch, models):
+        """The greeting goes out on it."""
+        held, post = [], Transport.post
+
+        def holding(transport, *args):
+            held.append(post(transport, *args))
+            return held[-1]
+
+        monkeypatch.setattr(Transport, "post", holding)
+        stand_in = server(
+            models=rig.json_answer(models), completions=rig.SSE_HEAD + rig.chunked(rig.token("Hi"))
+        )
+        assert look(stand_in.url).error is None
+        assert (len(held), stand_in.accepted) == (2, 1)
 
 
 class TestWhatIsSeen:

@@ -38,6 +38,14 @@ def test_tool_calls():
     assert answer == {"content": "", "tool_calls": [call], "finish_reason": "tool_calls", "thinking": "t"}
 
 
+def test_a_call_that_the_end_cut():
+    """It is left out, and the text knows it."""
+    cut = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a'}}
+    answer = join_batches("E", [[chunk("Hi", tool_calls=[cut])], [chunk("", "length")]])
+    assert (answer, answer.cut_call) == ("Hi", True)
+    assert join_batches("E", [[chunk("Hi", "length")]]).cut_call is False
+
+
 def test_without_an_end_it_was_cancelled():
     """The empty text."""
     assert join_batches("E", [[chunk("a")]]) == ""

@@ -219,6 +219,27 @@ class TestZip:
             folders.bring_in(tmp_path / "trip.zip")
         assert [path.name for path in (folders.root / "trip").iterdir()] == [name]
 
+    def test_what_is_written_while_an_import_is_read_is_kept(self, folders, tmp_path, monkeypatch):
+        """A server may begin the discussion after the first look: the folder is looked at again before it goes."""
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        place = folders.root / "trip"
+        place.rename(folders.root / "moved")
+        looks, read = [], zipfile.ZipFile.read
+
+        def reading(archive, name, *more):
+            looks.append(name)
+            if len(looks) == len(set(looks)) + 1:  # the first file that is read again: the check is over
+                place.mkdir()
+                (place / "memories.json").write_text("[]")
+            return read(archive, name, *more)
+
+        monkeypatch.setattr(zipfile.ZipFile, "read", reading)
+        with pytest.raises(ArchiveRefused, match=r"trip holds memories\.json; move that away first"):
+            folders.bring_in(tmp_path / "trip.zip")
+        assert (place / "memories.json").read_text() == "[]"
+        assert sorted(path.name for path in folders.root.iterdir()) == ["moved", "trip"]
+
     def test_what_a_killed_server_left_is_in_nobodys_way(self, folders, tmp_path):
         remember(folders)
         folders.export("trip", tmp_path / "trip.zip")
@@ -264,6 +285,19 @@ class TestZip:
         assert sorted(path.name for path in folders.root.iterdir()) == [".importing-new", "moved", "trip"]
 
     @pytest.mark.skipif(os.name == "nt", reason="no mode bits")
+    def test_an_export_that_fails_leaves_no_half_file(self, folders, tmp_path, monkeypatch):
+        """As on a full disk."""
+        remember(folders)
+        (tmp_path / "out").mkdir()
+
+        def full(*names):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            folders.export("trip", tmp_path / "out" / "trip.zip")
+        assert list((tmp_path / "out").iterdir()) == []
+
     def test_a_zip_file_is_for_the_owner_only(self, folders, tmp_path):
         """It holds private chats."""
         remember(folders)

@@ -11,7 +11,7 @@ from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import CancellationService
 from Middleware.services.fair_gate import FairGate, outgoing_gate
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -113,6 +113,18 @@ def test_a_cancellation_after_admission_changes_nothing(gate, cancellation):
     assert gate.acquire(request_id="r")
     cancellation.request_cancellation("r")
     gate.release()
+
+
+def test_one_who_waits_no_longer_is_no_longer_told(gate, cancellation):
+    """Who was let in, and who gave up: a later cancellation finds nothing to stop."""
+    gate.acquire()
+    assert not gate.acquire(timeout=0.01, request_id="gave-up")
+    thread = threading.Thread(target=gate.acquire, kwargs={"timeout": PATIENCE_S, "request_id": "let-in"})
+    thread.start()
+    wait_until(lambda: list(cancellation._callbacks) == ["let-in"])
+    gate.release()
+    thread.join(PATIENCE_S)
+    assert cancellation._callbacks == {}
 
 
 def test_a_full_queue_turns_away(cancellation):

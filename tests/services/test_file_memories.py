@@ -8,7 +8,15 @@ import pytest
 
 from Middleware.services import file_memories
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
-from Middleware.services.file_memories import End, FileMemories, align_entries, before_of, end_at, join_ends
+from Middleware.services.file_memories import (
+    End,
+    FileMemories,
+    align_entries,
+    before_of,
+    end_at,
+    ends_of,
+    join_ends,
+)
 from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key
 from Middleware.utilities.hashing_utils import sha256_hex
 
@@ -120,6 +128,27 @@ class TestChanges:
         assert memories.condense(0, memories.load()[:2], "both")
         assert memories.ends(memories.load())[0].messages == ("a1", "a", "b1", "b")
         assert memories.condensed_until("b") == 1
+
+    def test_a_condensed_memory_knows_where_a_branch_began(self, memories):
+        """What stood before its first message is another one than the last of the memory before."""
+        branch = End("e", "x", ("d", "e"), after="a1")
+        memories.append("m3", branch, after=memories.load())
+        memories.condense(1, memories.load()[1:], "both")
+        end = memories.ends(memories.load())[1]
+        assert dict(zip(end.messages, end.previous, strict=True)) == {
+            "b1": "",
+            "b": "b1",
+            "c1": "b",
+            "c": "c1",
+            "d": "a1",
+            "e": "d",
+        }
+
+    @pytest.mark.parametrize("breaks", [[], {"x": "a"}, {"0": 5}, {"9": "a"}, "0"], ids=str)
+    def test_breaks_of_another_form_are_damage(self, breaks):
+        """Each is a place among the messages, and a hash."""
+        with pytest.raises(ValueError, match="line 1: `breaks` is an object of places and hashes"):
+            ends_of([{"hash": "a", "before": "", "messages": ["a"], "breaks": breaks}])
 
     def test_a_kill_between_the_two_files_doubles_nothing(self, store, memories, monkeypatch):
         """The line is there, the memory is not: it is made again, and has one line."""

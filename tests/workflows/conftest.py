@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from requests.adapters import HTTPAdapter
 
 from Middleware.common.errors import BackendError
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
@@ -41,13 +42,14 @@ class ScriptedModel:
     """`replies`: what each call answers, in order; the last one stays. A reply: text, dict, batches, error, or a function.
 
     `calls`: what was asked, one `CallArguments` a call; `settings`: of the handler that was asked. `closed`: how many
-    streams were closed before their end.
+    streams were closed before their end; they are kept in `held`, so that no garbage collector closes them.
     """
 
     replies: list[Any] = field(default_factory=lambda: ["hello"])
     calls: list[Any] = field(default_factory=list)
     settings: list[Any] = field(default_factory=list)
     closed: int = 0
+    held: list[Any] = field(default_factory=list)
 
     def reply(self, call: Any) -> Any:
         self.calls.append(call)
@@ -67,7 +69,8 @@ class ScriptedModel:
         reply = self.reply(call)
         if isinstance(reply, Exception):
             raise reply
-        return self._pulled(self._batches(reply))
+        self.held.append(self._pulled(self._batches(reply)))
+        return self.held[-1]
 
     def _batches(self, reply: Any) -> list[Any]:
         if isinstance(reply, list):
@@ -279,6 +282,33 @@ def site():
     made = Site()
     yield made
     made.close()
+
+
+@pytest.fixture
+def waits(monkeypatch) -> list[Any]:
+    """How long each request that `requests` sends may wait for its connection and for each read."""
+    seen, send = [], HTTPAdapter.send
+
+    def sending(adapter, request, *args, **settings):
+        seen.append(settings["timeout"])
+        return send(adapter, request, *args, **settings)
+
+    monkeypatch.setattr(HTTPAdapter, "send", sending)
+    return seen
+
+
+@pytest.fixture
+def timers(monkeypatch) -> list[threading.Timer]:
+    """Every `threading.Timer` that is made."""
+    made = []
+
+    class Noted(threading.Timer):
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **settings)
+            made.append(self)
+
+    monkeypatch.setattr(threading, "Timer", Noted)
+    return made
 
 
 class Dialled(list[tuple[str, int]]):

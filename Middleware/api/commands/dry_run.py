@@ -5,10 +5,8 @@ Prints, never serves.
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 from Middleware.api.command_registry import (
@@ -16,11 +14,12 @@ from Middleware.api.command_registry import (
     Command,
     OwnArguments,
     check_config_folder,
+    document_of,
     nonempty_text,
 )
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import parse_model_field
-from Middleware.common.errors import MiddlewareError, RequestCancelled
+from Middleware.common.errors import ClientRequestError, ConfigError, MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
 from Middleware.config.loader import ConfigSnapshot, tree_of
@@ -57,8 +56,8 @@ class WalkAWorkflow(Command):
             return 2
         try:
             body = _request_body(arguments.messages)
-        except (OSError, ValueError, MiddlewareError) as error:
-            print(f"--messages {arguments.messages}: {error}", file=sys.stderr)
+        except MiddlewareError as error:
+            print(f"--messages: {error}", file=sys.stderr)
             return 2
         wanted = arguments.explain or arguments.dry_run
         try:
@@ -71,16 +70,19 @@ class WalkAWorkflow(Command):
 def _request_body(file: str | None) -> dict[str, Any]:
     """A request body: from a file that holds one, or only its messages.
 
-    Raises ValueError for anything else.
+    Raises ConfigError for anything else.
     """
     if file is None:
         return {"messages": HELLO}
-    document = json.loads(Path(file).expanduser().read_text("utf-8-sig"))
+    document = document_of(file)
     if isinstance(document, list):
         document = {"messages": document}
     if not isinstance(document, dict) or not isinstance(document.get("messages"), list):
-        raise ValueError(f"{file}: found neither a list of messages nor an object with `messages`")
-    return {**document, "messages": check_messages(document["messages"])}
+        raise ConfigError("found neither a list of messages nor an object with `messages`", file=file)
+    try:
+        return {**document, "messages": check_messages(document["messages"])}
+    except ClientRequestError as error:
+        raise ConfigError(str(error), file=file) from error
 
 
 def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: bool) -> int:

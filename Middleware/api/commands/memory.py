@@ -7,7 +7,6 @@ Source: spec memory.md 15.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
@@ -19,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, document_of
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.errors import ClientRequestError, MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
@@ -29,7 +28,7 @@ from Middleware.config.loader import tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
-from Middleware.services.discussion_store import MEMORIES, SUMMARY, VECTOR_DATABASE, ChunkList
+from Middleware.services.discussion_store import MEMORIES, SUMMARY, ChunkList, reason_of
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
 from Middleware.workflows.checks.memory_rebuild import Rebuild
@@ -103,8 +102,7 @@ class Memory(Command):
 
 
 def _sentence(error: BaseException) -> str:
-    """SQLite does not say which file is at fault; a discussion has one."""
-    return f"{VECTOR_DATABASE}: {error}" if isinstance(error, sqlite3.Error) else str(error)
+    return reason_of(error) if isinstance(error, OSError | sqlite3.Error) else str(error)
 
 
 def _usage(what: str) -> int:
@@ -118,8 +116,15 @@ def _desk(preview: bool) -> Desk:
     user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
     key = _key_in(KEY) or None
     request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
+    _refuse_no_folder(discussions_root(user))
     readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
     return Desk(user, request, readings, preview)
+
+
+def _refuse_no_folder(root: Path) -> None:
+    """A file in its place would look like a folder without discussions."""
+    if root.exists() and not root.is_dir():
+        raise ArchiveRefused(f"{root} is a file, allowed: the folder of the discussions")
 
 
 def _folders(user: UserSettings, key: str | None) -> DiscussionFolders:
@@ -200,14 +205,11 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
 
 def _conversation(file: str, user: UserSettings) -> Messages:
     """The messages of a file, as a chat would bring them to a workflow; the turn to be answered is none."""
-    data = Path(file).expanduser().read_bytes()
+    document = document_of(file)
     try:
-        document = json.loads(data.decode("utf-8-sig"))
         if not isinstance(document, list):
             raise ArchiveRefused("found no list, allowed: a JSON list of messages")
         messages = internal_messages(check_messages(document), user)
-    except RecursionError:
-        raise ArchiveRefused(f"{file}: it is nested too deeply") from None
     except (ClientRequestError, ValueError) as error:
         raise ArchiveRefused(f"{file}: {error}") from error
     return prepare_question(ClientQuestion(messages[: len(document)])).messages

@@ -144,10 +144,11 @@ def like_old(text: str, old: bytes) -> bytes:
     """
     if text == text_of(old):
         return old
-    if old:
-        text = text.rstrip("\n") if not old.endswith((b"\n", b"\r")) else text
-        text = f"{text}\n" if old.endswith((b"\n", b"\r")) and not text.endswith("\n") else text
-    if 2 * old.count(b"\r\n") > old.count(b"\n"):
+    before = old.decode(json.detect_encoding(old), "replace")
+    if before:
+        text = text.rstrip("\n") if not before.endswith(("\n", "\r")) else text
+        text = f"{text}\n" if before.endswith(("\n", "\r")) and not text.endswith("\n") else text
+    if 2 * before.count("\r\n") > before.count("\n"):
         text = text.replace("\n", "\r\n")
     mark = codecs.BOM_UTF8 if old.startswith(codecs.BOM_UTF8) else b""
     return mark + text.encode("utf-8")

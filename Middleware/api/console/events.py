@@ -41,7 +41,7 @@ def state_of(hub: Hub, rights: tuple[str, ...]) -> JsonObject:
         "started": hub.started,
         "users": hub.served_users(),
         "gate": hub.gate(),
-        "kept": hub.recorder.kept(),
+        "kept": hub.recorder.kept_sizes(),
         "seq": hub.recorder.seq,
     }
 

@@ -41,6 +41,9 @@ _DEFAULT = re.compile(r"Default: (\S+)\.$")
 _ORDER = re.compile(r"^Order \d+: ")
 _HEADING = re.compile(r"^# +(.+?) *$", re.MULTILINE)
 _CODE = re.compile(r"[`*]")
+_CONTENTS = "README"
+"""The page that lists the others, in the order in which a reader needs them."""
+_LINK = re.compile(r"\]\(([^)#:]+)\.md\)")
 
 
 def docs_folder() -> Path:
@@ -76,9 +79,11 @@ def index_of(docs: Path) -> JsonObject:
 
 
 def pages_of(docs: Path) -> dict[str, Path]:
-    """Name (`nodes/Standard`) -> file, sorted by name."""
-    found = ((file.relative_to(docs).with_suffix("").as_posix(), file) for file in docs.rglob("*.md"))
-    return {name: file for name, file in sorted(found) if not name.startswith(f"{_NORMATIVE}/")}
+    """Name (`nodes/Standard`) -> file: in the order of the page that lists them, the others by name."""
+    found = {file.relative_to(docs).with_suffix("").as_posix(): file for file in docs.rglob("*.md")}
+    listed = _LINK.findall(found[_CONTENTS].read_text("utf-8")) if _CONTENTS in found else []
+    names = [name for name in dict.fromkeys([*listed, *sorted(found)]) if name in found]
+    return {name: found[name] for name in names if not name.startswith(f"{_NORMATIVE}/")}
 
 
 def title_of(file: Path) -> str:

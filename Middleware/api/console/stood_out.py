@@ -432,25 +432,27 @@ def _stated_limit(value: object) -> int | None:
 
 
 RULES: Mapping[str, Rule] = {
-    rule.__name__: rule
-    for rule in (
-        outdated_config_sentences,
-        *(
-            failure_sentences,
-            cancellation_sentences,
-            empty,
-            cut_answer_sentences,
-            broken_stream_sentences,
-            backup,
-            tries,
-            went_on,
-            lock_sentences,
-        ),
-        *(slot, wait_sentences, slow_first, thinking, slow_tokens),
-        *(dropped_text_sentences, unfilled_variable_sentences, warning_sentences, task),
-    )
+    "outdated": outdated_config_sentences,
+    "failed": failure_sentences,
+    "cancelled": cancellation_sentences,
+    "empty": empty,
+    "cut": cut_answer_sentences,
+    "broken": broken_stream_sentences,
+    "backup": backup,
+    "tries": tries,
+    "went_on": went_on,
+    "locked": lock_sentences,
+    "slot": slot,
+    "before": wait_sentences,
+    "slow_first": slow_first,
+    "thinking": thinking,
+    "slow_tokens": slow_tokens,
+    "dropped": dropped_text_sentences,
+    "unfilled": unfilled_variable_sentences,
+    "warned": warning_sentences,
+    "task": task,
 }
-"""Name -> rule, in the order of telling."""
+"""Name in the console's JSON -> rule, in the order in which they are shown."""
 
 
 # --------------------------------------------------------------------------

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 _CONTENT = ("thinking", "tool_calls", "refusal")
-_FACTS = ("native_finish_reason", "thinking", "usage", "model", "refusal")
+_FACTS = ("native_finish_reason", "thinking", "usage", "model", "refusal", "cut_call")
 
 
 def is_visible(chunk: Chunk) -> bool:

@@ -28,6 +28,7 @@ from urllib3.poolmanager import PoolManager
 
 from Middleware.common.constants import TICK_S
 from Middleware.common.errors import BackendError, let_go
+from Middleware.config.endpoints import EXAMPLE, why_no_address
 from Middleware.llmapis.backend_errors import BackendRefusal, status_error
 from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
 from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
@@ -253,10 +254,7 @@ def _prepare_request(post: Post) -> Any:
     try:
         template = _template(post.method, post.url, tuple(post.headers.items()))
     except (requests.RequestException, ValueError) as error:
-        message = str(error)
-        for hidden in _HIDDEN_IN_URLS.findall(post.url):
-            message = message.replace(hidden, "***")
-        raise BackendError(post.endpoint, "bad_url", message) from error
+        raise BackendError(post.endpoint, "bad_url", _why_bad_url(post.url, error)) from error
     prepared = requests.PreparedRequest()
     prepared.method, prepared.url = template.method, template.url
     prepared.headers = template.headers.copy()
@@ -264,6 +262,16 @@ def _prepare_request(post: Post) -> Any:
         prepared.headers["Content-Length"] = str(len(post.body))
         prepared.body = post.body
     return prepared
+
+
+def _why_bad_url(url: str, error: Exception) -> str:
+    """In the words of the config check; in those of `requests`, secrets masked, where the check has none."""
+    if why := why_no_address(url):
+        return f"`endpoint` is not the address of a server: {why}; allowed: {EXAMPLE}"
+    message = str(error)
+    for hidden in _HIDDEN_IN_URLS.findall(url):
+        message = message.replace(hidden, "***")
+    return message
 
 
 @functools.lru_cache(maxsize=256)

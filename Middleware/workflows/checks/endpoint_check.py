@@ -102,7 +102,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
 
 def _address_findings(endpoint: EndpointConfig) -> list[Finding]:
     """An error for what is no address; the built-in demo has none."""
-    why = address_fault(endpoint.url)
+    why = address_fault(str(endpoint.raw.get("endpoint") or ""))
     calls_nobody = endpoint.type in BACKENDS and not BACKENDS[endpoint.type].calls_out
     return [Finding(endpoint.file, "/endpoint", ERROR, why)] if why and not calls_nobody else []
 

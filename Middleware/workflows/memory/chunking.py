@@ -223,7 +223,7 @@ def unprocessed_range(messages: Messages, done: Sequence[End], lookback: int) ->
 def _known_messages(done: Sequence[End]) -> Iterator[_Known]:
     for end in done:
         if end.messages:
-            behind = zip((end.after, *end.messages), end.messages, strict=False)
+            behind = zip(end.previous, end.messages, strict=True)
             yield from (_Known(each, follows=True, previous=previous) for previous, each in behind)
         else:
             yield _Known(end.hash, follows=False, before=end.before)

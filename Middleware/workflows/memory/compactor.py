@@ -1,8 +1,8 @@
 """Compacts a long conversation: the older part to one summary, the oldest to another, both kept in the
 discussion.
 
-Model work runs under a lease that nobody waits for. The oldest summary knows up to where it reaches, so
-that no crash folds a message in twice. Source: spec memory.md 10, 18.2 (6, 12).
+Model work runs under a lease that nobody waits for. It is known which messages the oldest summary covers, so
+that no crash, no edit and no branch folds a message in twice. Source: spec memory.md 10, 18.2 (6, 12, 18).
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from dataclasses import dataclass
 
 from Middleware.common.types import Messages
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
+from Middleware.services.file_memories import End
 from Middleware.utilities.hashing_utils import message_hash, text_hash
 from Middleware.utilities.text_utils import stored_message_tokens
 from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask
-from Middleware.workflows.memory.chunking import content
+from Middleware.workflows.memory.chunking import content, unprocessed_range
 from Middleware.workflows.memory.settings import SettingsFile
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 OLD_FILE = "context_compactor_old.json"
 OLDEST_FILE = "context_compactor_oldest.json"
 REACH_FILE = "context_compactor_reach.json"
-"""How far the oldest summary reaches: one entry a state of it, the text's hash and the boundary; the last
-three. And where Old ended (`OLD_END`), for the hash of a text that is said again is no place.
+"""How far the oldest summary reaches: one entry a state of it, the last three. Its text is the hash of the
+summary; its hash is the boundary and, after blanks, the hashes of the messages that this state has and the
+one before has not. And where Old ended (`OLD_END`), for the hash of a text that is said again is no place.
 """
 
 LEASE = "compactor"
@@ -167,8 +169,10 @@ class _Compactor:
         values = {"[EXISTING_SUMMARY]": existing, "[NEW_CONTENT]": new}
         merged = self._ask("oldestUpdate", Templates(calls.OLDEST_SYSTEM, calls.OLDEST_PROMPT), values)
         whole = merged if merged.strip() else existing or new
-        state = Entry(text_hash(whole), windows.boundary)
-        self._reach.update(lambda known: [*_states(known)[-_STATES + 1 :], state])
+        folded = map(message_hash, shifted)
+        state = Entry(text_hash(whole), " ".join((windows.boundary, *folded)))
+        before = _states_up_to(self._reach.load(), existing) if start else []
+        self._reach.update(lambda _: _newest([*before, state]))
         self._oldest.replace(Entry(whole, message_hash(windows.messages[0])))
 
     def _oldest_uncovered(self, messages: Messages, existing: str) -> int | None:
@@ -177,10 +181,12 @@ class _Compactor:
         """
         if not existing:
             return 0  # none yet, or it was lost: what had been in it is folded in again
-        states = _states(self._reach.load())
-        places = [place for place, state in enumerate(states) if state.text == text_hash(existing)]
-        if places:
-            boundaries = [state.hash for state in states[places[-1] :: -1]]
+        states = _states_up_to(self._reach.load(), existing)
+        covered = tuple(each for state in states for each in _folded(state))
+        if covered:
+            return unprocessed_range(messages, (End(covered[-1], messages=covered),), 0)[0] or None
+        if states:
+            boundaries = [state.hash for state in reversed(states)]
         else:
             boundaries = [entry.hash for entry in self._old.load()[1:2]]
         if not boundaries:
@@ -202,6 +208,28 @@ class _Compactor:
 def _states(known: Entries) -> list[Entry]:
     """The states of the oldest summary."""
     return [entry for entry in known if entry.text != OLD_END]
+
+
+def _states_up_to(known: Entries, summary: str) -> list[Entry]:
+    """The states that led to this summary, and its own; none: another program made it."""
+    states = _states(known)
+    places = [place for place, state in enumerate(states) if state.text == text_hash(summary)]
+    return states[: places[-1] + 1] if places else []
+
+
+def _folded(state: Entry) -> list[str]:
+    """Hashes of the messages that a state has and the one before has not; none in older files."""
+    return state.hash.split()[1:]
+
+
+def _newest(states: Sequence[Entry]) -> list[Entry]:
+    """The newest states; the first one takes over the messages of those that are left out."""
+    first = len(states) - _STATES
+    if first <= 0:
+        return [*states]
+    folded = (each for state in states[:first] for each in _folded(state))
+    boundary, *own = states[first].hash.split()
+    return [Entry(states[first].text, " ".join((boundary, *folded, *own))), *states[first + 1 :]]
 
 
 def _message_place(messages: Messages, index: int) -> str:

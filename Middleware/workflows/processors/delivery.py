@@ -415,6 +415,7 @@ class SentAnswer:
         self.usage = chunk.get("usage") or self.usage
         self.reason = chunk["finish_reason"] or self.reason
         self.facts |= {key: chunk[key] for key in _FACTS if key in chunk}  # type: ignore[literal-required]
+        self.with_calls = self.with_calls or bool(chunk.get("cut_call"))
         kept: Chunk = {"token": chunk["token"], "finish_reason": None}
         if calls := chunk.get("tool_calls"):
             self.with_calls = True

@@ -73,7 +73,7 @@ class ThoughtRoute:
 
 # --------------------------------------------------------------------------
 
-_FACTS = ("usage", "model", "native_finish_reason", "truncated", "refusal")
+_FACTS = ("usage", "model", "native_finish_reason", "truncated", "refusal", "cut_call")
 """What any chunk may say of the whole answer; the finish chunk repeats it."""
 
 
@@ -215,6 +215,7 @@ class StreamingResponseHandler:
             self._called = True
             delta = [lower_tool_name(call) for call in calls] if self._lowers_calls else calls
             out.append({"token": "", "finish_reason": None, "tool_calls": delta})
+        self._called = self._called or bool(chunk.get("cut_call"))
         if chunk.get("error"):
             self._flush(run, out)
             self._fail(chunk, out)

@@ -85,7 +85,8 @@ _CREDENTIALS = ("authorization", "cookie", "proxy-authorization")
 _LIKE_A_KEY = re.compile(r"key|token|secret|passw|auth|session|credential|signature", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHOWN_HOST = re.compile(r"[\w.:-]{1,253}")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_HEADER_VALUE = re.compile(r"(?![\x85\xa0])[\t\x20-\x7e\x80-\xff]*")
+"""`requests` takes no white space at the beginning, and counts these two among it."""
 _FAILURES = (requests.RequestException, HTTPError, OSError, http.client.HTTPException, zlib.error, ValueError)
 
 
@@ -142,7 +143,7 @@ def exchange(request: WebRequest, request_id: str = "", trace: TracedNode | None
 
     Raises AddressRefused, WebError, TooLarge, RequestCancelled.
     """
-    _check_headers(request.headers)
+    request = replace(request, headers=_sendable(request.headers))
     host = host_of(request.url)
     with (
         outside_call(trace, "http", host, place=request.url, body=request.body or b"") as told,
@@ -164,10 +165,13 @@ def host_of(url: str) -> str:
     return host if host == "no host" or _SHOWN_HOST.fullmatch(host) else "an odd host"
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
-    for name, value in headers.items():
+def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers without the blanks around a value, which mean nothing (RFC 9110, 5.5). Raises WebError."""
+    stripped = {name: value.strip(" \t") for name, value in headers.items()}
+    for name, value in stripped.items():
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
             raise WebError(f"the header {name!r} holds characters that HTTP does not allow")
+    return stripped
 
 
 class _PageCall:

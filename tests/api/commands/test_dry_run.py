@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,28 @@ class TestDryRun:
         (tree / "m.json").write_text(text)
         assert run(dry_run="Main", messages=str(tree / "m.json")) == 2
         assert "--messages" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("held", "said"),
+        [
+            (None, "m.json: cannot be read: No such file or directory"),
+            (
+                b"\xff\xfe[\0]\0",
+                "m.json: the file is UTF-16 or UTF-32 text, allowed: UTF-8; save it as UTF-8",
+            ),
+            (b'["\xff"]', "m.json:1:3: not UTF-8 text; save it as UTF-8"),
+            (b"{}", "m.json: found neither a list of messages nor an object with `messages`"),
+            (b'[{"role": 5}]', "m.json: messages"),
+        ],
+        ids=["missing", "utf-16", "bytes", "object", "message"],
+    )
+    def test_what_is_wrong_with_its_file_is_said_once(self, tree, capsys, held, said):
+        """As of a config file: its name, the place, what is allowed. PowerShell writes UTF-16."""
+        file = tree / "m.json"
+        if held is not None:
+            file.write_bytes(held)
+        assert run(dry_run="Main", messages=str(file)) == 2
+        assert capsys.readouterr().err.startswith(f"--messages: {tree}{os.sep}{said}")
 
     @pytest.mark.parametrize("name", ["notes", "notes:latest", "ana:notes", "ana:notes:latest"])
     def test_a_shared_workflow_is_named_as_in_the_model_field(self, tree, capsys, name):

@@ -89,6 +89,17 @@ class TestLooking:
         status, text = memory_of("list")
         assert (status, "trip: memories 5" in text) == (0, True)
 
+    @pytest.mark.parametrize(
+        "words", [["list"], ["show", "trip"], ["import", "x.zip"]], ids=lambda words: words[0]
+    )
+    def test_a_file_in_the_place_of_the_folder_is_told(self, memory_of, house, words):
+        """It is no folder without discussions."""
+        house.root.write_text("no folder")
+        assert memory_of(*words) == (
+            1,
+            f"error: {house.root} is a file, allowed: the folder of the discussions\n",
+        )
+
     def test_one_that_cannot_be_read_does_not_stop_the_others(self, memory_of, house):
         """A file of another key, a database that is none: each is told in a line, and the status says so."""
         house.remember()

@@ -79,17 +79,17 @@ class TestRebuild:
         ("document", "message"),
         [
             (b"{}", "found no list, allowed: a JSON list of messages"),
-            (b"[", "Expecting value"),
+            (b"[", "odd.json:1:2: not JSON: Expecting value"),
             (b"[1]", "messages[0] must be an object"),
-            (b"\xff", "can't decode"),
-            (b"[" * 100_000, "it is nested too deeply"),
+            (b"\xff", "odd.json:1:1: not UTF-8 text; save it as UTF-8"),
+            (b"[" * 100_000, "nested too deeply"),
         ],
         ids=range(5),
     )
     def test_a_file_of_something_else_is_an_error(self, memory_of, tmp_path, document, message):
         (tmp_path / "odd.json").write_bytes(document)
         status, text = memory_of("rebuild", "trip", str(tmp_path / "odd.json"))
-        assert (status, text.startswith(f"error: {tmp_path / 'odd.json'}: "), message in text) == (
+        assert (status, text.startswith(f"error: {tmp_path / 'odd.json'}:"), message in text) == (
             1,
             True,
             True,

@@ -35,7 +35,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, capsys):
 
 SNIPPETS = [
     (page, block)
-    for page in ("README.md", "docs/commands.md")
+    for page in ("docs/commands.md",)
     for block in re.findall(r"```json\n(.*?)```", (INSTALL_DIRECTORY / page).read_text("utf-8"), re.S)
     if "json.schemas" in block
 ]

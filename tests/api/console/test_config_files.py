@@ -69,6 +69,8 @@ class TestLikeOld:
             ("a\nb\nc\n", b"a\r\nb\nd\r\n", b"a\r\nb\r\nc\r\n"),
             ("[2]\n", b"", b"[2]\n"),
             ("ü", b"\xff\xfea\0", "ü".encode()),
+            ("[\n2]\n", "[\r\n1]\r\n".encode("utf-16"), b"[\r\n2]\r\n"),
+            ("[2]\n", "[1]\n".encode("utf-16-be"), b"[2]\n"),
         ],
     )
     def test_mark_line_ends_and_last_line_stay(self, text, old, new):

@@ -101,7 +101,7 @@ class TestFields:
             "kinds": ["string"],
             "enum": None,
             "default": None,
-            "description": "A number, one of + - * /, a number. Takes variables.",
+            "description": "A number, one of + - * /, and another number. Takes variables.",
             "common": False,
         }
 
@@ -175,6 +175,16 @@ class TestDocs:
             {"name": "b", "title": "b"},
             {"name": "nodes/A", "title": "A, the first"},
         ]
+
+    def test_pages_come_in_the_order_of_the_one_that_lists_them(self, tmp_path):
+        """A page is named once, and what is not there is not named; what the list leaves out comes last, by name."""
+        (tmp_path / "a").mkdir()
+        for name in ("b.md", "c.md", "a/A.md", "a/README.md"):
+            (tmp_path / name).write_text("# x")
+        (tmp_path / "README.md").write_text(
+            "[c](c.md), [gone](d.md), [a](a/README.md), [c](c.md), [up](../x.md)"
+        )
+        assert list(pages_of(tmp_path)) == ["c", "a/README", "README", "a/A", "b"]
 
     def test_without_docs(self, tmp_path):
         """Whoever took them away still has the words."""

@@ -44,6 +44,12 @@ SITUATIONS = [  # id, endpoint, answer, what the user sees
     ("begins inside, never closed goes", CLOSING, "a", ""),
     ("begins inside, never closed stays", {**CLOSING, "whenEndThinkTagMissing": "keep"}, "a", "a"),
     (
+        "names of spaces are none",
+        {**THINK, "thinkTagNames": [" ", ""]},
+        "<think>a</think>b",
+        "b",
+    ),
+    (
         "names take over",
         {**THINK, "thinkTagNames": ["plan"]},
         "<think>a</think><plan>b</plan>",

@@ -17,6 +17,13 @@ NAMES = {"removeThinking": True, "thinkTagNames": ["think", "thought"]}
 SITUATIONS = [  # id, endpoint, answer, what the user sees
     ("off", {**NAMES, "removeThinking": False}, "<think>a</think>b", "<think>a</think>b"),
     ("a bare name is a list of one", {**NAMES, "thinkTagNames": "plan"}, "<plan>a</plan>b", "b"),
+    (
+        "spaces around a name",
+        {**NAMES, "thinkTagNames": [" plan\t", "note"]},
+        "<plan>a</plan>b<note>c</note>",
+        "b",
+    ),
+    ("spaces around a bare name", {**NAMES, "thinkTagNames": " plan "}, "<plan>a</plan>b", "b"),
     ("many blocks", NAMES, "<think>a</think>b<thought>c</thought>d", "bd"),
     ("white space and case", NAMES, "< Think\t>a< / THOUGHT >b", "b"),
     ("no nesting", NAMES, "<think>a<think>b</think>c</think>", "c</think>"),

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from Middleware.llmapis.call.call_log import CallLog
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+from Middleware.services.run_trace import NOT_YET, CallTrace, NodeTrace, Observers
 
 
 class Told:
-    """Of a run: the first thoughts."""
+    """Of a run: the first thoughts, and which of its calls had ended when that was told."""
 
     keeps_text = False
 
     def __init__(self):
-        self.thoughts = 0
+        self.thoughts, self.ended = 0, []
 
     def note_change(self, run, what, node):
         self.thoughts += what == "first_thought"
+        if what == "call_ended":
+            self.ended.append(node.calls[-1].ended)
 
 
 @pytest.fixture
@@ -84,3 +88,16 @@ class TestWhatComesFirst:
         log = CallLog(None, "m", stream=True)
         log.note_batch([thought("hm")])
         assert log.first is not None and log.pieces == 1
+
+
+@pytest.mark.parametrize(("outcome", "reason"), [("length", "length"), ("closed", None), ("timeout", None)])
+def test_its_end(log, told, outcome, reason):
+    """When it was, and how: told once it is noted. A finish reason is the model's word alone."""
+    log.endpoint = SimpleNamespace(name="Big", api_type_name="Open-AI-API")
+    log.tries, log.usage, log.truncated = 2, {"completion_tokens": 7}, True
+    call = log.trace.call
+    assert call.ended == NOT_YET
+    log.write(outcome)
+    assert call.ended >= call.begun > 0 and told.ended == [call.ended]
+    assert (call.outcome, call.finish_reason) == (outcome, reason)
+    assert (call.tries, call.usage, call.truncated) == (2, {"completion_tokens": 7}, True)

@@ -405,10 +405,12 @@ class TestFaults:
 
     def test_an_event_of_an_unexpected_shape(self, rig, caplog):
         """Counts as a bad one."""
-        assert dicts(new_reader(), 'data: {"choices":[3]}\n\n', rig.token("a"), rig.DONE) == [
+        assert dicts(new_reader(), 'data: {"choices":[3]}\n\n' * 2, rig.token("a"), rig.DONE) == [
             *tokens("a"),
             STOP,
         ]
+        [warning] = caplog.messages
+        assert warning.endswith('an event that cannot be read is skipped: {"choices":[3]}')
 
     @pytest.mark.parametrize(
         ("kind", "body"),

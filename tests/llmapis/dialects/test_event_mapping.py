@@ -189,6 +189,14 @@ class TestDeltas:
         assert [delta["index"] for delta in deltas] == [0, 0, 0]
         assert ["id" in delta for delta in deltas] == [True, False, False]
 
+    @pytest.mark.parametrize(
+        ("index", "taken"), [(0, 0), (1000, 1000), (1001, 0), (-1, 0), (10**30, 0), ("7", 7), ("10000", 0)]
+    )
+    def test_an_index_without_measure_is_not_taken_over(self, index, taken):
+        """Clients make a list of so many calls; its fragments find together all the same."""
+        deltas = self.added([call("{", name="f", index=index)], [call("}", index=index)])
+        assert [delta["index"] for delta in deltas] == [taken, taken]
+
     @pytest.mark.parametrize("indexes", [("0", "1"), (0.0, 1.0)], ids=str)
     def test_indexes_that_are_no_integers(self, indexes):
         """Texts and fractions tell calls apart all the same."""

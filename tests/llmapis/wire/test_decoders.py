@@ -20,6 +20,8 @@ SSE_CASES = [
     ("plain", b"data: 1\n\ndata: 2\n\n", [("message", "1"), ("message", "2")]),
     ("crlf", b"data: 1\r\n\r\ndata: 2\r\n\r\n", [("message", "1"), ("message", "2")]),
     ("cr-only", b"data: 1\r\rdata: 2\r\r", [("message", "1"), ("message", "2")]),
+    ("a-cr-between-two-data-lines", b"data: a\rdata: b\n\n", [("message", "a\nb")]),
+    ("a-cr-within-a-named-event", b"event: x\ndata: a\rdata: b\n\n", [("x", "a\nb")]),
     ("no-space-after-colon", b"data:1\n\n", [("message", "1")]),
     ("only-one-space-is-optional", b"data:  1\n\n", [("message", " 1")]),
     ("comments-and-other-fields", b": hi\nid: 3\nretry: 5\ndata: 1\n\n", [("message", "1")]),
@@ -45,6 +47,8 @@ SSE_CASES = [
 NDJSON_CASES = [
     ("lines", b'{"a":1}\n{"b":2}\n', ['{"a":1}', '{"b":2}']),
     ("crlf-and-blank-lines", b'{"a":1}\r\n\r\n \n{"b":2}', ['{"a":1}', '{"b":2}']),
+    ("cr-only", b'{"a":1}\r{"b":2}\r', ['{"a":1}', '{"b":2}']),
+    ("a-cr-between-two-lines", b'{"a":1}\r{"b":2}\n', ['{"a":1}', '{"b":2}']),
     ("data-prefix", b'data: {"a":1}\n', ['{"a":1}']),
     ("bom", b'\xef\xbb\xbf{"a":1}\n', ['{"a":1}']),
     ("u2028", '{"a":"\u2028"}\n'.encode(), ['{"a":"\u2028"}']),
@@ -59,6 +63,23 @@ class TestSse:
         """Each rule, with the bytes in one piece and one by one."""
         assert decoded(SseDecoder(), body) == events
         assert decoded(SseDecoder(), *(body[i : i + 1] for i in range(len(body)))) == events
+
+    @pytest.mark.parametrize(
+        ("reads", "events"),
+        [
+            ([b"data: a\n", b"data: b\n\n"], [("message", "a\nb")]),
+            ([b"event: x\n", b"data: b\n\n"], [("x", "b")]),
+            ([b": hi\n\nda", b"ta: b\n\n"], [("message", "b")]),
+            ([b": hi\n\ndata: a\r", b"\ndata: b\n\n"], [("message", "a\nb")]),
+            ([b"\xef\xbb", b"\xbfdata: b\n\n"], [("message", "b")]),
+            ([b"data: a\n\ndata: b\n"], [("message", "a"), ("message", "b")]),
+            ([b"event: x\ndata: a\n\nevent: y\ndata: b\n"], [("x", "a"), ("y", "b")]),
+        ],
+        ids=["data-waits", "a-name-waits", "half-a-line-waits", "a-cr-waits", "half-a-bom-waits", "no-blank-line", "named-without"],
+    )  # fmt: skip
+    def test_the_short_way_is_for_whole_plain_events_only(self, reads, events):
+        """What an earlier read left counts, and so does what is not finished."""
+        assert decoded(SseDecoder(), *reads) == events
 
     @given(
         st.lists(

@@ -13,8 +13,8 @@ import pytest
 import responses
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.llmapis.wire.connections import AbortHandle
-from Middleware.llmapis.wire.http import Post, Transport
+from Middleware.llmapis.wire.connections import IDLE_S, AbortHandle
+from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, SWEEP_EVERY_S, Post, Transport
 from tests.patience import PATIENCE_S
 
 
@@ -204,10 +204,29 @@ class TestPool:
         server = serve(answering(rig.SSE_HEAD + rig.chunked(TEXT, end=False), keep=True))
         for _ in range(2):
             answer = transport.post(post(server.url), AbortHandle())
-            assert next(answer.reads()) == TEXT
+            assert next(answer.read_pieces()) == TEXT
             answer.close()
             answer.close()
         assert server.accepted == 2
+
+    def test_a_refusal_that_goes_on_without_end_is_left(self, serve, rig, transport, monkeypatch):
+        """Its beginning says enough. The response is held here, so that no garbage collector closes it."""
+        left, held, send = threading.Event(), [], transport._adapter.send
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.head("500 Oh", content_length=str(1 << 30)), b"no" * (ERROR_BODY_BYTES // 2))
+            if peer.closed():
+                left.set()
+
+        def holding(*args, **settings):
+            held.append(send(*args, **settings))
+            return held[-1]
+
+        monkeypatch.setattr(transport._adapter, "send", holding)
+        with pytest.raises(BackendError, match="no"):
+            body_of(transport, serve(script).url, tries=1)
+        assert left.wait(PATIENCE_S) and len(held) == 1
 
     def test_a_connection_that_the_server_dropped_is_replaced_silently(self, serve, rig, transport):
         """Keep-alive time-outs of servers are no failures, also without retries."""
@@ -264,11 +283,30 @@ class TestPool:
 
         server = serve(script)
         body_of(transport, server.url)
+        manager = transport._adapter.poolmanager
+        (key,) = manager.pools.keys()
+        (held,) = [one for one in manager.pools[key].pool.queue if one is not None]
         transport._adapter.close_idle(time.monotonic() + 30)
         assert not gone.wait(0.05)
+        assert held.sock is not None
         transport._adapter.close_idle(time.monotonic() + 61)
+        assert held.sock is None, "closed, not left to whoever collects the garbage"
         assert gone.wait(PATIENCE_S)
         assert body_of(transport, server.url) == TEXT
+
+    def test_the_next_call_closes_what_is_idle_elsewhere(self, serve, rig, transport):
+        """Not each time: once in a while."""
+        idle, busy = (serve(answering(rig.head(content_length="22") + TEXT, keep=True)) for _ in range(2))
+        body_of(transport, idle.url)
+        (key,) = transport._adapter.poolmanager.pools.keys()
+        (held,) = [one for one in transport._adapter.poolmanager.pools[key].pool.queue if one is not None]
+        held.idle_since -= IDLE_S
+        body_of(transport, busy.url)
+        assert held.sock is not None
+        transport._swept -= SWEEP_EVERY_S
+        body_of(transport, busy.url)
+        assert held.sock is None
+        assert (idle.accepted, busy.accepted) == (1, 1)
 
     def test_an_idle_connection_is_not_used_after_a_minute(self, serve, rig, transport, monkeypatch):
         """Also when nothing swept it."""
@@ -430,6 +468,25 @@ class TestFailures:
         with pytest.raises(BackendError) as caught:
             body_of(transport, url)
         assert caught.value.kind == "bad_url"
+
+    @pytest.mark.parametrize(
+        ("url", "why"),
+        [
+            ("localhost:11434/v1", "it does not begin with http:// or https://"),
+            ("http://h:99999/v1", "its port is no number from 1 to 65535"),
+            ("http://my box:80/v1", "it holds a blank"),
+            ("http://[::1/v1", "the brackets around its host do not fit"),
+        ],
+        ids=str,
+    )
+    def test_an_unusable_url_is_told_as_the_config_check_tells_it(self, transport, url, why):
+        """The reader of a chat's error learns what is wrong and what an address looks like."""
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, url)
+        assert caught.value.message == (
+            f"`endpoint` is not the address of a server: {why}; "
+            "allowed: an address such as http://127.0.0.1:11434"
+        )
 
     @pytest.mark.parametrize(
         "url",

@@ -170,3 +170,14 @@ def test_a_file_that_was_removed(store, tmp_path, comes_back):
     store.put("key", "k", "v")
     assert late.find("key", "k") == "v"
     late.close()
+
+
+def test_a_store_that_is_closed_lets_its_file_go(store):
+    """At once, not when the garbage is collected; the connection is held here. Another call makes a new one."""
+    store.join()
+    held = store._connection
+    store.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        held.execute("SELECT 1")
+    store.join()
+    assert store._connection is not held

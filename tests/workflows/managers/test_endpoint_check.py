@@ -43,6 +43,13 @@ class TestOllamaAddresses:
         assert "warning" in line and "an Ollama type leaves `/v1` out" in line
 
 
+def test_a_wrong_address_is_shown_as_it_is_written(checked):
+    """With the slashes at its end that are no part of it otherwise."""
+    checked.change("Endpoints/lan/small-model.json", endpoint="http://")
+    (line,) = checked.lines()
+    assert 'found "http://", allowed: an address such as' in line
+
+
 class TestBackups:
     def lines(self, checked, **backup):
         checked.change("Endpoints/lan/small-model.json", backupEndpointName="big")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.checks.workflow_check import names_filled, names_written, schemas_of
+from Middleware.workflows.checks.workflow_check import names_filled, names_in_text, names_written, schemas_of
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 
@@ -57,3 +57,18 @@ THROUGH = [
 def test_the_names_that_variables_bring(config, names):
     values = LiveValues({"a": "{b}", "b": "{agent1Output}"})
     assert [tuple(name) for name in names_filled(LLM | config, values)] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "is_jinja", "names"),
+    [
+        ("{a} {b:>5} {{c}} {a}", False, {"a", "b"}),
+        ("{{ a }} {% if b %}{c}{% endif %}", True, {"a", "b"}),
+        ("{{ a", True, set()),
+        ("nothing", False, set()),
+    ],
+    ids=["format", "jinja", "jinja-that-is-none", "none"],
+)
+def test_the_names_in_a_text(text, is_jinja, names):
+    """In either language of a field."""
+    assert names_in_text(text, is_jinja=is_jinja) == names

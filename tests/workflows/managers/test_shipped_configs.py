@@ -210,12 +210,18 @@ def missing_on(page, names):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["user", "endpoint", "apitype", "prompttemplate", "mcpserver", "memorysettings", "compactorsettings"],
+    ("kind", "page"),
+    [
+        *(
+            (kind, "configuration.md")
+            for kind in ("user", "endpoint", "apitype", "prompttemplate", "mcpserver")
+        ),
+        *((kind, "memory.md") for kind in ("memorysettings", "compactorsettings")),
+    ],
 )
-def test_every_field_is_on_the_configuration_page(kind):
+def test_every_field_is_on_the_page_of_its_file(kind, page):
     """With its name, as the schema spells it."""
-    assert missing_on("configuration.md", schema(kind)["properties"]) == []
+    assert missing_on(page, schema(kind)["properties"]) == []
 
 
 def test_every_field_of_a_tool_is_on_the_page_of_its_front_end():

@@ -222,13 +222,43 @@ class TestBoundary:
         compacting.put("oldest", ("theirs", hash_of(0)))
         assert compacting.run(talk(8))[1] == lines(3)
 
-    def test_a_boundary_that_is_gone_falls_back_to_an_older_one(self, compacting):
-        """Of the last three states."""
+    def test_an_edited_boundary_folds_nothing_again(self, compacting):
+        """It begins behind the last message that is known to be in Oldest."""
         compacting.run(talk(6))
         compacting.run(talk(8))
         messages = talk(10)
         messages[4] = {"role": "user", "content": "word x"}
+        assert compacting.run(messages)[1] == f"user: word x\n{lines(5)}"
+
+    def test_an_edited_boundary_that_is_said_elsewhere_is_not_taken_for_that(self, compacting):
+        """The next `go` in the history is another message."""
+        compacting.run(saying("go", 0, 1, 2, "go", 3, 4, 5))
+        edited = saying("go", 0, 1, 2, "x", 3, 4, 5, 6, 7)
+        assert compacting.run(edited)[1] == "user: word x\nuser: word 3"
+
+    def test_a_branch_goes_on_where_it_left(self, compacting):
+        """What both have in common is in Oldest already; what only the branch has is folded in."""
+        compacting.run(talk(12))
+        branch = [*talk(5), *talk(9, "other")]
+        assert compacting.run(branch)[1] == lines(*range(5)).replace("word", "other")
+
+    def test_a_boundary_that_is_gone_falls_back_to_an_older_one(self, compacting):
+        """Where older files do not say which messages are in Oldest: of the last three states."""
+        compacting.run(talk(6))
+        compacting.run(talk(8))
+        states = [(each.text, each.hash.split()[0]) for each in compacting.entries("reach")]
+        compacting.put("reach", *states)
+        messages = talk(10)
+        messages[4] = {"role": "user", "content": "word x"}
         assert compacting.run(messages)[1] == "\n".join([lines(2, 3), "user: word x", lines(5)])
+
+    def test_what_is_in_oldest_stays_known_when_its_states_are_forgotten(self, compacting):
+        """Three states are kept; a history without their newest messages is no new one."""
+        for count in range(6, 22, 2):
+            compacting.run(talk(count))
+        assert len(compacting.entries("reach")) == 4
+        branch = [*talk(3), *talk(9, "other")]
+        assert compacting.run(branch)[1].startswith("user: other 0")
 
     def test_without_any_known_boundary_oldest_is_made_anew(self, compacting):
         """In one pass, without the text that is there."""

@@ -7,10 +7,12 @@ Source: spec memory.md 18.2 (27).
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 
 import pytest
 
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.services import discussion_store
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities import file_locks
@@ -78,15 +80,14 @@ def asked(discussion, house, tmp_path, caplog):
     house.workflow("Summary", {"type": "StaticResponse", "content": "never asked for"})
     house.write("Workflows/ana/Compact", {"endpointName": "chat", "recentContextTokens": 2})
 
-    def ask(name):
+    def ask(name, discussion_id="d"):
         fields, _ = NODES[name]
         discussion.settings(**SETTINGS, useVectorForQualityMemory=name.endswith("vectors"))
         node = {"type": name.partition("-")[0], **fields}
         answer = {"type": "StringConcatenator", "strings": ["<", "{agent1Output}", ">"]}
         house.workflow("Main", node, answer, cursors=str(tmp_path / "cursors"))
-        text = discussion.turn(talk(9), *(node, answer)) if "cursors" not in str(fields) else None
-        if text is None:
-            text = house.ask(say=talk(9), discussion_id="d").text
+        nodes = (node, answer) if "cursors" not in str(fields) else ()
+        text = house.ask(*nodes, say=talk(9), discussion_id=discussion_id).text
         errors = [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
         return text, errors
 
@@ -110,13 +111,13 @@ def read_only(discussion, monkeypatch):
     refuse_databases(monkeypatch, "attempt to write a readonly database")
 
 
+def no_space(*given, **named):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def full(discussion, monkeypatch):
     """Locks are made (they hold nothing), whatever is written fails."""
-
-    def refused(*given, **named):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(discussion_store, "atomic_write", refused)
+    monkeypatch.setattr(discussion_store, "atomic_write", no_space)
     refuse_databases(monkeypatch, "database or disk is full")
 
 
@@ -207,6 +208,33 @@ def test_a_file_that_cannot_be_read_costs_no_answer(discussion, asked):
         assert asked(name)[0] == f"<{NODES[name][1]}>"
 
 
+def test_the_line_names_the_file(discussion, monkeypatch, asked):
+    """Whoever looks after the machine sees which disk is full."""
+    monkeypatch.setattr(os, "fsync", no_space)
+    _, errors = asked("RecentMemory")
+    place = discussion.store.folder / "memories.json"
+    assert [error.getMessage() for error in errors] == [
+        f"no memories are made: {place}: No space left on device"
+    ]
+
+
+@pytest.mark.parametrize("name", ["RecentMemory", "QualityMemory-vectors"])
+@pytest.mark.parametrize("fault", [in_the_way, full], ids=["folder", "file"])
+def test_with_redaction_the_line_has_the_reason_and_no_discussion_id(
+    discussion, monkeypatch, asked, name, fault
+):
+    """An id may say who talks about what."""
+    discussion.store = DiscussionStore(discussion.store.folder.parent, "of-mira")
+    fault(discussion, monkeypatch)
+    with enter_request(RequestContext("r", "ana", "openaichatcompletion", privacy=True)):
+        _, errors = asked(name, discussion_id="of-mira")
+    (message,) = (error.getMessage() for error in errors)
+    assert "of-mira" not in message
+    assert any(
+        word in message for word in ("File exists", "Not a directory", "No space left", "disk is full")
+    )
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_behind_the_answer_it_costs_nothing_either(discussion, monkeypatch, caplog, stream):
     discussion.settings(**SETTINGS)
@@ -215,5 +243,5 @@ def test_behind_the_answer_it_costs_nothing_either(discussion, monkeypatch, capl
     assert discussion.turn(talk(9), answer, {"type": "QualityMemory"}, stream=stream) == "yes"
     errors = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [(error.getMessage(), error.exc_info) for error in errors] == [
-        ("no memories are made: [Errno 28] No space left on device", None)
+        ("no memories are made: No space left on device", None)
     ]

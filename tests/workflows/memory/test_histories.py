@@ -156,7 +156,7 @@ def test_messages_are_edited_deleted_and_left_out(discussion, seed):
     assert judged(discussion.remembered, texts, turns.edited) == ([], set(), True)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(10), 1049])
 def test_a_conversation_that_branches(discussion, seed):
     """One goes back, goes on otherwise, and returns to an older branch."""
     turns = Turns(seed)

@@ -37,6 +37,13 @@ def ids(cache, database, query=QUERY, limit=10, model="m"):
     return [each for each, _ in cache.nearest(database.path, model, query, limit)]
 
 
+def is_open(connection):
+    try:
+        return bool(connection.execute("SELECT 1"))
+    except sqlite3.ProgrammingError:
+        return False
+
+
 class TestFreshness:
     """What others write is seen at once."""
 
@@ -119,6 +126,37 @@ class TestBounds:
         assert [key.path for key in cache._matrices] == [str(second.path)]
         assert ids(cache, first) == [1, 2]
         cache.close()
+
+    def test_a_matrix_that_is_forgotten_lets_its_file_go(self, make):
+        """To make room for others, and at the end; the connections are held here."""
+        cache = VectorCache(limit_bytes=40)
+        first, second = make("a", v1=[1.0, 0.0], v2=[0.0, 1.0]), make("b", v1=[1.0, 0.0])
+        ids(cache, first)
+        held = [entry.connection for entry in cache._matrices.values()]
+        ids(cache, second)
+        held += [entry.connection for entry in cache._matrices.values()]
+        assert [is_open(each) for each in held] == [False, True]
+        cache.close()
+        assert [is_open(each) for each in held] == [False, False]
+
+    def test_a_matrix_that_was_forgotten_while_it_was_waited_for_is_made_anew(self, cache, make):
+        """Its file is closed by then."""
+        database = make(v1=[1.0, 0.0])
+        ids(cache, database)
+        (entry,) = cache._matrices.values()
+
+        class Waiting:
+            """A lock that another search holds until the matrix is forgotten."""
+
+            def __enter__(self):
+                cache.close()
+
+            def __exit__(self, *error):
+                pass
+
+        entry.guard = Waiting()
+        assert ids(cache, database) == [1]
+        assert entry not in cache._matrices.values()
 
     def test_blocks_are_filled_before_new_ones_begin(self, cache, make, monkeypatch):
         monkeypatch.setattr(module, "BLOCK_ROWS", 2)

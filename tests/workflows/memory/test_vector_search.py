@@ -395,6 +395,16 @@ class TestReaders:
             second.execute("SELECT 1")
         readers.close()
 
+    def test_what_is_idle_is_closed_at_the_end(self, paths):
+        """All of it."""
+        readers = Readers()
+        with readers.connection(paths[0]) as first, readers.connection(paths[1]) as second:
+            pass
+        readers.close()
+        for each in (first, second):
+            with pytest.raises(sqlite3.ProgrammingError):
+                each.execute("SELECT 1")
+
     def test_a_connection_that_failed_is_not_kept(self, paths):
         readers = Readers()
         with pytest.raises(sqlite3.Error), readers.connection(paths[0]) as connection:

@@ -9,6 +9,8 @@ import pytest
 from Middleware.cleaning.stage import keys_of
 from Middleware.common.errors import BackendError, RequestCancelled, WorkflowError
 from Middleware.common.request_context import ClientQuestion
+from Middleware.llmapis.call.call_log import one_chunk
+from Middleware.llmapis.dialects.openai_messages import answer_form
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.services.cancellation_service import cancellation_service
@@ -383,6 +385,37 @@ class TestLiveness:
         house.user["livenessToolCall"] = LIVENESS
         house.request["api_type"] = api_type
         assert house.ask(say("")).finish_reason == "stop"
+
+
+CUT = {"id": "c", "type": "function", "function": {"name": "go", "arguments": '{"a": '}}
+
+
+class TestACallThatWasCut:
+    """The model called a tool and ran out of tokens in the call: the answer is a call, streamed and whole."""
+
+    @pytest.fixture(params=["whole", "streamed", "streamed as whole"])
+    def answer(self, request, house):
+        """`answer(node, say=...)`: what such a model answers in each way that a backend may tell it."""
+        whole = answer_form("", tool_calls=[CUT], finish="length")
+        end = {"token": "", "finish_reason": "length"}
+        call = {"token": "", "finish_reason": None, "tool_calls": [{"index": 0, **CUT}]}
+        house.model.replies = {
+            "whole": [whole],
+            "streamed": [[[call], [end]]],
+            "streamed as whole": [[[one_chunk(whole)]]],
+        }[request.param]
+        return lambda node, **more: house.ask(node, stream=request.param != "whole", **more)
+
+    def test_no_call_is_added_that_hides_the_end(self, house, answer):
+        """An agent that reads `length` asks again; one that reads `tool_calls` runs what it is given."""
+        house.user["livenessToolCall"] = LIVENESS
+        got = answer(ask(injectLivenessToolCall=True))
+        assert (got.text, got.finish_reason, got.tool_calls) == ("", "length", [])
+
+    def test_a_group_chat_adds_no_speaker(self, answer):
+        """As to every call without a text."""
+        history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Old Roland:"}]
+        assert answer(ask(useGroupChatTimestampLogic=True), say=history).text == ""
 
 
 class TestSummary:

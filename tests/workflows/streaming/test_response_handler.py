@@ -115,7 +115,8 @@ class TestText:
             finally:
                 closed.append(True)
 
-        stream = StreamingResponseHandler({}, {}).clean(upstream())
+        held = upstream()  # so that no garbage collector closes it
+        stream = StreamingResponseHandler({}, {}).clean(held)
         next(stream)
         stream.close()
 
@@ -426,8 +427,9 @@ class TestFraming:
             finally:
                 closed.append(True)
 
+        held = chunks()  # so that no garbage collector closes it
         with enter_request(REQUEST):
-            stream = StreamingResponseHandler({}, {}).process_stream(chunks())
+            stream = StreamingResponseHandler({}, {}).process_stream(held)
         next(stream)
         stream.close()
 

@@ -258,6 +258,43 @@ def test_an_inserted_option(template, value, refused):
     assert bool(curl_guard.insertion_fault(filled(template, value))) is refused
 
 
+HEAD = [
+    "-H",
+    "--header",
+    "--proxy-header",
+    "-A",
+    "-e",
+    "-b",
+    "-X",
+    "--request-target",
+    "-r",
+    "--oauth2-bearer",
+]
+"""Options whose value stands in a line before the body."""
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"], ids=repr)
+@pytest.mark.parametrize("option", HEAD)
+def test_a_line_end_in_a_header(option, end):
+    """It would add headers, or a second request to the same server; the author's own line ends stay."""
+    value = f"k=a{end}Host: inner{end}{end}GET /admin HTTP/1.1"
+    faults = [curl_guard.insertion_fault(filled("k={v}", value), option)]
+    if option.startswith("--"):
+        faults.append(curl_guard.insertion_fault(filled(f"{option}=k={{v}}", f"{option}={value}")))
+    else:
+        faults.append(curl_guard.insertion_fault(filled(f"{option}k={{v}}", f"{option}{value}")))
+        faults.append(curl_guard.insertion_fault(filled(f"-s{option[1]}k={{v}}", f"-s{option[1]}{value}")))
+    assert set(faults) == {curl_guard.ENDS_A_LINE}
+    assert curl_guard.insertion_fault(filled("k={v}", "k=a"), option) == ""
+    assert curl_guard.insertion_fault(curl_guard.FilledCommand("a\nk={v}", "a\nk=b", "a\nk="), option) == ""
+
+
+@pytest.mark.parametrize("option", ["-d", "--data-raw", "--json", "--form-string", "-u"])
+def test_a_line_end_elsewhere_is_text(option):
+    """A body has lines; what stands before a password is encoded."""
+    assert curl_guard.insertion_fault(filled("k={v}", "k=a\r\nb"), option) == ""
+
+
 @pytest.mark.parametrize(
     ("before", "template", "value", "refused"),
     [

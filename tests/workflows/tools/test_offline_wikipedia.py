@@ -149,3 +149,10 @@ class TestRequest:
         with pytest.raises(RequestCancelled):
             asked(site, "full", answer=[])
         cancellation_service.acknowledge_cancellation("r1")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_long_an_answer_is_waited_for(site, waits, kind):
+    """Five seconds for the connection, a minute for each read."""
+    asked(site, kind, answer=ARTICLES)
+    assert waits == [(5.0, 60.0)]

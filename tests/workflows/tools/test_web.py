@@ -10,6 +10,7 @@ import zlib
 from importlib.util import find_spec
 
 import pytest
+import requests
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
@@ -343,6 +344,8 @@ class TestFailures:
             ("http://[x/", {}, "the URL cannot be used"),
             ("http://a.example/", {"headers": {"a b": "c"}}, "the header 'a b'"),
             ("http://a.example/", {"headers": {"X-Key": "secret\r\nHost: b"}}, "the header 'X-Key'"),
+            ("http://a.example/", {"headers": {"X-Key": "\xa0secret"}}, "the header 'X-Key'"),
+            ("http://a.example/", {"headers": {"X-Key": "\x85secret"}}, "the header 'X-Key'"),
             pytest.param(
                 "http://a.example/",
                 {"proxy": "socks5://127.0.0.1:9"},
@@ -357,6 +360,25 @@ class TestFailures:
         said = outcome(url, **more)
         assert reason in said
         assert "secret" not in said
+
+    @pytest.mark.parametrize("value", [" a b", "\ta b ", "a b\t "], ids=repr)
+    def test_blanks_around_a_header(self, site, value):
+        """They mean nothing, and models like to begin with one."""
+        get(site.url(), headers={"X-A": value})
+        assert site.seen[0].headers["X-A"] == "a b"
+
+    @pytest.mark.parametrize(
+        ("error", "said"),
+        [
+            (requests.exceptions.InvalidSchema("Missing dependencies for SOCKS support."), "pysocks"),
+            (requests.exceptions.InvalidSchema("no adapter"), "no answer from h (InvalidSchema)"),
+            (requests.ConnectionError("SOCKSHTTPConnection: refused"), "no answer from h (ConnectionError)"),
+        ],
+        ids=["no-package", "another-scheme", "a-proxy-that-refuses"],
+    )
+    def test_only_a_missing_package_is_called_one(self, error, said):
+        """A proxy that cannot be reached is no reason to install something."""
+        assert said in str(web._failure(error, WebRequest("http://h/")))
 
     def test_a_server_that_never_answers(self, site):
         """`timeout` counts for each read."""
@@ -389,6 +411,59 @@ class TestFailures:
         """No TLS, no answer."""
         site.pages["/"] = 200, {}, b"ok"
         assert "TLS" in outcome(site.url().replace("http:", "https:"), verify=False)
+
+
+def nothing_is_left(timers, request_id):
+    """One timer, of 70 seconds, which is off; no callback of the request."""
+    facts = [(timer.interval, timer.daemon, timer.finished.is_set()) for timer in timers]
+    return facts == [(70.0, True, True)] and request_id not in cancellation_service._callbacks
+
+
+class TestWhatIsLeft:
+    """An exchange that is over leaves no timer, no callback and no open connection, however it ended."""
+
+    @pytest.mark.parametrize(
+        ("page", "more", "said"),
+        [
+            ((200, {}, b"too long"), {"max_bytes": 2}, "larger than 2 bytes"),
+            ((302, {"Location": "/"}, b""), {}, "redirects"),
+        ],
+        ids=["too-large", "redirects-without-end"],
+    )
+    def test_of_a_failure(self, site, timers, page, more, said):
+        """A later cancellation of the request finds nothing to stop."""
+        site.pages["/"] = page
+        with pytest.raises(WebError, match=said):
+            exchange(WebRequest(site.url(), total_s=70.0, **more), "web-2")
+        assert nothing_is_left(timers, "web-2")
+
+    def test_of_an_answer(self, site, timers):
+        """Nor here."""
+        site.pages["/"] = 200, {}, b"ok"
+        assert exchange(WebRequest(site.url(), total_s=70.0), "web-2").body == b"ok"
+        assert nothing_is_left(timers, "web-2")
+
+    @pytest.mark.parametrize(
+        ("page", "more"),
+        [
+            ((200, {}, b"too long" * web.PIECE), {"max_bytes": 2}),
+            ((302, {"Location": "ftp://x/"}, b"body"), {}),
+        ],
+        ids=["too-large", "redirect"],
+    )
+    def test_a_body_that_is_not_read_is_closed(self, site, monkeypatch, page, more):
+        """The answers are held here, so that no garbage collector closes them."""
+        held, send = [], web._PinnedAdapter.send
+
+        def holding(adapter, request, *args, **settings):
+            held.append(send(adapter, request, *args, **settings))
+            return held[-1]
+
+        monkeypatch.setattr(web._PinnedAdapter, "send", holding)
+        site.pages["/"] = page
+        with pytest.raises(WebError):
+            exchange(WebRequest(site.url(), **more), "web-3")
+        assert [response.raw.closed for response in held] == [True]
 
 
 def dripping(site, after=lambda: None):

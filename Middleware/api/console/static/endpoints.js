@@ -25,7 +25,7 @@ export function Page() {
     return () => clearTimeout(soon);
   }, [ended]);
   if (!data) return html`<${Missing} error=${error} again=${again} />`;
-  if (!data.endpoints.length) return html`<${Empty} title="No endpoint yet" sentence="no workflow names an endpoint"><p><a href="#/help/configuration">How to name one</a></p><//>`;
+  if (!data.endpoints.length) return html`<${Empty} title="No endpoint yet" sentence="no workflow names an endpoint"><p><a href="#/help/models">How to name one</a></p><//>`;
   return html`<div class="page">
     <h1>Endpoints</h1>
     <p class="dim">What the workflows of the served users reach. ${failing(data.endpoints)}</p>

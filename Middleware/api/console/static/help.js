@@ -13,7 +13,9 @@ import { ask } from "./server.js";
 
 /** @type {Map<string, string>} */
 const NO_TEXTS = new Map();
-const FIRST = "workflows";
+const FIRST = "tutorial";
+/** Pages for those who change the program: found by search and by links, not listed. */
+const UNLISTED = ["architecture", "dependencies", "performance"];
 const GUIDES = ["Guides"];
 const GROUPS = [
   ["Nodes", "nodes/"], ["Cleaning rules", "rules/"], ["Clients", "frontends/"], ["Model servers", "backends/"], ["Examples", "examples/"],
@@ -75,7 +77,7 @@ function Hits({ hits, open }) {
 function Contents({ pages, open }) {
   const groupOf = (/** @type {string} */ name) => GROUPS.find(([, start]) => name.startsWith(start)) ?? GUIDES;
   return html`<nav class="contents" aria-label="Pages of Help">${[GUIDES, ...GROUPS].map((group) => {
-    const held = pages.filter(({ name }) => groupOf(name) === group);
+    const held = pages.filter(({ name }) => groupOf(name) === group && !UNLISTED.includes(name));
     return held.length > 0 && html`<h2>${group[0]}</h2><ul>${held.map(({ name, title }) => html`<li><a href=${helpAddress(name)} aria-current=${name === open ? "page" : null}>${title}</a></li>`)}</ul>`;
   })}</nav>`;
 }

@@ -5,6 +5,8 @@ import { lettersToChange } from "./letters.js";
 /** @typedef {{ name: string, where: string, text: string, page: string, at: string }} Entry what can be found; `page`, `at`: where it leads */
 
 const MOST = 60;
+/** The pages of the fields of config files, where it is not the reference of the configuration. @type {Record<string, string>} */
+const FIELDS = { memorysettings: "memory", compactorsettings: "memory", mcptool: "frontends/mcp" };
 
 /** Everything in the index that has a name.
  * @param {any} index the answer of `help` @returns {Entry[]} */
@@ -22,7 +24,7 @@ export function entries(index) {
     add(rule.name, "cleaning rule", rule.summary, rule.page);
     for (const key of rule.keys) add(key.name, `key of the rule ${rule.name}`, rule.summary, rule.page, key.name);
   }
-  for (const file of index.files) for (const field of file.fields) add(field.name, `field of ${article(file.title)} file`, field.description, "configuration", field.name);
+  for (const file of index.files) for (const field of file.fields) add(field.name, `field of ${article(file.title)} file`, field.description, FIELDS[file.kind] ?? "configuration", field.name);
   for (const page of index.pages) add(page.title, "page", "", page.name);
   return made;
 }

@@ -134,13 +134,18 @@ class ClaudeBackend(BaseChatCompletionsHandler):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         blocks = [block for block in body["content"] if isinstance(block, dict)]
-        uses = [block for block in _without_cut_call(blocks, body) if block.get("type") == "tool_use"]
+        whole = _without_cut_call(blocks, body)
+        uses = [block for block in whole if block.get("type") == "tool_use"]
         answer = answer_form(
             _join_blocks(blocks, "text"),
             thinking=_join_blocks(blocks, "thinking"),
             tool_calls=[_openai_call(use) for use in uses],
             finish=body.get("stop_reason"),
-            facts={"usage": claude_usage(body.get("usage")), "model": body.get("model")},
+            facts={
+                "usage": claude_usage(body.get("usage")),
+                "model": body.get("model"),
+                "cut_call": len(whole) < len(blocks),
+            },
         )
         thoughts = [block for block in blocks if block.get("type") in THOUGHT_BLOCKS]
         if isinstance(answer, dict) and thoughts:

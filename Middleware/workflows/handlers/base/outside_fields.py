@@ -38,10 +38,11 @@ GUARDS: Schema = {
 
 
 DESCRIPTIONS: Mapping[str, str] = {
-    "blockPrivateAddresses": "Public addresses only; the judged address is the one that is connected to.",
-    "allowedHosts": "Only these: `host`, `host:port`, `.example.org`. Takes variables.",
-    "onError": "`return`: a failed call is the output, and the run goes on. Default: raise.",
-    "maxResponseBytes": "Most bytes that are taken; 0: no limit. Default: 10485760.",
+    "blockPrivateAddresses": "Only public addresses can be reached. The connection goes to the address "
+    "that was checked.",
+    "allowedHosts": "The hosts that can be reached: `host`, `host:port`, `.example.org`. Takes variables.",
+    "onError": "With `return`, the failure becomes the output, and the run continues. Default: raise.",
+    "maxResponseBytes": "The largest answer, in bytes. 0 means no limit. Default: 10485760.",
 }
 """Of the fields that WebFetch and CurlCommand share."""
 

@@ -48,10 +48,10 @@ def calculate(expression: str) -> str:
 
 @NODES.register("ArithmeticProcessor")
 class ArithmeticNode(WorkflowNodeHandler):
-    """`expression` calculated; anything else, a missing field included, gives `-1`."""
+    """Calculates `expression`. If it is missing, or is anything else, the output is `-1`."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "expression": "A number, one of + - * /, a number. Takes variables.",
+        "expression": "A number, one of + - * /, and another number. Takes variables.",
     }
     SCHEMA: ClassVar[Schema] = {"properties": {"expression": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"expression": {"minLength": 1}}, "required": ["expression"]}

@@ -57,7 +57,7 @@ UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is
 
 @NODES.register("GetCurrentSummaryFromFile")
 class SummaryFromFileNode(WorkflowNodeHandler):
-    """Gives the summary as it is stored."""
+    """Outputs the rolling summary of the discussion as it is stored."""
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
@@ -67,10 +67,12 @@ class SummaryFromFileNode(WorkflowNodeHandler):
 
 @NODES.register("ChatSummaryMemoryGatheringTool")
 class MemoryGatheringNode(WorkflowNodeHandler):
-    """Gives the memories that the summary lacks; without a discussion, pieces of the newest messages."""
+    """Outputs the memories that the summary does not cover yet. Without a discussion id, it outputs pieces
+    of the newest messages.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "maxTurnsToPull": "Without a discussion: how many of the newest messages are taken instead.",
+        "maxTurnsToPull": "How many of the newest messages are used if there is no discussion id.",
     }
     SCHEMA: ClassVar[Schema] = {"properties": {"maxTurnsToPull": NUMBERLIKE}, "required": ["maxTurnsToPull"]}
     ADVICE: ClassVar[Schema] = {"properties": {"maxTurnsToPull": INTEGER}}
@@ -86,12 +88,10 @@ class MemoryGatheringNode(WorkflowNodeHandler):
 
 @NODES.register("FullChatSummary")
 class FullChatSummaryNode(WorkflowNodeHandler):
-    """Makes the file memories that are due, has the summary brought up to date if it lacks some, and gives
-    it.
-    """
+    """Creates the file memories that are due, brings the rolling summary up to date, and outputs it."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "isManualConfig": "Only give what is stored.",
+        "isManualConfig": "Output only what is stored.",
     }
     ADVICE: ClassVar[Schema] = {"properties": {"isManualConfig": FLAG}}
 
@@ -157,7 +157,7 @@ def _whole_summary(reader: MemoryReader) -> str:
 
 @NODES.register("WriteCurrentSummaryToFileAndReturnIt")
 class WriteSummaryNode(WorkflowNodeHandler):
-    """Stores `input` as the summary of all memories there are, and gives it."""
+    """Stores `input` as the summary of all existing memories, and outputs it."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "input": "The new summary. Takes variables.",
@@ -194,14 +194,14 @@ def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -
 
 @NODES.register("chatSummarySummarizer")
 class SummarizerNode(WorkflowNodeHandler):
-    """Has the node's model fold the memories that the summary lacks into it, a batch a call; gives the
-    summary.
-    """
+    """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "endpointName": "The model that writes the summary.",
-        "loopIfMemoriesExceed": "While more memories than this are new, so many are folded in with one call.",
-        "minMemoriesPerSummary": "What then remains is folded in only if it is at least so many.",
+        "loopIfMemoriesExceed": "As long as there are more new memories than this, each call adds this "
+        "many of them.",
+        "minMemoriesPerSummary": "The new memories that then remain are added only if there are at least "
+        "this many.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

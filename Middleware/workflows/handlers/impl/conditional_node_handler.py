@@ -154,10 +154,13 @@ def _truth(ordered: list[Truth]) -> bool:
 
 @NODES.register("Conditional")
 class ConditionalNode(WorkflowNodeHandler):
-    """`TRUE` or `FALSE`; a missing or malformed `condition` is `FALSE` with a warning."""
+    """Evaluates `condition`; the output is `TRUE` or `FALSE`. A missing or malformed condition is `FALSE`,
+    with a warning.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "condition": "Comparisons joined by AND, OR and brackets; texts in quotes. Takes variables.",
+        "condition": "Comparisons, combined with AND, OR and parentheses. Put strings in quotes. Takes "
+        "variables.",
     }
     SCHEMA: ClassVar[Schema] = {"properties": {"condition": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"condition": {"minLength": 1}}, "required": ["condition"]}

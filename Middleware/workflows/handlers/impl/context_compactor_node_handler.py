@@ -18,7 +18,7 @@ _SETTING = "contextCompactorSettingsFile"
 
 @NODES.register("ContextCompactor")
 class ContextCompactorNode(WorkflowNodeHandler):
-    """Brings the summaries up to date when the windows have moved, and gives both in tags."""
+    """Keeps two summaries of the older parts of a long conversation, and outputs both in tags."""
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return (_SETTING,)

@@ -56,17 +56,17 @@ class Settings:
 
 @NODES.register("ConversationChunkProcessor")
 class ConversationChunksNode(WorkflowNodeHandler):
-    """Runs `workflowName` once for every complete chunk that is new; the output is a count or the text of
+    """Runs `workflowName` once for every complete chunk that is new. The output is a count, or the text of
     a file.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "id": "Letters, digits, `.`, `-`, `_`; names the cursor file.",
-        "workflowName": "Workflow in your own folder that gets each chunk.",
-        "chunkSize": "Messages in a chunk. Default: 10.",
-        "lookbackMessages": "How many of the newest messages are left alone. Default: 4.",
-        "cursorDirectory": "Folder of the file that remembers what is done. Takes variables.",
-        "returnFile": "File whose text is the output. Takes variables.",
+        "id": "Part of the name of the cursor file: letters, digits, `.`, `-` and `_`.",
+        "workflowName": "The workflow in your own folder that gets each chunk.",
+        "chunkSize": "How many messages are in a chunk. Default: 10.",
+        "lookbackMessages": "How many of the newest messages are not passed on yet. Default: 4.",
+        "cursorDirectory": "The folder of the file that records which chunks are done. Takes variables.",
+        "returnFile": "A file whose text is the output. Takes variables.",
     }
     FITTING = ("scoped_variables",)
     SCHEMA: ClassVar[Schema] = {

@@ -51,17 +51,17 @@ class _Settings:
 
 @NODES.register("CurlCommand")
 class CurlCommandNode(WorkflowNodeHandler):
-    """What curl prints when it is called with `args`."""
+    """Runs curl with `args`, and outputs what it prints."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         **fields.DESCRIPTIONS,
-        "args": "What stands behind `curl`, one element an argument. Takes variables.",
-        "timeout": "Seconds in all; then curl is killed. Default: 30.",
-        "outputFormat": "`full`: stdout, stderr and returncode as JSON text. Default: stdout.",
-        "proxy": "Takes variables.",
-        "blockOptionInjection": "A filled-in value may be no option and name no file. A guard of addresses "
-        "sets it.",
-        "allowSchemeInjection": "A filled-in value may be an address of another scheme than http.",
+        "args": "The arguments of `curl`, one per element. Takes variables.",
+        "timeout": "How many seconds the whole run can take before curl is killed. Default: 30.",
+        "outputFormat": "`full` gives stdout, stderr and returncode as JSON text. Default: stdout.",
+        "proxy": "The address of a proxy. Takes variables.",
+        "blockOptionInjection": "A filled-in value cannot be an option and cannot choose a file. The "
+        "guards for addresses turn this on too.",
+        "allowSchemeInjection": "Allows a filled-in value to be an address with a scheme other than http.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

@@ -43,18 +43,16 @@ def reason(error: Exception) -> str:
 
 @NODES.register("GetCustomFile")
 class GetCustomFileNode(WorkflowNodeHandler):
-    """The text of the file `filepath`, or of its first or last pieces, with one delimiter exchanged for
-    another.
-    """
+    """Reads the file `filepath`, or its first or last pieces, and can replace one delimiter with another."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "filepath": "Absolute, or relative to the working directory; `~` is your home folder. Takes "
-        "variables.",
-        "headCount": "Keep the first pieces, so many; not together with `tailCount`.",
-        "tailCount": "Keep the last pieces, so many; not together with `headCount`.",
-        "chunkDelimiter": "What separates these pieces. Default: a line end.",
-        "delimiter": "Text to be replaced.",
-        "customReturnDelimiter": "Its replacement.",
+        "filepath": "The path, absolute or relative to the working directory. `~` is your home folder. "
+        "Takes variables.",
+        "headCount": "How many pieces to keep from the beginning. You can set this or `tailCount`, not both.",
+        "tailCount": "How many pieces to keep from the end. You can set this or `headCount`, not both.",
+        "chunkDelimiter": "What separates these pieces. Default: a line break.",
+        "delimiter": "A text to replace wherever it appears.",
+        "customReturnDelimiter": "What it is replaced with.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
@@ -156,14 +154,14 @@ def _replace_delimiter(text: str, config: Mapping[str, Any]) -> str:
 
 @NODES.register("SaveCustomFile")
 class SaveCustomFileNode(WorkflowNodeHandler):
-    """Writes `content` to the file `filepath`, or changes what is there; the output says what was done."""
+    """Writes `content` to the file `filepath`, or changes the file. The output says what was done."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "filepath": "Absolute, or relative to the working directory; missing folders are made. Takes "
-        "variables.",
-        "mode": "What is done with the file. Default: overwrite.",
-        "content": "The text to write; may be empty. Takes variables.",
-        "find": "Text to look for, with `replace` and `remove`. Takes variables.",
+        "filepath": "The path, absolute or relative to the working directory. Missing folders are "
+        "created. Takes variables.",
+        "mode": "What to do with the file. Default: overwrite.",
+        "content": "The text to write. It can be empty. Takes variables.",
+        "find": "The text to look for, with `replace` and `remove`. Takes variables.",
     }
     SCHEMA: ClassVar[Schema] = {"properties": {"filepath": TEXT, "content": TEXT, "find": TEXT}}
     ADVICE: ClassVar[Schema] = {

@@ -35,15 +35,13 @@ def chunk(content: str, delimiter: str, *, count: int, tail: bool) -> str:
 
 @NODES.register("DelimitedChunker")
 class DelimitedChunkerNode(WorkflowNodeHandler):
-    """The first (`head`) or last (`tail`) `count` pieces of `content`, or a text that says which field is
-    wrong.
-    """
+    """Keeps the first or last `count` pieces of `content`. If a field is wrong, the output says which one."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "content": "The text. Takes variables.",
         "delimiter": "What separates the pieces. Takes variables.",
-        "mode": "Which end is kept.",
-        "count": "How many pieces.",
+        "mode": "Which end of the text to keep.",
+        "count": "How many pieces to keep.",
     }
     SCHEMA: ClassVar[Schema] = {"properties": {"content": TEXT, "delimiter": TEXT}}
     ADVICE: ClassVar[Schema] = {

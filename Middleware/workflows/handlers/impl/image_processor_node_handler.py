@@ -53,19 +53,20 @@ class Description:
 
 @NODES.register("ImageProcessor")
 class ImageProcessorNode(WorkflowNodeHandler):
-    """Descriptions of the images in the conversation; on wish put into it as user messages, and
-    remembered.
+    """Has a vision model describe the images of the conversation. It can add the descriptions to the
+    conversation and store them.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "endpointName": "File in `Endpoints/` of the vision model. May hold workflow variables and "
-        "{agent1Input}.",
-        "addAsUserMessage": "Put the description into the conversation, where later nodes see it. Default: "
+        "endpointName": "The file in `Endpoints/` of the vision model. The name can contain workflow "
+        "variables and {agent1Input}.",
+        "addAsUserMessage": "Add the description to the conversation, where later nodes see it. Default: "
         "false.",
-        "message": "The form of that message; `[IMAGE_BLOCK]` is the description. Takes variables.",
-        "saveVisionResponsesToDiscussionId": "Remember descriptions with the discussion. Default: false.",
-        "visionScanMessageLimit": "How many of the newest messages are looked at for remembered pictures. "
-        "Default: 20.",
+        "message": "The text of that message. `[IMAGE_BLOCK]` is replaced by the description. Takes "
+        "variables.",
+        "saveVisionResponsesToDiscussionId": "Store the descriptions with the discussion. Default: false.",
+        "visionScanMessageLimit": "How many of the newest messages are searched for images when "
+        "descriptions are stored. Default: 20.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

@@ -47,13 +47,13 @@ def _value_text(value: Any) -> str:
 
 @NODES.register("JsonExtractor")
 class JsonExtractorNode(WorkflowNodeHandler):
-    """The field `fieldToExtract` of the object in `jsonToExtractFrom` (a code fence around it is
-    forgiven).
+    """Outputs the field `fieldToExtract` of the JSON object in `jsonToExtractFrom`, which can be in a code
+    fence.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "jsonToExtractFrom": "Text that holds a JSON object. Takes variables.",
-        "fieldToExtract": "Key at its top level. Takes variables.",
+        "jsonToExtractFrom": "The text that is a JSON object. Takes variables.",
+        "fieldToExtract": "The name of a key at its top level. Takes variables.",
     }
     SCHEMA: ClassVar[Schema] = {"properties": {"jsonToExtractFrom": TEXT, "fieldToExtract": TEXT}}
     ADVICE: ClassVar[Schema] = {

@@ -36,12 +36,13 @@ _NEWEST_LEFT_OUT = 3
 
 @NODES.register("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool")
 class KeywordSearchNode(WorkflowNodeHandler):
-    """Gives the pieces of the conversation, or the memories, that hold words of `keywords`."""
+    """Outputs the pieces of the conversation, or the memories, that contain words of `keywords`."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "keywords": "The words. Takes variables.",
+        "keywords": "The words to search for. Takes variables.",
         "searchTarget": "Where to search.",
-        "lookbackStartTurn": "Search only so many of the newest messages; 0: all but the last.",
+        "lookbackStartTurn": "How many of the newest messages to search. 0 means all of them except the "
+        "last.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"keywords": TEXT, "lookbackStartTurn": NUMBERLIKE},

@@ -19,14 +19,15 @@ DEFAULT_TIMEOUT_S = 30.0
 
 @NODES.register("MCPToolCall")
 class MCPToolCallNode(WorkflowNodeHandler):
-    """What the tool `tool` of the MCP server `server` answers, as text."""
+    """Calls the tool `tool` of the MCP server `server`, and outputs its answer as text."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "server": "The server: the name of a file in MCPServers, without `.json`. Takes variables.",
-        "tool": "The tool's name. Takes variables.",
-        "arguments": "Its arguments; texts in it, at any depth, take variables.",
-        "timeout": "Seconds for the whole call: connecting, handshake, call.",
-        "onError": "`raise`: a call that fails fails the node. `return`: the message is the output.",
+        "server": "The server, which is the name of a file in MCPServers without `.json`. Takes variables.",
+        "tool": "The name of the tool. Takes variables.",
+        "arguments": "Its arguments. Strings in it take variables, at any depth.",
+        "timeout": "How many seconds the whole call can take: connecting, the handshake and the call.",
+        "onError": "With `raise`, a failed call fails the node. With `return`, the output is the error "
+        "message.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

@@ -21,8 +21,8 @@ class _ResearcherNode(WorkflowNodeHandler):
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "promptToSearch": "The question. Takes variables.",
-        "maxIterations": "How many rounds. Default: the service decides.",
-        "timeoutSeconds": "How long to wait. Default: 240, of deep research 600.",
+        "maxIterations": "How many rounds of research to do. Default: the service decides.",
+        "timeoutSeconds": "How many seconds to wait for the answer. Default: 240, or 600 for deep research.",
         "includeSources": "Adds the sources to the answer.",
     }
     SCHEMA: ClassVar[Schema] = {
@@ -61,7 +61,7 @@ class _ResearcherNode(WorkflowNodeHandler):
 
 @NODES.register("OfflineResearcherApiQuickSearch")
 class OfflineResearcherApiQuickSearchNode(_ResearcherNode):
-    """A quick answer."""
+    """Asks a local research service for a quick answer."""
 
     MODE = "quick"
     TIMEOUT_S = 240.0
@@ -69,7 +69,7 @@ class OfflineResearcherApiQuickSearchNode(_ResearcherNode):
 
 @NODES.register("OfflineResearcherApiDeepResearch")
 class OfflineResearcherApiDeepResearchNode(_ResearcherNode):
-    """A thorough answer, which takes minutes."""
+    """Asks a local research service for a thorough answer, which takes minutes."""
 
     MODE = "deep"
     TIMEOUT_S = 600.0

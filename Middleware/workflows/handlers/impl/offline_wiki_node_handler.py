@@ -53,14 +53,14 @@ class _WikiNode(WorkflowNodeHandler):
 
 @NODES.register("OfflineWikiApiFullArticle")
 class OfflineWikiApiFullArticleNode(_WikiNode):
-    """The text of the first article that is found."""
+    """Outputs the first article that a local Wikipedia service finds."""
 
     KIND = FULL
 
 
 @NODES.register("OfflineWikiApiBestFullArticle")
 class OfflineWikiApiBestFullArticleNode(_WikiNode):
-    """The text of the best of ten articles."""
+    """Outputs the best of ten articles that a local Wikipedia service finds."""
 
     KIND = BEST
 
@@ -71,9 +71,10 @@ class OfflineWikiApiBestFullArticleNode(_WikiNode):
 class _CountedWikiNode(_WikiNode):
     FIELDS: ClassVar[Mapping[str, str]] = {
         "promptToSearch": "What to look for. Takes variables.",
-        "percentile": "How well an article must fit, from 0 to 1. Takes variables. Default: 0.5.",
-        "num_results": "How many are looked at. Takes variables. Default: 10, of summaries 1.",
-        "top_n_articles": "How many are given; below 0: the best last. Takes variables. Default: 3.",
+        "percentile": "How well an article must match, from 0 to 1. Takes variables. Default: 0.5.",
+        "num_results": "How many to consider. Takes variables. Default: 10, or 1 for summaries.",
+        "top_n_articles": "How many to output. With a negative number, the best one comes last. Takes "
+        "variables. Default: 3.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {
@@ -91,7 +92,7 @@ class _CountedWikiNode(_WikiNode):
 
 @NODES.register("OfflineWikiApiTopNFullArticles")
 class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
-    """Several articles with their titles; `top_n_articles` below 0: the best last."""
+    """Outputs several articles from a local Wikipedia service, with their titles."""
 
     KIND = TOP_N
 
@@ -105,7 +106,7 @@ class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
 
 @NODES.register("OfflineWikiApiPartialArticle")
 class OfflineWikiApiPartialArticleNode(_CountedWikiNode):
-    """Summaries of articles with their titles."""
+    """Outputs summaries of articles from a local Wikipedia service, with their titles."""
 
     KIND = PARTIAL
 

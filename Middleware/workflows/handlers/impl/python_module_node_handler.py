@@ -26,15 +26,15 @@ from Middleware.workflows.tools.script_check import script_faults
 
 @NODES.register("PythonModule")
 class PythonModuleNode(WorkflowNodeHandler):
-    """What `Invoke(*args, **kwargs)` of the script `module_path` returns, of any type."""
+    """Calls `Invoke(*args, **kwargs)` of the script `module_path`, and outputs what it returns."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "module_path": "The script, absolute or relative to the working directory or the Public folder. "
         "Takes variables.",
-        "args": "Arguments of its `Invoke`. Takes variables.",
-        "kwargs": "Named arguments. Takes variables.",
-        "argTypes": "`native`: JSON values arrive as they are. Default: text.",
-        "timeoutSeconds": "Give up after this time.",
+        "args": "The arguments of its `Invoke`. Takes variables.",
+        "kwargs": "The named arguments. Takes variables.",
+        "argTypes": "With `native`, the script gets JSON values as they are. Default: text.",
+        "timeoutSeconds": "How many seconds to wait before giving up.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

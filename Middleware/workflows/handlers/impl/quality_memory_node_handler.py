@@ -14,7 +14,7 @@ NO_DISCUSSION = "No discussionId on this request; memories were not generated."
 
 @NODES.register("QualityMemory")
 class QualityMemoryNode(WorkflowNodeHandler):
-    """Makes the memories that are due, of the kind that the settings file says; gives nothing."""
+    """Creates the memories that are due, of the kind that the settings file says. The output is empty."""
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return ("discussionIdMemoryFileWorkflowSettings",)

@@ -33,7 +33,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext, Node
 
 @NODES.register("RecentMemory")
 class RecentMemoryNode(WorkflowNodeHandler):
-    """Makes the file memories that are due, then gives what `recentMemoryToolWorkflow` says."""
+    """Creates the file memories that are due, then runs `recentMemoryToolWorkflow` and outputs its result."""
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return ("discussionIdMemoryFileWorkflowSettings", "recentMemoryToolWorkflow")
@@ -49,7 +49,7 @@ class RecentMemoryNode(WorkflowNodeHandler):
 
 @NODES.register("ConversationMemory")
 class ConversationMemoryNode(WorkflowNodeHandler):
-    """Gives what `conversationMemoryToolWorkflow` says."""
+    """Runs `conversationMemoryToolWorkflow` and outputs its result."""
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return ("conversationMemoryToolWorkflow",)
@@ -63,10 +63,10 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 
 @NODES.register("GetCurrentMemoryFromFile")
 class MemoryFromFileNode(WorkflowNodeHandler):
-    """Gives all file memories, `customDelimiter` between them."""
+    """Outputs all file memories, with `customDelimiter` between them."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "customDelimiter": "What stands between two memories. Default `--ChunkBreak--`.",
+        "customDelimiter": "The text between two memories. Default `--ChunkBreak--`.",
     }
     ADVICE: ClassVar[Schema] = {"properties": {"customDelimiter": TEXT}}
 
@@ -82,13 +82,13 @@ class MemoryFromFileNode(WorkflowNodeHandler):
 
 @NODES.register("RecentMemorySummarizerTool")
 class RecentMemorySummarizerNode(WorkflowNodeHandler):
-    """Gives the newest file memories; without a discussion, pieces of the newest messages."""
+    """Outputs the newest file memories. Without a discussion id, it outputs pieces of the newest messages."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "maxSummaryChunksFromFile": "How many memories; -1: all, 0: three.",
-        "maxTurnsToPull": "Without a discussion: how many messages are selected.",
-        "lookbackStart": "Without a discussion: so many of the newest messages are left out first.",
-        "customDelimiter": "What stands between two memories. Default `--ChunkBreak--`.",
+        "maxSummaryChunksFromFile": "How many memories to output. -1 means all, and 0 means three.",
+        "maxTurnsToPull": "Without a discussion id: how many messages to select.",
+        "lookbackStart": "Without a discussion id: how many of the newest messages to skip first.",
+        "customDelimiter": "The text between two memories. Default `--ChunkBreak--`.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

@@ -26,12 +26,14 @@ from Middleware.workflows.models.execution_context import CleanText, ExecutionCo
 
 @NODES.register("SlowButQualityRAG")
 class SlowButQualityRagNode(WorkflowNodeHandler):
-    """Splits `ragTarget` at `--ChunkBreak--` and gives what the model makes of the pieces, side by side."""
+    """Splits `ragTarget` at `--ChunkBreak--`, has a model turn each piece into a memory, and outputs them
+    together.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "ragTarget": "The text; it is split at `--ChunkBreak--`. Takes variables.",
-        "ragType": "Must be there; its value is not used.",
-        "fileMemoryWorkflowName": "A workflow that makes each memory instead of the endpoint.",
+        "ragTarget": "The text, which is split at `--ChunkBreak--`. Takes variables.",
+        "ragType": "The field must be there, but its value is not used.",
+        "fileMemoryWorkflowName": "A workflow that creates each memory instead of the model.",
     }
     FITTING = ("endpointName", "preset", "systemPrompt", "prompt", "maxResponseSizeInTokens")
     SCHEMA: ClassVar[Schema] = {

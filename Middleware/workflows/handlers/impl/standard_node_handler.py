@@ -13,10 +13,11 @@ from Middleware.workflows.models.execution_context import ExecutionContext, LlmC
 
 @NODES.register("Standard")
 class StandardNode(WorkflowNodeHandler):
-    """Sends the node's prompt, or the conversation, to its endpoint; the output is what the model said."""
+    """Sends the node's prompt, or the conversation, to its endpoint. The output is the model's answer."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "endpointName": "File in `Endpoints/` of the model. May hold workflow variables and {agent1Input}.",
+        "endpointName": "The file in `Endpoints/` of the model. The name can contain workflow variables "
+        "and {agent1Input}.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"endpointName": {"type": "string", "minLength": 1}},

@@ -11,7 +11,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 
 @NODES.register("GetCurrentStateDocument")
 class StateDocumentNode(WorkflowNodeHandler):
-    """Gives the whole document as it is stored."""
+    """Outputs the whole state document of the discussion."""
 
     RUNS_DRY = True
 

@@ -12,7 +12,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 
 @NODES.register("StaticResponse")
 class StaticResponseNode(WorkflowNodeHandler):
-    """Gives `content` with its variables filled; never calls a model."""
+    """Outputs `content` with its variables filled in. It never calls a model."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "content": "The text. Takes variables.",

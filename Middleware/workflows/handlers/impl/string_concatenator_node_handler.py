@@ -12,11 +12,11 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 
 @NODES.register("StringConcatenator")
 class StringConcatenatorNode(WorkflowNodeHandler):
-    """The items of `strings` joined by `delimiter` (literal); `""` for anything but a list."""
+    """Joins the items of `strings` with `delimiter`. If `strings` is not a list, the output is empty."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "strings": "The pieces. Takes variables.",
-        "delimiter": "Stands between the pieces, literally. Default: nothing.",
+        "delimiter": "The text between the pieces. Variables are not filled in. Default: nothing.",
     }
     SCHEMA: ClassVar[Schema] = {"properties": {"delimiter": TEXT}}
     ADVICE: ClassVar[Schema] = {"properties": {"strings": {"type": "array"}}, "required": ["strings"]}

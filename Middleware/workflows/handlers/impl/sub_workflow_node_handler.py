@@ -61,10 +61,10 @@ class SubWorkflowNode(WorkflowNodeHandler):
 
 @NODES.register("CustomWorkflow")
 class CustomWorkflowNode(SubWorkflowNode):
-    """Runs `workflowName`; the output is the answer of the child."""
+    """Runs `workflowName`. The output is the answer of that workflow."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "workflowName": "The workflow's file, without `.json`; literal.",
+        "workflowName": "The name of the workflow file, without `.json`. Variables are not filled in.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"workflowName": {"type": "string", "minLength": 1}},
@@ -85,16 +85,16 @@ class CustomWorkflowNode(SubWorkflowNode):
 
 @NODES.register("ConditionalCustomWorkflow")
 class ConditionalCustomWorkflowNode(SubWorkflowNode):
-    """Runs the workflow of the branch that `conditionalKey` names; else the default text; else the default
-    branch.
+    """Runs the workflow of the branch that `conditionalKey` names. If no branch matches, it outputs the
+    default text, or runs the default branch.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "conditionalKey": "The value that picks the branch. Takes variables.",
-        "conditionalWorkflows": "Value -> workflow; the key `default` is the fallback.",
-        "UseDefaultContentInsteadOfWorkflow": "Output when no branch fits; comes before `default`. Takes "
-        "variables.",
-        "routeOverrides": "Value -> prompt overrides for the child of that branch.",
+        "conditionalKey": "The value that chooses the branch. Takes variables.",
+        "conditionalWorkflows": "Maps each value to a workflow. The key `default` is the fallback.",
+        "UseDefaultContentInsteadOfWorkflow": "The output when no branch matches. It is used instead of "
+        "`default`. Takes variables.",
+        "routeOverrides": "Maps a value to prompt overrides for the workflow of that branch.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

@@ -21,12 +21,14 @@ def text_in_tag(text: str, tag: str) -> str:
 
 @NODES.register("TagTextExtractor")
 class TagTextExtractorNode(WorkflowNodeHandler):
-    """The text of the tag `fieldToExtract` in `tagToExtractFrom`; `defaultText` when it holds nothing."""
+    """Outputs the text inside the tag `fieldToExtract` in `tagToExtractFrom`, or `defaultText` if there is
+    none.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "tagToExtractFrom": "The text that is searched. Takes variables.",
-        "fieldToExtract": "The tag's name without brackets. Takes variables.",
-        "defaultText": "Output when the tag holds nothing. Takes variables.",
+        "tagToExtractFrom": "The text to search. Takes variables.",
+        "fieldToExtract": "The name of the tag without brackets. Takes variables.",
+        "defaultText": "The output if the tag is missing or empty. Takes variables.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"tagToExtractFrom": TEXT, "fieldToExtract": TEXT, "defaultText": TEXT}

@@ -31,18 +31,20 @@ NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 
 @NODES.register("VectorMemorySearch")
 class VectorMemorySearchNode(WorkflowNodeHandler):
-    """Gives the texts of the memories that fit `input` best; never fails for what the search runs into."""
+    """Outputs the vector memories that match `input` best. Problems during the search never make it fail."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "input": "What to search for, pieces separated by `;`. Takes variables.",
-        "limit": "How many memories, at most 1000.",
-        "searchMode": "By words, by meaning, or both.",
-        "embeddingEndpointName": "The endpoint that makes vectors; needed for `semantic` and `hybrid`.",
-        "semanticQuery": "The text whose meaning is searched for; default: `input`. Takes variables.",
-        "bm25Weights": "How much a hit counts in title, summary, entities, key phrases, text.",
-        "useRecencyScoring": "New memories count more.",
+        "input": "What to search for. Separate several phrases with `;`. Takes variables.",
+        "limit": "How many memories to output, at most 1000.",
+        "searchMode": "How to search: by words, by meaning, or both.",
+        "embeddingEndpointName": "The endpoint that makes the vectors. It is required for `semantic` and "
+        "`hybrid`.",
+        "semanticQuery": "The text to search for by meaning. If it is absent, `input` is used. Takes "
+        "variables.",
+        "bm25Weights": "How much a match counts in the title, summary, entities, key phrases and text.",
+        "useRecencyScoring": "Newer memories count more.",
         "includeDates": "Put the date before each memory.",
-        "useEntityExpansion": "Also give memories about the entities that the first ones name.",
+        "useEntityExpansion": "Also output memories about the entities that the first ones name.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

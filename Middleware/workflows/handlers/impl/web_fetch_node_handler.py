@@ -37,22 +37,23 @@ class _Failure:
 
 @NODES.register("WebFetch")
 class WebFetchNode(WorkflowNodeHandler):
-    """The answer of one HTTP call as text, JSON text or stripped HTML."""
+    """Fetches one address, and outputs the answer as text, JSON text or stripped HTML."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         **fields.DESCRIPTIONS,
-        "url": "What is fetched, http or https. Takes variables.",
-        "method": "Default: GET.",
-        "headers": "Values take variables, and `${ENV:NAME}` for a secret of the environment.",
-        "body": "A text, sent as UTF-8; or an object or list, sent as JSON. Texts in it take variables.",
-        "timeout": "Seconds for the connection and for each read. Default: 30.",
-        "totalTimeout": "Seconds for the whole exchange, redirects included.",
-        "outputFormat": "`full`: status, headers and body as JSON text. Default: text.",
-        "htmlLayout": "Of `html-stripped`: a line for each piece of text, or for each block. Default: lines.",
-        "proxy": "http, https, socks4, socks5 or socks5h. Takes variables.",
-        "allowRedirects": "`false`: a redirect is the output. Default: true.",
-        "verify": "`false`: no TLS check. Default: true.",
-        "caBundle": "A PEM file of your own authorities. Takes variables.",
+        "url": "The address, http or https. Takes variables.",
+        "method": "The HTTP method. Default: GET.",
+        "headers": "The values take variables, and `${ENV:NAME}` for a secret from the environment.",
+        "body": "A string is sent as UTF-8, an object or a list as JSON. Strings in it take variables.",
+        "timeout": "How many seconds the connection, and each read, can take. Default: 30.",
+        "totalTimeout": "How many seconds the whole exchange can take, including redirects.",
+        "outputFormat": "`full` gives the status, headers and body as JSON text. Default: text.",
+        "htmlLayout": "For `html-stripped`: one line for each piece of text, or for each block. Default: "
+        "lines.",
+        "proxy": "The address of a proxy: http, https, socks4, socks5 or socks5h. Takes variables.",
+        "allowRedirects": "With `false`, the output is the redirect itself. Default: true.",
+        "verify": "With `false`, TLS certificates are not checked. Default: true.",
+        "caBundle": "A PEM file with your own certificate authorities. Takes variables.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {

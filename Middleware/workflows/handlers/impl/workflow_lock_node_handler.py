@@ -16,13 +16,15 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 
 @NODES.register("WorkflowLock")
 class WorkflowLockNode(WorkflowNodeHandler):
-    """Takes the lock `workflowLockId` until this run ends; if somebody holds it, the run and its parents end
-    here.
+    """Takes the lock `workflowLockId` until this run ends. If another run holds it, this run and its
+    parents end here.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "workflowLockId": "The lock's name, one for all workflows of a user; literal.",
-        "lockedMessage": "The answer if the run ends here before anything was answered. Takes variables.",
+        "workflowLockId": "The name of the lock, shared by all workflows of a user. Variables are not "
+        "filled in.",
+        "lockedMessage": "The answer if the run ends here before anything has been answered. Takes "
+        "variables.",
     }
     SCHEMA: ClassVar[Schema] = {
         "properties": {"workflowLockId": {"type": "string", "minLength": 1}, "lockedMessage": TEXT},

@@ -219,6 +219,15 @@ class TestLists:
         assert answer.json["model_info"]["wilmer.context_length"] == 4096
         assert answer.json["model_info"]["general.basename"] == "mira:novel"
         assert ShowResponse.model_validate(answer.json).capabilities == ["completion"]
+        assert answer.json["details"] == {
+            "parent_model": "",
+            "format": "gguf",
+            "family": "wilmer",
+            "families": ["wilmer"],
+            "parameter_size": "N/A",
+            "quantization_level": "Q8",
+        }
+        assert [answer.json[name] for name in ("license", "modelfile", "parameters", "template")] == [""] * 4
 
     @pytest.mark.parametrize("body", [{}, {"model": ""}, {"model": 5}])
     def test_show_needs_a_model(self, client, body):

@@ -18,6 +18,8 @@ CALL_TURN = {
     "content": "",
     "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
 }
+TEXT = {"type": "text", "text": "So"}
+USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "abc"}
 THINKS = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
 
@@ -135,6 +137,29 @@ class TestTools:
         assert (body["tools"], body["tool_choice"]) == ([CLAUDE_TOOL], {"type": "none"})
 
 
+class TestCutAnswer:
+    """`max_tokens` may end an answer in the middle of a call, whose input is an object all the same."""
+
+    @pytest.mark.parametrize(
+        ("blocks", "reason", "ids"),
+        [
+            ([USE, TEXT], "max_tokens", ["t1"]),
+            ([TEXT, USE], "max_tokens", None),
+            ([TEXT, USE], "tool_use", ["t1"]),
+            ([USE, {**USE, "id": "t2"}], "max_tokens", ["t1"]),
+        ],
+        ids=["text-behind-the-call", "call-at-the-end", "not-cut", "second-call-at-the-end"],
+    )
+    def test_only_a_call_at_its_very_end_is_left_out(self, make_handler, blocks, reason, ids):
+        """The text stays in every case."""
+        body = {"content": blocks, "stop_reason": reason}
+        answer = make_handler(TYPE)._parse_non_stream_response(body)
+        whole = answer if isinstance(answer, dict) else {"content": str(answer)}
+        calls = whole.get("tool_calls")
+        assert (calls and [call["id"] for call in calls]) == ids
+        assert (whole["content"] == "So") == (TEXT in blocks)
+
+
 class TestPrefill:
     def test_it_stays(self, payload):
         """Without its trailing white space."""
@@ -232,6 +257,14 @@ class TestAnswers:
     def test_an_empty_list_is_an_empty_text(self, handler):
         """Nothing was said."""
         assert handler.read_whole({"content": [], "stop_reason": "end_turn"}) == ""
+
+    def test_a_call_that_the_end_cut(self, handler):
+        """Its input is an object even so: it is left out, and the text knows it."""
+        use = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
+        blocks = [{"type": "text", "text": "Hi"}, use]
+        answer = handler.read_whole({"content": blocks, "stop_reason": "max_tokens"})
+        assert (answer, answer.cut_call) == ("Hi", True)
+        assert handler.read_whole({"content": blocks[:1], "stop_reason": "max_tokens"}).cut_call is False
 
     def test_calls(self, handler):
         """As OpenAI calls, input as JSON text."""

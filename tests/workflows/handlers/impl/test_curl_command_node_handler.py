@@ -97,6 +97,21 @@ class TestOutput:
         with pytest.raises(TimeoutError, match="timed out after"):
             curl(timeout=0.2)
 
+    @pytest.mark.parametrize(("fields", "seconds"), [({}, 30.0), ({"timeout": "2.5"}, 2.5)])
+    def test_how_long_curl_may_run(self, curl, fake, timers, fields, seconds):
+        """Half a minute by default; nobody watches a run that is over."""
+        fake("printf out")
+        assert curl(**fields) == "out"
+        (timer,) = timers
+        assert (timer.interval, timer.daemon, timer.finished.is_set()) == (seconds, True, True)
+
+    @pytest.mark.parametrize("script", ["printf out", "exit 7"], ids=["good", "failed"])
+    def test_a_run_that_is_over_is_no_longer_cancelled(self, curl, fake, script):
+        """It leaves nothing behind for its request."""
+        fake(script)
+        curl(onError="return")
+        assert "r1" not in cancellation_service._callbacks
+
     def test_exactly_the_cap_is_fine(self, curl, fake):
         """One more is not."""
         fake("printf 12345")
@@ -441,6 +456,12 @@ class TestFields:
         bench.engine.values["v"] = "/etc/passwd"
         with pytest.raises(ConfigError, match="argument 3: what was filled in is an option or names a file"):
             curl("-T", "{v}", "{site}/", blockOptionInjection=True)
+
+    def test_a_second_request_in_a_header(self, curl, bench):
+        """The server would take it for one of ours."""
+        bench.engine.values["v"] = "a\r\n\r\nGET /admin HTTP/1.1\r\nHost: b"
+        with pytest.raises(ConfigError, match="argument 3: what was filled in holds a line end"):
+            curl("-H", "X: {v}", "{site}/", blockOptionInjection=True)
 
     @pytest.mark.parametrize("guard", ["blockPrivateAddresses", "allowedHosts", "outboundPolicy"])
     @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import ConfigTree
 from Middleware.workflows.tools import mcp_doors
-from Middleware.workflows.tools.mcp_client_tool import MCPToolCallError
+from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
+from tests.patience import PATIENCE_S
 from tests.workflows.tools.conftest import stdio_file
 
 
@@ -40,6 +41,19 @@ class TestCall:
     def test_a_time_limit_may_be_a_text(self, bench):
         with pytest.raises(MCPToolCallError, match=r"timed out after 0\.5 seconds"):
             bench("MCPToolCall", server="tests", tool="slow", arguments={"seconds": 100}, timeout=" 0.5 ")
+
+    @pytest.mark.parametrize(("fields", "seconds"), [({}, 30.0), ({"timeout": "2.5"}, 2.5)])
+    def test_how_long_a_call_may_take(self, bench, monkeypatch, fields, seconds):
+        """Half a minute by default."""
+        limits, call = [], MCPClient.call_tool
+
+        def calling(client, server, tool, arguments, timeout_s):
+            limits.append(timeout_s)
+            return call(client, server, tool, arguments, timeout_s + PATIENCE_S)
+
+        monkeypatch.setattr(MCPClient, "call_tool", calling)
+        assert bench("MCPToolCall", server="tests", tool="pid", **fields).isdigit()
+        assert limits == [seconds]
 
 
 class TestFailure:

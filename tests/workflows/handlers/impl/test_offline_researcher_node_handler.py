@@ -41,6 +41,21 @@ def test_the_request_of_each_kind(researcher, site, kind, fields, asked, text):
     assert (site.seen[0].method, json.loads(site.seen[0].body)) == ("POST", asked)
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "seconds"),
+    [
+        ("QuickSearch", {}, (5.0, 240.0)),
+        ("DeepResearch", {}, (5.0, 600.0)),
+        ("QuickSearch", {"timeoutSeconds": 9}, (5.0, 9.0)),
+        ("DeepResearch", {"timeoutSeconds": "0.5"}, (0.5, 0.5)),
+    ],
+)
+def test_how_long_an_answer_is_waited_for(researcher, waits, kind, fields, seconds):
+    """At most five seconds for the connection."""
+    researcher(f"OfflineResearcherApi{kind}", promptToSearch="q", **fields)
+    assert waits == [seconds]
+
+
 @pytest.mark.parametrize("fields", [{}, {"promptToSearch": "q", "timeoutSeconds": 0}])
 def test_a_wrong_field_is_a_config_error(researcher, fields):
     """At a run, and before it."""

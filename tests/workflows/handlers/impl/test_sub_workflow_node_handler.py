@@ -184,3 +184,20 @@ class TestConditionalCustomWorkflow:
     def test_a_fallback_is_advised(self, bench, fields, advice):
         must, should = bench.findings("ConditionalCustomWorkflow", conditionalKey="k", **fields)
         assert (must, len(should)) == ([], advice)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "place"),
+    [
+        ("CustomWorkflow", {"workflowName": 5}, "/workflowName"),
+        ("CustomWorkflow", {"workflowName": ["Child"]}, "/workflowName"),
+        ("ConditionalCustomWorkflow", {"conditionalKey": 5}, "/conditionalKey"),
+        ("ConditionalCustomWorkflow", {"conditionalWorkflows": ["a"]}, "/conditionalWorkflows"),
+        ("ConditionalCustomWorkflow", {"conditionalWorkflows": {"a": 5}}, "/conditionalWorkflows/a"),
+        ("ConditionalCustomWorkflow", {"UseDefaultContentInsteadOfWorkflow": {}}, "/UseDefaultContentInsteadOfWorkflow"),
+        ("ConditionalCustomWorkflow", {"routeOverrides": {"a": "x"}}, "/routeOverrides/a"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_found_before_a_run(bench, kind, fields, place):
+    """At its place."""
+    assert place in bench.findings(kind, **fields)[0]

@@ -453,3 +453,20 @@ def test_a_dry_run_tells_the_host_only(bench):
 def test_a_refused_address_is_a_value_error():
     """So that callers of other kinds can catch it."""
     assert issubclass(AddressRefused, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds", "whole"),
+    [
+        ({}, 30.0, []),
+        ({"timeout": "2.5"}, 2.5, []),
+        ({"timeout": 9, "totalTimeout": "70"}, 9.0, [70.0]),
+    ],
+    ids=["by-default", "for-each-read", "for-all-of-it"],
+)
+def test_how_long_an_answer_is_waited_for(fetch, site, waits, timers, fields, seconds, whole):
+    """Half a minute for each read, as long as it takes for all of it."""
+    site.pages["/"] = 200, {}, b"ok"
+    assert fetch(**fields) == "ok"
+    assert waits == [seconds]
+    assert [timer.interval for timer in timers] == whole
