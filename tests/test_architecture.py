@@ -30,7 +30,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "wire",
         "call",
         "handlers",
-        "service_call",
+        "script_calls",
         "failover",
         "response_parser",
         "llm_api",

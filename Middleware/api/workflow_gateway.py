@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from Middleware.api.requests.model_names import single_user
 from Middleware.common.errors import BackendError, EarlyTermination, RequestCancelled
-from Middleware.common.request_context import ClientQuestion, RequestContext, current_request, enter_request
+from Middleware.common.request_context import (
+    AnswerState,
+    ClientQuestion,
+    RequestContext,
+    current_request,
+    enter_request,
+)
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_discussion_id
@@ -141,10 +147,10 @@ def handle_user_prompt(
     if stream:
         return _frame_run(request, question)
     with enter_request(request):
-        collector = AnswerCollector()
+        collector = AnswerCollector(request.answer)
         try:
             for batch in open_answer(request, question):
-                if not collector.finished:
+                if not request.answer.sent:
                     collector.add(batch)
         except EarlyTermination as stop:
             return stop.locked_message
@@ -155,7 +161,8 @@ def handle_user_prompt(
 def _request_for(request_id: str, api_key: str | None) -> RequestContext:
     current = current_request()
     if current is not None:
-        return replace(current, request_id=request_id, api_key=api_key or current.api_key)
+        key = api_key or current.api_key
+        return replace(current, request_id=request_id, api_key=key, answer=AnswerState())
     snapshot = default_snapshot()
     user = single_user(snapshot)
     return RequestContext(request_id, user, "openaichatcompletion", api_key=api_key, snapshot=snapshot)
@@ -171,11 +178,10 @@ def _frame_run(request: RequestContext, question: ClientQuestion) -> Iterator[st
     def pull() -> Batch | None:
         return context.run(lambda: next(batches, None))
 
-    ended = False
+    answer = framer.state = request.answer
     while (batch := pull()) is not None:
-        if not ended:
+        if not answer.sent:
             yield from framer.units(batch)
-            ended = framer.finished
-            yield from framer.end() if ended else ()
-    if not ended:
+            yield from framer.end() if answer.sent else ()
+    if not answer.sent:
         yield from [*framer.finish_units("stop"), *framer.end()]

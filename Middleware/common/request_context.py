@@ -44,6 +44,24 @@ class EndpointReach:
         self._made, self.missing = True, False
 
 
+class AnswerState:
+    """How far the one answer of a request is: told where that happens, asked wherever its batches pass.
+
+    `begun`: something of it has left its node. `complete`: its finish chunk has. `sent`: whoever writes or
+    gathers it for the client has had the finish chunk. `is_last`: no node runs after it. `over`: the run
+    ended or failed before it was complete.
+    """
+
+    __slots__ = ("begun", "complete", "is_last", "over", "sent")
+
+    def __init__(self) -> None:
+        self.begun = self.complete = self.sent = self.is_last = self.over = False
+
+    def finish(self, *, is_last: bool) -> None:
+        """The finish chunk goes to the client now."""
+        self.sent, self.is_last = True, is_last
+
+
 class UsageSum:
     """What all calls to generation backends took that gave an answer. Calls that run at the same time may
     add; whoever frames the answer asks. Nothing counts once it is closed. Source: more-fronts.md 9.
@@ -87,7 +105,8 @@ class RequestContext:
 
     `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`;
     `common` does not look into it). `setup_done()` is called, any number of times, before the request begins
-    to wait for a backend; `reach` says whether its first one is there; `usage`: what its calls took.
+    to wait for a backend; `reach` says whether its first one is there; `answer`: how far the answer is;
+    `usage`: what its calls took.
     `workflow_folder` is the shared workflow folder that the model field picked. `progress`: how the client is
     shown that a node starts, `NO_PROGRESS`: not at all.
     `trace`: what the run does, for whoever observes it (a `RunTrace`; None: nobody does). `node`: whose
@@ -110,6 +129,7 @@ class RequestContext:
     trace: Any = field(default=None, repr=False, compare=False)
     node: Any = field(default=None, repr=False, compare=False)
     reach: EndpointReach = field(default_factory=EndpointReach, repr=False, compare=False)
+    answer: AnswerState = field(default_factory=AnswerState, repr=False, compare=False)
     usage: UsageSum = field(default_factory=UsageSum, repr=False, compare=False)
 
     @property

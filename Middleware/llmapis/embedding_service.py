@@ -13,7 +13,7 @@ from Middleware.llmapis.handlers.backends import backend_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend, Vector
 from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
-from Middleware.llmapis.service_call import calling_node
+from Middleware.llmapis.script_calls import calling_node
 from Middleware.services.run_trace import TracedNode
 
 _ = impl  # importing the package fills the table of backends
@@ -84,4 +84,4 @@ class EmbeddingService:
         try:
             return self.handler.embed(texts, request_id, self._trace)
         finally:
-            slots.release()
+            slots.close()

@@ -10,18 +10,20 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
+from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
-from Middleware.llmapis.service_call import Service, ServiceCall
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate, outgoing_gate
 
@@ -92,37 +94,26 @@ def is_public(address: str) -> bool:
 # `maxConcurrentRequests`.
 
 
-class Slots:
-    """The slots that one outgoing call holds. `release` may be called more than once."""
-
-    def __init__(self, gates: list[FairGate]) -> None:
-        self._gates = gates
-
-    def release(self) -> None:
-        while self._gates:
-            self._gates.pop().release()
-
-
-def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> Slots:
-    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process.
+def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> ExitStack:
+    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process. To be closed.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
     meanwhile."""
     wait_s = launch_facts().concurrency_timeout_s
-    taken = Slots([])
+    taken = ExitStack()
     for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
         if gate is None:
             continue
         try:
             admitted = gate.acquire(timeout=wait_s, request_id=request_id or "")
         except BaseException:
-            taken.release()
+            taken.close()
             raise
         if not admitted:
-            taken.release()
+            taken.close()
             message = f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
             raise SlotTimeout(endpoint.name, message)
-        taken._gates.append(gate)
+        taken.callback(gate.release)
     return taken
 
 
@@ -140,6 +131,27 @@ def _gate(file: str, url: str, limit: int) -> FairGate:
 
 # --------------------------------------------------------------------------
 
+
+class Service(Protocol):
+    """`LlmApiService`, as far as it is known to the calls that are put to it."""
+
+    endpoint: EndpointConfig
+
+    @property
+    def takes_messages(self) -> bool: ...
+
+    @property
+    def backup_name(self) -> str: ...
+
+    def backup(self, pinned: tuple[str, ...]) -> Service: ...
+
+    def can_show(self, image: str) -> bool: ...
+
+    def create_api_handler(self) -> LlmApiHandler: ...
+
+    def handler_for(self, stream: bool) -> LlmApiHandler: ...
+
+
 HANDLER_FAULTS = (
     MiddlewareError,
     RuntimeError,
@@ -156,7 +168,7 @@ HANDLER_FAULTS = (
 class _Chain:
     """The endpoints that one call has been put to."""
 
-    def __init__(self, service: Service, call: ServiceCall) -> None:
+    def __init__(self, service: Service, call: CallArguments) -> None:
         self.service, self._call = service, call
         self._visited = [service.endpoint.name]
 
@@ -209,7 +221,7 @@ def _guard_backup(service: Service, error: Exception) -> Service:
     return service.backup(place.addresses) if place.addresses else backup
 
 
-def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
+def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
     """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
     chain = _Chain(service, call)
     while True:
@@ -224,15 +236,15 @@ def ask_whole(service: Service, call: ServiceCall) -> LlmText | JsonObject:
         except HANDLER_FAULTS as error:
             if chain.cancelled:
                 return LlmText("")
-            slots.release()
+            slots.close()
             chain.hop(error)
         finally:
-            slots.release()
+            slots.close()
 
 
-def _ask_chain(chain: _Chain, call: ServiceCall) -> LlmText | JsonObject:
+def _ask_chain(chain: _Chain, call: CallArguments) -> LlmText | JsonObject:
     service = chain.service
-    arguments = call.arguments(service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
+    arguments = call.of_endpoint(service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
     handler = service.create_api_handler()
     if not handler.settings.stream:
         return note_answer(arguments.trace, handler.handle_non_streaming(arguments))
@@ -243,10 +255,12 @@ class ServiceStream(Iterator[Batch]):
     """The batches of one call, from the service's endpoint or a backup. Opened when made; `closed(self)` is
     called once, when it is over. Cancelled: it just ends."""
 
-    def __init__(self, service: Service, call: ServiceCall, closed: Callable[[ServiceStream], None]) -> None:
+    def __init__(
+        self, service: Service, call: CallArguments, closed: Callable[[ServiceStream], None]
+    ) -> None:
         self._call, self._closed = call, closed
         self._chain = _Chain(service, call)
-        self._slots = Slots([])
+        self._slots = ExitStack()
         self._batches: Batches = iter(())
         self._visible = self._over = False
         try:
@@ -285,7 +299,7 @@ class ServiceStream(Iterator[Batch]):
         while True:
             try:
                 self._slots = take_slots(chain.service.endpoint, call.request_id)
-                arguments = call.arguments(
+                arguments = call.of_endpoint(
                     chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint
                 )
                 self._batches = chain.service.handler_for(True).stream_batches(arguments)
@@ -294,7 +308,7 @@ class ServiceStream(Iterator[Batch]):
                 self._end()
                 return
             except HANDLER_FAULTS as error:
-                self._slots.release()
+                self._slots.close()
                 if chain.cancelled:
                     self._end()
                     return
@@ -312,7 +326,7 @@ class ServiceStream(Iterator[Batch]):
             )
             self._end()
             raise error
-        self._slots.release()
+        self._slots.close()
         try:
             chain.hop(error)
             self._open_next()
@@ -326,5 +340,5 @@ class ServiceStream(Iterator[Batch]):
             return
         self._over = True
         close_batches(self._batches)
-        self._slots.release()
+        self._slots.close()
         self._closed(self)

@@ -29,7 +29,7 @@ from Middleware.llmapis.handlers.backends import backend_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, join_batches, note_answer
 from Middleware.llmapis.sampler_translation import deep_merge, translate
-from Middleware.llmapis.service_call import ServiceCall, calling_node, count_answer, counted_stream
+from Middleware.llmapis.script_calls import calling_node, count_answer, counted_stream
 
 __all__ = ["TICK_S", "LlmApiService", "LlmText"]
 
@@ -64,7 +64,7 @@ class LlmApiService:
         ensure_generates(self.endpoint)
         self.presetname, self.max_tokens, self.stream = presetname, max_tokens, stream
         self._pinned, self._wished = pinned, wished or {}
-        self._calls: set[ServiceCall] = set()
+        self._running: set[object] = set()
         self._streams: WeakSet[ServiceStream] = WeakSet()
         self._class = backend_of(self.endpoint)
         self._samplers = self._resolved_samplers()
@@ -122,25 +122,26 @@ class LlmApiService:
             schema=structured_output_schema,
             request_id=request_id or current_id(),
             trace=calling_node(),
+            llm_takes_images=llm_takes_images,
         )
-        call = ServiceCall(asked, llm_takes_images)
-        return self._one_by_one(call) if self.stream else count_answer(asked, self.whole_answer(call))
+        return self._one_by_one(asked) if self.stream else count_answer(asked, self.whole_answer(asked))
 
-    def whole_answer(self, call: ServiceCall) -> LlmText | JsonObject:
+    def whole_answer(self, call: CallArguments) -> LlmText | JsonObject:
         """The whole answer: `LlmText`, or a dict with `content`, `tool_calls`, `finish_reason`; also of a
         service that streams.
 
         Raises BackendError; SlotTimeout when no slot came free. Cancelled: the text is empty."""
         call = call.of_request(current_id())
         if self.stream:
-            return note_answer(call.asked.trace, join_batches(self.endpoint.name, self._open_stream(call)))
-        self._calls.add(call)
+            return note_answer(call.trace, join_batches(self.endpoint.name, self._open_stream(call)))
+        running = object()
+        self._running.add(running)
         try:
             return ask_whole(self, call)
         finally:
-            self._calls.discard(call)
+            self._running.discard(running)
 
-    def stream_batches(self, call: ServiceCall) -> Batches:
+    def stream_batches(self, call: CallArguments) -> Batches:
         """The answer as batches: what one read brought, `[]` at least every TICK_S. The backend (or its
         backup) has answered when this returns. Close what it gives from the thread that pulls it.
 
@@ -150,7 +151,7 @@ class LlmApiService:
 
     def is_busy(self) -> bool:
         """Whether a call is running."""
-        return bool(self._calls) or len(self._streams) > 0
+        return bool(self._running) or len(self._streams) > 0
 
     def close(self) -> None:
         """End the streams that are open. Connections belong to the process's pool, so nothing else is
@@ -172,13 +173,13 @@ class LlmApiService:
             wished=self._wished,
         )
 
-    def _open_stream(self, call: ServiceCall) -> ServiceStream:
+    def _open_stream(self, call: CallArguments) -> ServiceStream:
         stream = ServiceStream(self, call, self._streams.discard)
         self._streams.add(stream)
         return stream
 
-    def _one_by_one(self, call: ServiceCall) -> Iterator[Chunk]:
-        yield from counted_stream(call.asked, self.endpoint.name, self._open_stream(call))
+    def _one_by_one(self, call: CallArguments) -> Iterator[Chunk]:
+        yield from counted_stream(call, self.endpoint.name, self._open_stream(call))
 
     def _resolved_samplers(self) -> JsonObject:
         samplers = load_samplers(self.snapshot, self.user, self.endpoint, self.presetname)

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from Middleware.common.request_context import AnswerState
 from Middleware.common.types import Batch, JsonObject
 from Middleware.services.answers import (
     AnswerCollector,
@@ -87,7 +88,8 @@ def lost_part(request_id: str) -> ErrorReply:
 
 
 class Framer(ABC):
-    """One stream. `finished`: the finish chunk went by.
+    """One stream. `state`: how far its answer is; the framer tells it when the finish chunk goes by. Its own,
+    until it is given the request's.
 
     `is_cut_off`: the answer was cancelled. Calls that were begun are none that a client should run: the
     reason of its end is `stop` (13), and what of them waits is not sent.
@@ -95,7 +97,8 @@ class Framer(ABC):
 
     def __init__(self, facts: AnswerFacts) -> None:
         self.facts = facts
-        self.finished = self.is_cut_off = False
+        self.state = AnswerState()
+        self.is_cut_off = False
         self.pace = Pace()
         self.started = False
         self._texts: list[str] = [] if facts.sent is None else facts.sent
@@ -141,7 +144,7 @@ class Framer(ABC):
             if chunk["finish_reason"] is not None:
                 self._flush_thoughts(thoughts, units)
                 self._flush_text(text, units)
-                self.finished = True
+                self.state.finish(is_last=chunk.get("last", False))
                 return units + self.finish_units(chunk["finish_reason"])
         self._flush_thoughts(thoughts, units)
         self._flush_text(text, units)

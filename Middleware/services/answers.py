@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from Middleware.common.request_context import NO_PROGRESS, current_request
+from Middleware.common.request_context import NO_PROGRESS, AnswerState, current_request
 from Middleware.common.types import Batch, JsonObject
 from Middleware.utilities.model_json import object_of
 from Middleware.utilities.text_utils import estimate_tokens
@@ -145,10 +145,11 @@ class WholeAnswer:
 
 
 class AnswerCollector:
-    """Batches of a run -> one `WholeAnswer`. Only what comes up to the finish chunk counts."""
+    """Batches of a run -> one `WholeAnswer`. Only what comes up to the finish chunk counts. `state`: how far
+    it is; its own where none is given."""
 
-    def __init__(self) -> None:
-        self.finished = False
+    def __init__(self, state: AnswerState | None = None) -> None:
+        self.state = AnswerState() if state is None else state
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._calls = ToolCallCollector()
@@ -166,11 +167,12 @@ class AnswerCollector:
             self._calls.add(chunk.get("tool_calls") or ())
             self._usage = chunk.get("usage") or self._usage
             if chunk["finish_reason"] is not None:
-                self._finish, self.finished = chunk["finish_reason"], True
+                self._finish = chunk["finish_reason"]
+                self.state.finish(is_last=chunk.get("last", False))
                 break
         if batch:
             self._pace.mark()
-        return self.finished
+        return self.state.sent
 
     def answer(self) -> WholeAnswer:
         calls = self._calls.complete(self._finish)

@@ -111,6 +111,14 @@ class TestHandleUserPrompt:
         assert [u["response"] for u in units] == ["Hel", "lo.", ""]
         assert engine.last.request.api_key == "k" and engine.last.request.request_id == "R"
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_it_is_no_answer_of_the_request_around_it(self, configs, engine, stream):
+        """A script may ask while its own request has not answered yet."""
+        request = RequestContext("Q", "mira", "openaichatcompletion", snapshot=default_snapshot())
+        with enter_request(request):
+            assert "Hel" in "".join(handle_user_prompt("R", user("Hi"), stream))
+        assert not request.answer.sent
+
     def test_a_stream_always_ends(self, configs, engine):
         """Also when the run gives nothing."""
         engine.answer = []

@@ -19,7 +19,6 @@ from Middleware.llmapis.call import outgoing_call as open_stream
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_api import LlmApiService, LlmText
 from Middleware.llmapis.llm_handler import LlmHandler
-from Middleware.llmapis.service_call import ServiceCall
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 from tests.patience import PATIENCE_S
@@ -66,7 +65,7 @@ def saying(*parts, keep=True):
 
 
 def asking(conversation, request_id=None):
-    return ServiceCall(CallArguments(conversation, request_id=request_id))
+    return CallArguments(conversation, request_id=request_id)
 
 
 def tokens_of(chunks):
@@ -438,7 +437,7 @@ class TestCancellation:
         batches, results = service().stream_batches(asking(HELLO)), []
         thread = threading.Thread(target=lambda: results.append([b for b in batches if b]))
         thread.start()
-        while not batches._batches._batches.gi_running:
+        while not batches._batches._is_pulled:
             time.sleep(0.001)
         batches.close()
         thread.join(PATIENCE_S)
@@ -680,7 +679,7 @@ class TestFailover:
             shapes.append(backup.takes_messages)
             return CallArguments(system_prompt="S ", prompt="P")
 
-        batches = service().stream_batches(ServiceCall(CallArguments(HELLO), rebuild=rebuild))
+        batches = service().stream_batches(CallArguments(HELLO, rebuild=rebuild))
         assert tokens_of(chunk for batch in batches for chunk in batch) == "ok"
         assert shapes == [False]
         assert json.loads(second.requests[0]["body"])["prompt"] == "S P"

@@ -7,7 +7,7 @@ import pytest
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_text import LlmText
-from Middleware.llmapis.service_call import calling_node, count_answer, counted_stream
+from Middleware.llmapis.script_calls import calling_node, count_answer, counted_stream
 from Middleware.services.cancellation_service import cancellation_service
 
 ASKED = CallArguments(system_prompt="Be kind", conversation=[{"role": "user", "content": "Hello world"}])

@@ -108,7 +108,7 @@ class TestEveryProtocol:
         """The finish chunk ends the answer."""
         stream = framer(api_type)
         units = stream.units([chunk("a"), chunk("", "stop"), chunk("lost")])
-        assert stream.finished
+        assert stream.state.sent
         assert "lost" not in "".join(units)
 
     @pytest.mark.parametrize("api_type", ALL)

@@ -154,7 +154,7 @@ def collect(batches: Batches) -> WholeAnswer:
     finishes = 0
     for batch in batches:
         finishes += sum(chunk["finish_reason"] is not None for chunk in batch)
-        if not collector.finished:
+        if not collector.state.sent:
             collector.add(batch)
     assert finishes == 1
     return collector.answer()

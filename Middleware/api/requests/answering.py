@@ -119,18 +119,16 @@ class AnswerJob:
 
 def whole_answer(job: AnswerJob) -> JsonObject:
     """The JSON body. Raises what the run raises, and RequestCancelled."""
-    collector = AnswerCollector()
+    collector = AnswerCollector(job.request.answer)
     batches: Batches = iter(())
-    last = False
     try:
         batches = job.open()
         for batch in batches:
             if batch:
                 job.request.setup_done()
                 if collector.add(batch):
-                    last = batch[-1].get("last", False)
                     break
-        if job.cancelled and not collector.finished:
+        if job.cancelled and not collector.state.sent:
             raise RequestCancelled
     except EarlyTermination as stop:
         collector.add([{"token": stop.locked_message, "finish_reason": "stop"}])
@@ -147,7 +145,7 @@ def whole_answer(job: AnswerJob) -> JsonObject:
     body = job.wire.whole(answer, job.facts)
     if job.facts.done is not None:
         job.facts.done(body)
-    _use_up(job, batches, last=last)
+    _use_up(job, batches)
     return body
 
 
@@ -248,12 +246,7 @@ class AnswerStream:
         self._job = job
         self._framer: Framer = job.wire.framer(job.facts)
         self._lead = _Lead(job)
-        self._state = "open"
-        """`answered`: the finish chunk went by. `over`: the run ended or failed before one.
-
-        Else the client left.
-        """
-        self._last = False
+        self._answer = self._framer.state = job.request.answer
         self._closed = False
         job.life.hold()
         self._lead.begin()
@@ -278,20 +271,18 @@ class AnswerStream:
         return _pace_pieces(pieces, self._job.wire.pause_s) if self._job.wire.pause_s else pieces
 
     def _pieces(self) -> Iterator[bytes]:
-        framer, lead = self._framer, self._lead
+        framer, lead, answer = self._framer, self._lead, self._answer
         yield from map(encode_unit, self._before_output())
         pull, batches = self._job.context.run, lead.batches
         batch, failure = lead.first, lead.failure
         sent = time.monotonic()
         while batch is not None and failure is None:
             units = framer.units(batch)
-            if framer.finished:
+            if answer.sent:
                 self._job.life.answer()
-                self._state = "answered"
-                self._last = batch[-1].get("last", False)
             for unit in units:
                 yield encode_unit(unit)
-            if framer.finished:
+            if answer.sent:
                 break
             if units:
                 sent = time.monotonic()
@@ -302,8 +293,7 @@ class AnswerStream:
                 batch = pull(next, batches, None)
             except Exception as error:
                 failure = error
-        if not framer.finished:
-            self._state = "over"
+        answer.over = not answer.sent
         for unit in self._ending(failure):
             yield encode_unit(unit)
 
@@ -330,7 +320,7 @@ class AnswerStream:
             return [*framer.units([{"token": text, "finish_reason": "stop"}]), *framer.end()]
         if failure is not None:
             return framer.error(_error_reply(self._job, failure))
-        return [*([] if framer.finished else framer.finish_units("stop")), *framer.end()]
+        return [*([] if self._answer.sent else framer.finish_units("stop")), *framer.end()]
 
     def close(self) -> None:
         """The response has ended, or the client has gone. Called by the server in every case."""
@@ -338,13 +328,14 @@ class AnswerStream:
             return
         self._closed = True
         self._job.life.first, self._job.life.tokens = self._framer.pace.first, self._framer.output_tokens
-        if self._state == "open":
-            self._job.life.end = "cancelled" if self._lead.failure is None else "failed"
-        if self._state == "answered":
-            _use_up(self._job, self._lead.batches, last=self._last)
+        if self._answer.sent and not self._answer.over:
+            _use_up(self._job, self._lead.batches)
             self._job.life.release()
             return
-        if self._state == "open" and self._lead.failure is None:
+        left = not self._answer.over
+        if left:
+            self._job.life.end = "cancelled" if self._lead.failure is None else "failed"
+        if left and self._lead.failure is None:
             cancellation_service.request_cancellation(self._job.request.request_id, HUNG_UP)
         self._lead.when_free(self._give_up)
 
@@ -367,10 +358,9 @@ def _pace_pieces(pieces: Iterator[bytes], pause_s: float) -> Iterator[bytes]:
         due = time.monotonic() + pause_s
 
 
-def _use_up(job: AnswerJob, batches: Batches, *, last: bool) -> None:
-    """Run the nodes after the responder in the background. Their failure is logged only.
-
-    `last`: there are none; what is left is quick and done here.
+def _use_up(job: AnswerJob, batches: Batches) -> None:
+    """Run the nodes after the responder in the background. Their failure is logged only. Where there are
+    none, what is left is quick and done here.
     """
     job.life.hold()
 
@@ -387,7 +377,7 @@ def _use_up(job: AnswerJob, batches: Batches, *, last: bool) -> None:
             job.life.release()
 
     context = job.context.copy()
-    if last:
+    if job.request.answer.is_last:
         context.run(rest)
     else:
         _threads.run(lambda: context.run(rest))

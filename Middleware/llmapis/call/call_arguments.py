@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from Middleware.common.secrets import SECRET_NAME, secrets_of_url
-from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
 from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.llm_text import LlmText
@@ -21,6 +22,8 @@ class CallArguments:
     call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes.
     `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed before.
     `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
+    `llm_takes_images`: images go along only then. `rebuild(service)`: the same call in the shape of a backup
+    endpoint; None: as it is. Nothing in it is ever changed: each handler gets what `of_endpoint` gives.
     """
 
     conversation: Messages | None = None
@@ -34,6 +37,41 @@ class CallArguments:
     trace: TracedNode | None = field(default=None, repr=False, compare=False)
     backup_of: str = ""
     asks_again: bool = True
+    llm_takes_images: bool = False
+    rebuild: Callable[[Any], CallArguments] | None = field(default=None, repr=False, compare=False)
+
+    def of_request(self, request_id: str | None) -> CallArguments:
+        """The call as one of this request, unless it says whose it is."""
+        if self.request_id or not request_id:
+            return self
+        return replace(self, request_id=request_id)
+
+    def of_endpoint(self, service: Any, *, is_backup: bool, backup_of: str = "") -> CallArguments:
+        """For one endpoint's handler: with its own copy of the messages, without images unless they are
+        wanted. `backup_of`: the endpoint that failed before."""
+        asked = self.rebuild(service) if is_backup and self.rebuild is not None else self
+        own = _copy_conversation(asked.conversation, with_images=self.llm_takes_images)
+        return replace(asked, conversation=own, backup_of=backup_of)
+
+
+_CHANGEABLE = (list, dict)
+
+
+def _copy_conversation(conversation: Messages | None, *, with_images: bool) -> Messages | None:
+    """Copies that a handler may change."""
+    if conversation is None:
+        return None
+    return [_copy_message(message, with_images) for message in conversation]
+
+
+def _copy_message(message: Message, with_images: bool) -> Message:
+    own = message.copy()
+    if not with_images:
+        own.pop("images", None)
+    for key, value in own.items():
+        if isinstance(value, _CHANGEABLE):
+            own[key] = copy.deepcopy(value)
+    return own
 
 
 # --------------------------------------------------------------------------

@@ -5,13 +5,11 @@ Never maps an event. Source: spec backends.md 8.6, 15, 16.
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,7 +17,7 @@ from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.request_context import current_request
 from Middleware.common.secrets import mask_answer
-from Middleware.common.types import Batch, JsonObject
+from Middleware.common.types import Batch, JsonObject, close_batches
 from Middleware.llmapis.backend_errors import told_error, told_failure
 from Middleware.llmapis.call.call_arguments import CallArguments, HandlerFace
 from Middleware.llmapis.call.call_log import CallLog, is_visible
@@ -313,118 +311,122 @@ CLOSE_DRAIN_S = 0.02
 
 
 class OpenStream(Iterator[Batch]):
-    """Batches of one stream; `[]` is a tick. A cancelled stream just ends.
+    """Batches of one stream; `[]` is a tick. A cancelled stream just ends; one that is dropped ends at once.
 
-    An answer whose tool call is no good is asked for once more, as long as none of it has been given."""
+    An answer whose tool call is no good is asked for once more, as long as none of it has been given. No
+    generator: one that knew this object would keep it alive."""
 
     def __init__(self, call: OutgoingCall, answer: Answer) -> None:
-        self._ending = _Ending(call, answer, call.reader(answer))
-        # The generator knows the ending but not this object, so that dropping this object ends the call at
-        # once.
-        self._batches = _pull(self._ending)
+        self._call, self._asks_again = call, call.asks_again
+        self._given = self._is_pulled = self._over = False
+        self._read_from(answer)
+
+    def _read_from(self, answer: Answer) -> None:
+        self._answer, self._reader = answer, self._call.reader(answer)
+        self._pieces = answer.read_pieces()
 
     @property
     def is_whole(self) -> bool:
         """Whether the server answered in one piece instead of streaming."""
-        return self._ending.reader.whole
+        return self._reader.whole
 
     def __next__(self) -> Batch:
-        return next(self._batches)
+        if self._over:
+            raise StopIteration
+        self._is_pulled = True
+        batch: Batch | None = None
+        try:
+            batch = self._next_batch()
+        except RequestCancelled:
+            self._end("cancelled", DRAIN_S)
+        except BackendError as error:
+            batch = self._batch_of_failure(error)
+        except BaseException:
+            self._end("cancelled", DRAIN_S)
+            raise
+        finally:
+            self._is_pulled = False
+        if batch is None:
+            self._end(str(self._reader.finish_reason), DRAIN_S)
+            raise StopIteration
+        if batch and not self._given:
+            self._given = any(map(is_visible, batch))
+        return batch
+
+    def _next_batch(self) -> Batch | None:
+        """As `_read_batch`, of a second answer where the first one is no good and nothing of it was given."""
+        try:
+            batch = self._read_batch()
+            if self._reader.bad_call and not self._given and batch:
+                raise told_error(self._call.endpoint, batch[-1]["error"])
+            return batch
+        except BackendError as error:
+            is_slip = self._reader.bad_call and error.kind == "protocol_error"
+            if self._given or not self._asks_again or not is_slip:
+                raise
+            logger.warning("%s; once more", error)
+        self._asks_again = False
+        self._answer.close()
+        self._read_from(self._call.post())
+        return self._next_batch()
+
+    def _read_batch(self) -> Batch | None:
+        """What one read brings; None: the answer is over. Raises BackendError, RequestCancelled."""
+        if self._reader.ended:
+            return None
+        reader, call = self._reader, self._call
+        data = next(self._pieces, None)
+        if data is not None:
+            call.handle.check()
+        if data:
+            batch = reader.feed(data)
+            if reader.ended:
+                batch += reader.finish()
+        elif data is None or reader.finishing:
+            batch = reader.finish()
+            if not batch:
+                return None
+        else:
+            return []
+        if batch:
+            call.log.note_batch(batch)
+        return batch
+
+    def _batch_of_failure(self, error: BackendError) -> Batch:
+        """The last batch of a stream that failed. Raises the error while nothing visible has come out."""
+        self._call.log.note_failure(error)
+        try:
+            if not self._given and self._reader.bad_call:
+                raise error
+            return self._reader.connection_failed(error)
+        finally:
+            self._end(error.kind, DRAIN_S)
 
     def close(self) -> None:
         """Stop. Before the finishing dict this is a cancellation: the backend is told to stop as well.
 
         From another thread than the one that is pulling: that one ends the call, as soon as it wakes up.
         """
-        if inspect.getgeneratorstate(self._batches) == inspect.GEN_RUNNING:
-            self._ending.call.handle.abort()
+        if self._is_pulled:
+            self._call.handle.abort()
             return
-        self._ending.end("closed", CLOSE_DRAIN_S)
-        self._batches.close()
+        self._end("closed", CLOSE_DRAIN_S)
 
     def __del__(self) -> None:
-        self._ending.end("dropped", 0.0)
+        self._end("dropped", 0.0)
 
-
-@dataclass(slots=True)
-class _Ending:
-    """What is read, and what is done once, at the end of a stream, whichever way it ends."""
-
-    call: OutgoingCall
-    answer: Answer
-    reader: StreamReader
-    over: bool = False
-
-    def ask_again(self, why: BackendError) -> None:
-        """Another answer in the place of this one. Raises BackendError, RequestCancelled."""
-        logger.warning("%s; trying once more", why)
-        self.answer.close()
-        self.answer = self.call.post()
-        self.reader = self.call.reader(self.answer)
-
-    def end(self, outcome: str, drain_s: float) -> None:
-        if self.over:
+    def _end(self, outcome: str, drain_s: float) -> None:
+        """What is done once, whichever way the stream ends."""
+        if self._over:
             return
-        self.over = True
-        log, reader = self.call.log, self.reader
+        self._over = True
+        close_batches(self._pieces)
+        log, reader = self._call.log, self._reader
         if outcome in ("closed", "dropped") and reader.finish_reason is None:
-            self.call.handle.abort()
-        self.answer.close(drain_s=drain_s if reader.ended else 0.0)
+            self._call.handle.abort()
+        self._answer.close(drain_s=drain_s if reader.ended else 0.0)
         log.usage, log.truncated = reader.state.usage or None, reader.truncated
         if reader.failure is not None:
             log.note_failure(reader.failure)
         log.write(reader.finish_reason or outcome)
-        self.call.unregister()
-
-
-def _pull(ending: _Ending) -> Generator[Batch, None, None]:
-    outcome, given = "cancelled", False
-    again = ending.call.asks_again
-    try:
-        while True:
-            try:
-                for batch in _read_batches(ending):
-                    if ending.reader.bad_call and not given:
-                        raise told_error(ending.call.endpoint, batch[-1]["error"])
-                    yield batch
-                    given = given or any(map(is_visible, batch))
-                break
-            except BackendError as error:
-                is_slip = ending.reader.bad_call and error.kind == "protocol_error"
-                if given or not again or not is_slip:
-                    raise
-                again = False
-                ending.ask_again(error)
-        outcome = str(ending.reader.finish_reason)
-    except RequestCancelled:
-        return
-    except BackendError as error:
-        outcome = error.kind
-        ending.call.log.note_failure(error)
-        if not given and ending.reader.bad_call:
-            raise
-        yield ending.reader.connection_failed(error)
-    finally:
-        ending.end(outcome, DRAIN_S)
-
-
-def _read_batches(ending: _Ending) -> Iterator[Batch]:
-    """The batches of one answer, to its end. Raises BackendError, RequestCancelled."""
-    reader, call = ending.reader, ending.call
-    for data in ending.answer.read_pieces():
-        call.handle.check()
-        batch: Batch = []
-        if data:
-            batch = reader.feed(data)
-            if reader.ended:
-                batch += reader.finish()
-            if batch:
-                call.log.note_batch(batch)
-        elif reader.finishing:
-            break
-        yield batch
-        if reader.ended:
-            break
-    if batch := reader.finish():
-        call.log.note_batch(batch)
-        yield batch
+        self._call.unregister()

@@ -310,45 +310,41 @@ class SocketBody:
         Raises TimeoutError when nothing came for `limit_s`, BodyCut, BodyFault, or the socket's own OSError.
         """
         shared = shared_wait(self._sock, min(tick_s, limit_s))
+        receive = self._sock.recv if shared is None else shared.receive
+        framing, inflater = self._framing, self._inflater
         try:
-            yield from self._read_pieces(
-                tick_s, limit_s, self._sock.recv if shared is None else shared.receive
-            )
+            data = self._buffered_bytes()
+            heard = told = time.monotonic()
+            self._sock.settimeout(min(tick_s, limit_s))
+            while not framing.done:
+                if not data:
+                    try:
+                        data = receive(READ_SIZE)
+                    except (TimeoutError, ssl.SSLWantReadError):
+                        told = time.monotonic()
+                        if told - heard >= limit_s:
+                            raise TimeoutError(f"nothing came for {limit_s:g} s") from None
+                        yield b""
+                        continue
+                    if not data:
+                        if framing.ends_at_eof:
+                            framing.done = True
+                            return
+                        raise BodyCut("the connection closed before the answer was complete")
+                out = framing.feed(data)
+                if inflater is not None:
+                    out = inflater.feed(out)
+                heard = time.monotonic()
+                if out:
+                    told = heard
+                    yield out
+                elif heard - told >= tick_s:
+                    told = heard
+                    yield b""
+                data = b""
         finally:
             if shared is not None:
                 shared.close()
-
-    def _read_pieces(self, tick_s: float, limit_s: float, receive: Callable[[int], bytes]) -> Iterator[bytes]:
-        framing, inflater = self._framing, self._inflater
-        data = self._buffered_bytes()
-        heard = told = time.monotonic()
-        self._sock.settimeout(min(tick_s, limit_s))
-        while not framing.done:
-            if not data:
-                try:
-                    data = receive(READ_SIZE)
-                except (TimeoutError, ssl.SSLWantReadError):
-                    told = time.monotonic()
-                    if told - heard >= limit_s:
-                        raise TimeoutError(f"nothing came for {limit_s:g} s") from None
-                    yield b""
-                    continue
-                if not data:
-                    if framing.ends_at_eof:
-                        framing.done = True
-                        return
-                    raise BodyCut("the connection closed before the answer was complete")
-            out = framing.feed(data)
-            if inflater is not None:
-                out = inflater.feed(out)
-            heard = time.monotonic()
-            if out:
-                told = heard
-                yield out
-            elif heard - told >= tick_s:
-                told = heard
-                yield b""
-            data = b""
 
     def drain(self, wait_s: float) -> bool:
         """Read the rest of a body that has said all it has to say, for at most `wait_s`. True when

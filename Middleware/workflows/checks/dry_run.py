@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from Middleware.common.request_context import RequestContext
@@ -19,11 +19,12 @@ from Middleware.common.secrets import (
     mask_keys,
     mask_secrets,
 )
-from Middleware.common.types import JsonObject
+from Middleware.common.types import JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.run_trace import TracedNode
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
@@ -34,8 +35,8 @@ from Middleware.workflows.models.execution_context import (
     NodeStream,
     result_text,
 )
-from Middleware.workflows.processors.loop_kit import LoopKit
-from Middleware.workflows.processors.run import Known, Run, title_of
+from Middleware.workflows.processors.node_context import NodeContext
+from Middleware.workflows.processors.run import Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
@@ -159,10 +160,13 @@ class _DryProcessor(WorkflowProcessor):
         super().__init__(run, walk.run_child)
         self._walk = walk
 
-    def _kit(self, index: int) -> LoopKit:
-        return _DryKit(self._walk, self.run, index, self._known)
+    def context(self, index: int, messages: Messages, trace: TracedNode | None = None) -> NodeContext:
+        made = super().context(index, messages, trace)
+        facts = {one.name: getattr(made, one.name) for one in fields(made)}
+        return _DryContext(**facts, walk=self._walk)
 
     def _handle_node(self, context: ExecutionContext) -> NodeResult:
+        assert isinstance(context, _DryContext)
         handler = node_handler(context.config.get("type"))
         node = DryNode(
             workflow=self.run.file.file,
@@ -174,11 +178,9 @@ class _DryProcessor(WorkflowProcessor):
             fields=_filled_fields(context),
         )
         self._walk.nodes.append(node)
-        kit = context.kit
-        assert isinstance(kit, _DryKit)
-        kit.node = node
+        context = replace(context, dry_node=node)
         node.notes = handler.dry_notes(context)
-        result = handler.handle(context) if handler.RUNS_DRY else kit.stub_object()
+        result = handler.handle(context) if handler.RUNS_DRY else context.stub_object()
         node.notes += [
             f"{path} is a stub here: only a run can tell what it is" for path in self._taken_warnings()
         ]
@@ -205,39 +207,38 @@ class _DryProcessor(WorkflowProcessor):
         """The answer's time would be written."""
 
 
-class _DryKit(LoopKit):
-    """A node's kit whose LLM calls end before the backend."""
+@dataclass(frozen=True, slots=True)
+class _DryContext(NodeContext):
+    """A node's context whose LLM calls end before the backend. `dry_node`: where they are told."""
 
-    def __init__(self, walk: DryRun, run: Run, index: int, known: Known) -> None:
-        super().__init__(run, index, walk.run_child, known)
-        self._walk = walk
-        self.node: DryNode | None = None
+    walk: DryRun = field(kw_only=True, repr=False)
+    dry_node: DryNode | None = field(default=None, kw_only=True, repr=False)
 
     def stub(self) -> str:
         """What takes the place of an output that only a model, a script or a service could give."""
-        stub = self._walk.stub_output
-        return f"[output of node {self.index + 1}]" if stub is None else stub
+        stub = self.walk.stub_output
+        return f"[output of node {self.node_number}]" if stub is None else stub
 
     def stub_object(self) -> StubOutput:
         """The same for a script or a service, whose output may be an object."""
-        return StubOutput.of(self.stub(), f"agent{self.index + 1}Output", self._walk.taken.append)
+        return StubOutput.of(self.stub(), f"agent{self.node_number}Output", self.walk.taken.append)
 
-    def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult:
-        prepared = LLMDispatchService.prepare(context, call)
-        if self.node is not None:
-            self.node.sent.append(_sent_request(prepared))
-        self.prompt_tokens = prepared.prompt.tokens
+    def dispatch(self, call: LlmCall) -> NodeResult:
+        prepared = LLMDispatchService.prepare(self, call)
+        if self.dry_node is not None:
+            self.dry_node.sent.append(_sent_request(prepared))
+        self.notes.prompt_tokens = prepared.prompt.tokens
         answer = LlmText(self.stub(), finish_reason="stop")
         return NodeStream(iter([[whole_chunk(answer)]])) if prepared.stream else answer
 
-    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool:
+    def acquire_lock(self, lock_id: str) -> bool:
         return True
 
 
 def _sent_request(prepared: Prepared) -> Sent:
     """The request that the node's backend would get."""
     service = prepared.model.llm
-    call = prepared.call.arguments(service, is_backup=False)
+    call = prepared.call.of_endpoint(service, is_backup=False)
     handler = service.handler_for(prepared.stream or service.endpoint.backend_stream == "always")
     body = handler._payload(call)
     headers = {

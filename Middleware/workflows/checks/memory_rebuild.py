@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,7 @@ from Middleware.workflows.memory.file_writer import TRACKER, Told, read_tracker
 from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.vector_store import VectorDatabase, is_sound, take_over
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.processors.loop_kit import LoopKit
-from Middleware.workflows.processors.run import Known, Run
+from Middleware.workflows.processors.run import Run
 
 _NODE = {"type": "QualityMemory", "title": "rebuild"}
 _RUNS = 4
@@ -105,8 +104,8 @@ class Rebuild:
             internal=True,
             chain=(file.name,),
         )
-        kit = LoopKit(run, 0, self.manager.run_child, Known())
-        return kit.prepare_context(_NODE, self.messages, is_responder=False)
+        context = self.manager.processor(run).context(0, self.messages)
+        return replace(context, is_responder=False).ready()
 
     def _chunks(self, context: ExecutionContext, settings: SettingsFile) -> Chunks:
         """The conversation as it is cut where there are no memories yet."""

@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError
@@ -21,10 +22,10 @@ from Middleware.config.named_files import load_prompt_template, load_structured_
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import structured_output_block
+from Middleware.llmapis.failover import Service
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText, count_call
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
-from Middleware.llmapis.service_call import Service, ServiceCall
 from Middleware.utilities.model_json import json_values, object_of, places_of_json
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.client_wishes import Taken
@@ -172,26 +173,18 @@ def _answer(name: str, arguments: str) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatched:
-    """`result`: `LlmText` | tool-call dict | `NodeStream`. `prompt_tokens()`: estimate of what was sent."""
-
-    result: NodeResult
-    prompt_tokens: Callable[[], int]
-
-
-@dataclass(frozen=True, slots=True)
 class Prepared:
     """All that is decided before the backend is called; a dry run stops here."""
 
     model: LlmHandler
     prompt: Prompt
-    call: ServiceCall
+    call: CallArguments
     demand: Demand | None
     stream: bool
 
 
 class LLMDispatchService:
-    """A node's LLM call. Stateless; `prepare` decides, `dispatch` also calls."""
+    """A node's LLM call. Stateless; `prepare` decides, `send` calls, `dispatch` does both."""
 
     @staticmethod
     def prepare(context: ExecutionContext, call: LlmCall) -> Prepared:
@@ -218,26 +211,28 @@ class LLMDispatchService:
             schema=schema,
             request_id=context.request_id,
             trace=context.trace,
+            llm_takes_images=call.llm_takes_images,
         )
-        again = _Again(context, parts, asked, call.must_show, call.bare)
-        sent = ServiceCall(prompt.put_into(asked), call.llm_takes_images, again)
+        rebuild = partial(_rebuilt, context, call, parts, asked)
+        sent = replace(prompt.put_into(asked), rebuild=rebuild)
         return Prepared(model, prompt, sent, demand, stream)
 
     @staticmethod
-    def dispatch(context: ExecutionContext, call: LlmCall) -> Dispatched:
-        """Call the backend.
+    def dispatch(context: ExecutionContext, call: LlmCall) -> NodeResult:
+        """Prepare and send: `LlmText`, a tool-call dict or a `NodeStream`. Raises what those raise."""
+        return LLMDispatchService.send(context, LLMDispatchService.prepare(context, call))
 
-        A stream is open when this returns. Raises what `prepare` raises, and BackendError.
-        """
-        prepared = LLMDispatchService.prepare(context, call)
+    @staticmethod
+    def send(context: ExecutionContext, prepared: Prepared) -> NodeResult:
+        """A stream is open when this returns. Raises BackendError."""
         tokens = prepared.prompt.tokens
         if prepared.demand is not None:
             result = _ask_for_call(context, prepared, prepared.demand)
-            return Dispatched(_as_stream(result, tokens) if prepared.stream else result, tokens)
+            return _as_stream(result, tokens) if prepared.stream else result
         if prepared.stream:
             batches = prepared.model.llm.stream_batches(prepared.call)
-            return Dispatched(NodeStream(batches, prompt_tokens=tokens, running=True), tokens)
-        return Dispatched(_whole_answer(context, prepared), tokens)
+            return NodeStream(batches, prompt_tokens=tokens, running=True)
+        return _whole_answer(context, prepared)
 
 
 # --- what is sent ---
@@ -310,26 +305,21 @@ def template_of(snapshot: ConfigSnapshot, user: UserSettings, endpoint: Endpoint
     return load_prompt_template(snapshot, endpoint.prompt_template or user.chat_prompt_template_name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """The same call for a backup endpoint, in the backup's shape."""
+def _rebuilt(
+    context: ExecutionContext, call: LlmCall, parts: Parts, asked: CallArguments, service: Service
+) -> CallArguments:
+    """The same call for a backup endpoint, in the backup's shape.
 
-    context: ExecutionContext
-    parts: Parts
-    asked: CallArguments
-    must_show: str
-    bare: bool
-
-    def __call__(self, service: Service) -> CallArguments:
-        """Raises BackendError for a backup whose model would not see the picture `must_show`."""
-        if self.must_show and not service.can_show(self.must_show):
-            message = f"cannot take an image from this source: {self.must_show:.100}"
-            raise BackendError(service.endpoint.name, "config_error", message)
-        endpoint, context = service.endpoint, self.context
-        plain = self.bare or service.takes_messages
-        template = {} if plain else template_of(context.snapshot, context.user, endpoint)
-        target = PromptTarget(endpoint, service.takes_messages, template)
-        return assemble(self.parts, target).put_into(self.asked)
+    Raises BackendError for a backup whose model would not see the picture `must_show`.
+    """
+    if call.must_show and not service.can_show(call.must_show):
+        message = f"cannot take an image from this source: {call.must_show:.100}"
+        raise BackendError(service.endpoint.name, "config_error", message)
+    endpoint = service.endpoint
+    plain = call.bare or service.takes_messages
+    template = {} if plain else template_of(context.snapshot, context.user, endpoint)
+    target = PromptTarget(endpoint, service.takes_messages, template)
+    return assemble(parts, target).put_into(asked)
 
 
 def _split_exchange(messages: Messages, model: LlmHandler) -> tuple[Messages, Messages]:

@@ -26,17 +26,16 @@ from Middleware.utilities.prompt_extraction_utils import discussion_id as discus
 from Middleware.workflows.dispatch.client_wishes import unused_fields
 from Middleware.workflows.models.execution_context import (
     ChildCall,
-    ExecutionContext,
     NodeResult,
     NodeStream,
     NodeValue,
 )
-from Middleware.workflows.processors.delivery import Ending, finish_chunks, merge_chunks, tell_answer
+from Middleware.workflows.processors.delivery import SentAnswer, finish_chunks, merge_chunks, tell_answer
+from Middleware.workflows.processors.node_context import NodeContext
 from Middleware.workflows.processors.node_lines import trace_for_the_log
 from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shorten_chain
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
-from Middleware.workflows.variables.providers import VariableSource
 
 logger = logging.getLogger(__name__)
 
@@ -78,17 +77,9 @@ class WorkflowManager:
         return self.guard_answer(self.answer_of(run), question)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
-        """The batches of a run, without the promises of `guarded`."""
+        """The batches of a run, without the promises of `guard_answer`."""
         self._tell_of(run.chain[0], answers=True)
-        pictures = any(message.get("images") for message in run.question.messages)
-        yield from self.processor(run).execute()
-        if pictures and not self.state.pictures_taken:
-            logger.warning(
-                "request %s: its pictures reached no model, because no node that ran has "
-                "acceptImages or describes "
-                "them",
-                self.request.request_id,
-            )
+        return self.processor(run).execute()
 
     def _tell_of(self, workflow: str, *, answers: bool) -> None:
         if (trace := self.state.run_trace) is not None:
@@ -107,10 +98,9 @@ class WorkflowManager:
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
         return _value_of(self.processor(run))
 
-    def run_child(
-        self, parent: Run, context: ExecutionContext, call: ChildCall, source: VariableSource
-    ) -> NodeResult:
+    def run_child(self, context: NodeContext, call: ChildCall) -> NodeResult:
         """A nested run: its value if it is internal, else its answer, still to be pulled."""
+        parent = context.run
         chain = (*parent.chain, call.name)
         if len(chain) > self._max_depth:
             raise ConfigError(
@@ -129,8 +119,8 @@ class WorkflowManager:
             seen if call.with_tools else seen.without_tools(),
             internal=call.internal or parent.internal or not context.is_responder,
             inputs=call.inputs,
-            system_prompt_override=_fill_override(call.system_prompt_override, source),
-            prompt_override=_fill_override(call.prompt_override, source),
+            system_prompt_override=_fill_override(call.system_prompt_override, context),
+            prompt_override=_fill_override(call.prompt_override, context),
             chain=chain,
             node=context.trace.node if context.trace is not None else None,
             label=call.label,
@@ -142,24 +132,24 @@ class WorkflowManager:
 
     def guard_answer(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
         """`batches` with the promises of an answer: one finish chunk, and no failure after it."""
-        answered = False
+        answer = self.request.answer
         try:
             with closing(batches):
                 for batch in batches:
-                    if batch and batch[-1]["finish_reason"] is not None:
-                        answered = True
+                    if answer.complete:
                         self.request.usage.close()
                     yield batch
+            self._tell_of_lost_pictures(question)
         except EarlyTermination as stop:
             logger.info("request %s: a run ended early: %s", self.request.request_id, stop)
-            if not answered:
+            if not answer.complete:
                 yield self._answer_of_nobody(stop.locked_message, question.stream)
         except RequestCancelled:
-            if not answered:
+            if not answer.complete:
                 raise
             logger.info("request %s: cancelled after its answer", self.request.request_id)
         except Exception as error:
-            if not answered:
+            if not answer.complete:
                 raise
             let_go(error)
             expected = isinstance(error.__cause__ or error, MiddlewareError)
@@ -170,14 +160,23 @@ class WorkflowManager:
                 exc_info=None if expected else error,
             )
         finally:
-            if answered:
+            if answer.complete:
                 self._tell_unused(question)
             if self.request.trace is None and self.state.run_trace is not None:
                 self.state.run_trace.end("done")
 
+    def _tell_of_lost_pictures(self, question: ClientQuestion) -> None:
+        """Of a run that came to its end."""
+        if not self.state.pictures_taken and any(message.get("images") for message in question.messages):
+            logger.warning(
+                "request %s: its pictures reached no model, because no node that ran has acceptImages or "
+                "describes them",
+                self.request.request_id,
+            )
+
     def _answer_of_nobody(self, text: str, stream: bool) -> Batch:
         first: Batch = [{"token": text, "finish_reason": None}] if text else []
-        batch = [*first, *finish_chunks(self.request, self.user, Ending(text))]
+        batch = [*first, *finish_chunks(self.request, self.user, SentAnswer(text))]
         if (trace := self.state.run_trace) is not None:
             tell_answer(trace, None, text, batch[-1])
         return batch if stream else [merge_chunks(batch)]
@@ -222,8 +221,8 @@ def _make_room_for(depth: int) -> None:
         sys.setrecursionlimit(needed)
 
 
-def _fill_override(override: str | None, source: VariableSource) -> str | None:
-    return variables.fill_override(override, source) if override else None
+def _fill_override(override: str | None, context: NodeContext) -> str | None:
+    return variables.fill_override(override, context.source()) if override else None
 
 
 def _value_of(processor: WorkflowProcessor) -> NodeValue:

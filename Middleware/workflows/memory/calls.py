@@ -14,7 +14,12 @@ from typing import Any
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.utilities.streaming_utils import post_process_llm_output
-from Middleware.workflows.models.execution_context import ExecutionContext, result_text
+from Middleware.workflows.models.execution_context import (
+    ChildCall,
+    ExecutionContext,
+    LlmCall,
+    result_text,
+)
 
 # --------------------------------------------------------------------------
 # The prompts that are used when the settings give none, and the texts around memories. Pure.
@@ -123,9 +128,10 @@ def ask(
     def ready(template: str) -> str:
         return insert_values(node.fill(template, drop_system=True) if variables else template, values)
 
-    reply = node.dispatch(
+    call = LlmCall(
         system_prompt=ready(templates.system), prompt=ready(templates.prompt), stream=False, bare=True
     )
+    reply = node.dispatch(call)
     return clean_reply(node, result_text(reply))
 
 
@@ -164,4 +170,5 @@ def run_tool(context: ExecutionContext, workflow: str, inputs: Iterable[str] = (
     """The value of a workflow that never answers the user, as text (its own endpoints clean it; they may
     keep a thought that never ends, what is stored does not).
     """
-    return without_thoughts(result_text(context.run_workflow(workflow, inputs=inputs, internal=True)))
+    call = ChildCall(workflow, inputs=tuple(inputs), internal=True)
+    return without_thoughts(result_text(context.run_workflow(call)))

@@ -36,7 +36,7 @@ from Middleware.workflows.memory.vector_store import (
     NotADatabaseOfMemories,
     VectorDatabase,
 )
-from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, NodeResult
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def tool_value(context: ExecutionContext, setting: str, workflow: str, otherwise
     fault: object = "a memory node needs a workflow here"
     if workflow:
         try:
-            return context.run_workflow(workflow, internal=True)
+            return context.run_workflow(ChildCall(workflow, internal=True))
         except ConfigMissing as error:
             fault = error
     logger.error("%s", ConfigError(str(fault), file=f"Users/{context.user.name}.json", pointer=f"/{setting}"))

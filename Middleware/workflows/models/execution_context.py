@@ -1,16 +1,17 @@
 """ExecutionContext: all that one node may know and do. Frozen; never logged, never stored.
 
-A node reads its fields and calls its methods; what the methods do is the business of the `NodeKit` that the
-loop hands in, so a node handler is a function of its context and a test hands it a small fake kit. A node
-that wants to change what it works on (other messages, another config) makes a copy with
+A node reads its fields and calls its methods. What the methods do is the loop's business, in its own kind of
+context (`NodeContext`), so a node handler is a function of its context and a test hands it a small fake. A
+node that wants to change what it works on (other messages, another config) makes a copy with
 `dataclasses.replace`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.common.types import Batches, JsonObject, Messages, NodeConfig
@@ -88,7 +89,8 @@ def result_text(result: NodeResult) -> str:
 class ChildCall:
     """A nested run that a node asks for. Overrides are authored texts, not filled yet; null or `""`: none.
 
-    `messages`: None = the caller's own list. `internal`: true = never answers, whatever the caller's role.
+    `folder`: the node's folder override. `inputs`: filled texts. `messages`: None = the caller's own list.
+    `internal`: true = never answers, whatever the caller's role.
     `label`: the key by which the node chose this workflow.
     """
 
@@ -122,32 +124,8 @@ class LlmCall:
     bare: bool = False
 
 
-class NodeKit(Protocol):
-    """What the loop does for its nodes. The first argument is the context of the node that asks."""
-
-    def fill(
-        self, context: ExecutionContext, text: str, messages: Messages | None, drop_system: bool
-    ) -> str: ...
-
-    def fill_parts(self, context: ExecutionContext, text: str) -> tuple[str, str | None]: ...
-
-    def fill_prefix(self, context: ExecutionContext, text: str) -> tuple[str, str | None]: ...
-
-    def run_workflow(self, context: ExecutionContext, call: ChildCall) -> NodeResult: ...
-
-    def dispatch(self, context: ExecutionContext, call: LlmCall) -> NodeResult: ...
-
-    def with_node(self, context: ExecutionContext, config: NodeConfig) -> ExecutionContext: ...
-
-    def acquire_lock(self, context: ExecutionContext, lock_id: str) -> bool: ...
-
-    def is_cancelled(self, context: ExecutionContext) -> bool: ...
-
-    def warn(self, context: ExecutionContext, message: str) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class ExecutionContext:
+class ExecutionContext(ABC):
     """One node of one run.
 
     `question`: what the client asked. `config`: the node object; overrides and numbers are done. `messages`:
@@ -158,7 +136,6 @@ class ExecutionContext:
     without `endpointName`. `trace`: of this node, None: nobody observes.
     """
 
-    kit: NodeKit = field(repr=False)
     request: RequestContext = field(repr=False)
     user: UserSettings = field(repr=False)
     snapshot: ConfigSnapshot = field(repr=False)
@@ -211,100 +188,53 @@ class ExecutionContext:
         """
         return self.keys[name].value_in(self.config, name)
 
+    @abstractmethod
     def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
         """`text` with its variables filled, format or Jinja as the node says (workflows.md 7).
 
         `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system
         message in `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
         """
-        return self.kit.fill(self, text, messages, drop_system)
 
+    @abstractmethod
     def fill_parts(self, text: str) -> tuple[str, str | None]:
         """Filled text, and the base folder of nodes.md 6.1 (None: no limit)."""
-        return self.kit.fill_parts(self, text)
 
+    @abstractmethod
     def fill_prefix(self, text: str) -> tuple[str, str | None]:
         """Filled text, and what of it comes before the first run-time value (None: it holds none)."""
-        return self.kit.fill_prefix(self, text)
 
-    def run_workflow(
-        self,
-        name: str,
-        *,
-        folder: str | None = None,
-        inputs: Iterable[str] = (),
-        system_prompt_override: str | None = None,
-        prompt_override: str | None = None,
-        messages: Messages | None = None,
-        internal: bool = False,
-        with_tools: bool = True,
-        label: str = "",
-    ) -> NodeResult:
+    @abstractmethod
+    def run_workflow(self, call: ChildCall) -> NodeResult:
         """Run a child.
 
         An answering child gives a `NodeStream` (to be handed back as it is), an internal one its value.
-        `folder`: the node's folder override. `inputs`: filled texts. The overrides are authored texts, not
-        filled. Raises ConfigMissing when there is no such workflow, WorkflowError when a node of the child
-        fails.
+        Raises ConfigMissing when there is no such workflow, WorkflowError when a node of the child fails.
         """
-        call = ChildCall(
-            name=name,
-            folder=folder,
-            inputs=tuple(inputs),
-            system_prompt_override=system_prompt_override,
-            prompt_override=prompt_override,
-            messages=messages,
-            internal=internal,
-            with_tools=with_tools,
-            label=label,
-        )
-        return self.kit.run_workflow(self, call)
 
-    def dispatch(
-        self,
-        *,
-        messages: Messages | None = None,
-        system_prompt: str | None = None,
-        prompt: str | None = None,
-        llm_takes_images: bool = False,
-        max_images: int = 0,
-        stream: bool | None = None,
-        must_show: str = "",
-        bare: bool = False,
-    ) -> NodeResult:
+    @abstractmethod
+    def dispatch(self, call: LlmCall) -> NodeResult:
         """One LLM call of this node: text (`LlmText`), tool-call dict or, streaming, a `NodeStream`.
 
-        See `LlmCall`.
         Raises BackendError, ConfigError (no endpoint on this node, unknown schema file), RequestCancelled.
         """
-        call = LlmCall(
-            messages=messages,
-            system_prompt=system_prompt,
-            prompt=prompt,
-            llm_takes_images=llm_takes_images,
-            max_images=max_images,
-            stream=stream,
-            must_show=must_show,
-            bare=bare,
-        )
-        return self.kit.dispatch(self, call)
 
+    @abstractmethod
     def with_node(self, config: NodeConfig) -> ExecutionContext:
         """This context for an inner call with a config of its own (a settings file): numbers done, its model
         loaded. It never answers the user. Raises ConfigError.
         """
-        return self.kit.with_node(self, config)
 
+    @abstractmethod
     def acquire_lock(self, lock_id: str) -> bool:
         """True: this run holds the lock now, until its end.
 
         False: somebody holds it (perhaps this run itself).
         """
-        return self.kit.acquire_lock(self, lock_id)
 
-    def is_cancelled(self) -> bool:
-        return self.kit.is_cancelled(self)
+    @abstractmethod
+    def is_cancelled(self) -> bool: ...
 
+    @abstractmethod
     def warn(self, message: str) -> None:
         """Log a warning that names the workflow file, the node and its title."""
-        self.kit.warn(self, message)

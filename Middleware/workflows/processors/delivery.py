@@ -9,7 +9,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from Middleware.cleaning import ResponseCleaner
@@ -90,24 +90,25 @@ def tell_answer(run: RunTrace, node: NodeTrace | None, text: str, finish: Chunk)
         run.note_first_text(None, node)
 
 
-def until_text(
-    trace: TracedNode,
-    batches: Batches,
-    cleaner: StreamingResponseHandler | None,
-    counter: Callable[[], int],
-) -> Batches:
-    """The batches of an answer up to the first with text, which is told; and that its model thinks, as soon
-    as it shows. `counter()`: pieces of the answer so far."""
-    thinks = False
-    for batch in batches:
-        if not thinks and cleaner is not None and cleaner.has_thought:
-            thinks = True
-            trace.note_thought()
-        if any(chunk["token"] for chunk in batch):
-            trace.note_first_text(counter)
-            yield batch
-            return
-        yield batch
+class FirstText:
+    """Tells of the first text of an answer as it goes by; and that its model thinks, as soon as it shows.
+    `counter()`: pieces of the answer so far."""
+
+    def __init__(
+        self, trace: TracedNode, cleaner: StreamingResponseHandler | None, counter: Callable[[], int]
+    ) -> None:
+        self._trace, self._cleaner, self._counter = trace, cleaner, counter
+        self._thinks = False
+
+    def is_in(self, batch: Batch) -> bool:
+        """Whether it comes with this batch; those behind it are not looked at."""
+        if not self._thinks and self._cleaner is not None and self._cleaner.has_thought:
+            self._thinks = True
+            self._trace.note_thought()
+        if not any(chunk["token"] for chunk in batch):
+            return False
+        self._trace.note_first_text(self._counter)
+        return True
 
 
 def settle_thought(trace: TracedNode, cleaner: StreamingResponseHandler | None) -> None:
@@ -240,11 +241,14 @@ class Delivery:
         answered: Callable[[Delivery, str], None],
     ) -> None:
         self._context, self._result = context, result
-        self._prompt_tokens = prompt_tokens
         self._answered = answered
         self.value: NodeValue = None
         self.thoughts: list[str] = []
-        self._sent = _Sent(usage)
+        self._sent = SentAnswer(node=context.config, usage=usage, prompt_tokens=prompt_tokens)
+        self._cleaner = self._make_cleaner()
+        self._first: FirstText | None = None
+        if context.trace is not None and context.stream:
+            self._first = FirstText(context.trace, self._cleaner, self._sent.pieces)
 
     def sent_text(self) -> str:
         """What has left so far."""
@@ -252,47 +256,63 @@ class Delivery:
 
     def batches(self) -> Generator[Batch, None, None]:
         """The answer: a streaming run's as it comes, a whole one as one batch; the last chunk ends it."""
-        context = self._context
-        raw = self._raw()
-        cleaner = self._cleaner()
-        cleaned = cleaner.clean(raw) if cleaner else raw
-        sent = self._sent
-        lowering = bool(context.config.get("lowercaseToolCallFunctionNames"))
-        passing = sent.watch(cleaned, endpoint_name(context), lowering=lowering)
+        context, cleaner, raw = self._context, self._cleaner, self._raw()
+        state = context.request.answer
+        whole: Batch = []
         try:
-            if context.stream:
-                if context.trace is not None:
-                    yield from until_text(context.trace, passing, cleaner, sent.pieces)
-                yield from passing
-                whole: Chunk | None = None
-            else:
-                whole = as_one_chunk(passing)
+            for batch in raw:
+                out = self._pass(batch if cleaner is None else cleaner.clean_batch(batch))
+                if not context.stream:
+                    whole += out
+                else:
+                    if out:
+                        state.begun = True
+                    yield out
+                if self._sent.error is not None:
+                    raise told_error(endpoint_name(context), self._sent.error)
+            if cleaner is not None and (out := self._pass(cleaner.clean_end())):
+                whole += out
+                if context.stream:
+                    yield out
         except BaseException:
             if context.trace is not None and isinstance(self._result, NodeStream):
-                self._keep_cleaning(self._take_text(cleaner), cleaner)
+                self._keep_cleaning(self._take_text())
             raise
         finally:
             close_batches(raw)
-        text = self._take_text(cleaner)
+        finish = self._finish()
+        state.begun = state.complete = True
+        yield finish if context.stream else [merge_chunks([*whole, *finish])]
+
+    def _pass(self, batch: Batch) -> Batch:
+        """What of a cleaned batch leaves before the end; counted."""
+        out = self._sent.without_end(batch)
+        if self._first is not None and self._first.is_in(out):
+            self._first = None
+        return out
+
+    def _finish(self) -> Batch:
+        """The end, when all else has left and the answer is recorded."""
+        context, text = self._context, self._take_text()
         if context.trace is not None:
-            self._keep_cleaning(text, cleaner)  # a run that was cancelled ends at the next line but one
+            self._keep_cleaning(text)  # a run that was cancelled ends at the next line but one
         self.value = self._output(text)
         self._answered(self, text)
-        ending = Ending(text, context.config, sent, self._prompt_tokens)
-        finish = finish_chunks(context.request, context.user, ending)
+        self._sent.answer = text
+        finish = finish_chunks(context.request, context.user, self._sent)
         if isinstance(self._result, NodeStream) and self._result.running:
             context.request.usage.add(finish[-1]["usage"])
         if context.trace is not None:
-            settle_thought(context.trace, cleaner)
+            settle_thought(context.trace, self._cleaner)
             tell_answer(*context.trace, text, finish[-1])
-        yield [merge_chunks([whole, *finish])] if whole is not None else finish
+        return finish
 
-    def _take_text(self, cleaner: StreamingResponseHandler | None) -> str:
+    def _take_text(self) -> str:
         """The text so far; `thoughts` as well."""
-        if cleaner is None:
+        if self._cleaner is None:
             return self._sent.text()
-        self.thoughts = list(cleaner.thoughts)
-        return cleaner.full_response_text
+        self.thoughts = list(self._cleaner.thoughts)
+        return self._cleaner.full_response_text
 
     def _raw(self) -> Batches:
         result = self._result
@@ -304,7 +324,7 @@ class Delivery:
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
         return static_batches(text, delay_ms / 1000)
 
-    def _cleaner(self) -> StreamingResponseHandler | None:
+    def _make_cleaner(self) -> StreamingResponseHandler | None:
         """The cleaner of this node's text; None: it goes out as it is."""
         context = self._context
         endpoint = cleaning_endpoint(context)
@@ -320,8 +340,8 @@ class Delivery:
             cleaner.raw = []
         return cleaner
 
-    def _keep_cleaning(self, text: str, cleaner: StreamingResponseHandler | None) -> None:
-        context = self._context
+    def _keep_cleaning(self, text: str) -> None:
+        context, cleaner = self._context, self._cleaner
         endpoint = cleaning_endpoint(context) if cleaner is not None else None
         raw = text if cleaner is None or cleaner.raw is None else "".join(cleaner.raw)
         keep_cleaning(context, Cleaned(raw, text, self.thoughts), endpoint, opening_of(context))
@@ -334,15 +354,30 @@ class Delivery:
         return _without_extra_facts(result, text) if is_tool_call_answer(result) else result
 
 
-class _Sent:
-    """What has gone by on the way out. Holds the finish back: it leaves when everything else has."""
+class SentAnswer:
+    """What has gone by on the way out. Holds the finish back: it leaves when everything else has.
 
-    def __init__(self, usage: JsonObject | None = None, text: str = "") -> None:
-        self.usage = usage
+    `answer`: the text, thoughts never in it. `node`: who gave it, empty for nobody. `usage`: the backend's
+    numbers. `prompt_tokens()`: estimate of the prompt, None = no model was called. `error`: of a chunk that
+    ended it.
+    """
+
+    def __init__(
+        self,
+        answer: str = "",
+        node: NodeConfig = MappingProxyType({}),
+        *,
+        usage: JsonObject | None = None,
+        prompt_tokens: Callable[[], int] | None = None,
+    ) -> None:
+        self.answer, self.node = answer, node
+        self.usage, self.prompt_tokens = usage, prompt_tokens
         self.reason: str | None = None
         self.with_calls = False
         self.facts: JsonObject = {}
-        self._texts = [text]
+        self.error: JsonObject | None = None
+        self._lowers_calls = bool(node.get("lowercaseToolCallFunctionNames"))
+        self._texts = [answer]
         self._thoughts: list[str] = []
 
     def text(self) -> str:
@@ -355,29 +390,27 @@ class _Sent:
         """All that the model wrote and that was delivered: thoughts count as output."""
         return "".join([*self._thoughts, *self._texts])
 
-    def watch(self, batches: Batches, endpoint: str, *, lowering: bool) -> Batches:
-        """The batches without finish and usage. Raises BackendError for an error chunk."""
-        for batch in batches:
-            if len(batch) == 1 and len(batch[0]) == 2 and batch[0]["finish_reason"] is None:
-                self._texts.append(batch[0]["token"])
-                yield batch
-                continue
-            out: Batch = []
-            for chunk in batch:
-                if "error" in chunk:
-                    yield out
-                    raise told_error(endpoint, chunk["error"])
-                if len(chunk) > 2 or chunk["finish_reason"] is not None:
-                    kept = self._without_end(chunk, lowering)
-                    if kept is None:
-                        continue
-                    chunk = kept
-                if chunk["token"]:
-                    self._texts.append(chunk["token"])
-                out.append(chunk)
-            yield out
+    def without_end(self, batch: Batch) -> Batch:
+        """The batch without finish and usage, up to a chunk with an error, which is kept in `error`."""
+        if len(batch) == 1 and len(batch[0]) == 2 and batch[0]["finish_reason"] is None:
+            self._texts.append(batch[0]["token"])
+            return batch
+        out: Batch = []
+        for chunk in batch:
+            if "error" in chunk:
+                self.error = chunk["error"]
+                break
+            if len(chunk) > 2 or chunk["finish_reason"] is not None:
+                kept = self._chunk_without_end(chunk)
+                if kept is None:
+                    continue
+                chunk = kept
+            if chunk["token"]:
+                self._texts.append(chunk["token"])
+            out.append(chunk)
+        return out
 
-    def _without_end(self, chunk: Chunk, lowering: bool) -> Chunk | None:
+    def _chunk_without_end(self, chunk: Chunk) -> Chunk | None:
         """The chunk as it may leave before the end; None when nothing of it may."""
         self.usage = chunk.get("usage") or self.usage
         self.reason = chunk["finish_reason"] or self.reason
@@ -386,7 +419,7 @@ class _Sent:
         kept: Chunk = {"token": chunk["token"], "finish_reason": None}
         if calls := chunk.get("tool_calls"):
             self.with_calls = True
-            kept["tool_calls"] = [lower_tool_name(call) for call in calls] if lowering else calls
+            kept["tool_calls"] = [lower_tool_name(call) for call in calls] if self._lowers_calls else calls
         if thinking := chunk.get("thinking"):
             kept["thinking"] = thinking
             self._thoughts.append(thinking)
@@ -395,32 +428,16 @@ class _Sent:
         return kept if kept["token"] or len(kept) > 2 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """What is known of an answer at its end. `text`: all of it. `node`: who gave it, empty for nobody.
-    `sent`: what has left, None = the text and nothing else. `prompt_tokens()`: estimate, None = no model was
-    called."""
-
-    text: str = ""
-    node: NodeConfig = field(default_factory=dict)
-    sent: _Sent | None = None
-    prompt_tokens: Callable[[], int] | None = None
-
-
-EMPTY = Ending()
-
-
-def finish_chunks(request: RequestContext, user: UserSettings, ending: Ending = EMPTY) -> Batch:
+def finish_chunks(request: RequestContext, user: UserSettings, sent: SentAnswer) -> Batch:
     """The end of an answer: the finish chunk, and before it the liveness call if this answer gets one."""
-    sent = ending.sent or _Sent(text=ending.text)
     reason = client_finish_reason(sent.reason, sent.with_calls)
     batch: Batch = []
-    call = None if sent.with_calls else _liveness_call(request, user, ending.node, ending.text)
+    call = None if sent.with_calls else _liveness_call(request, user, sent.node, sent.answer)
     if call is not None:
         reason = "tool_calls"
         batch.append({"token": "", "finish_reason": None, "tool_calls": [call]})
     finish: Chunk = {"token": "", "finish_reason": reason}
-    finish["usage"] = full_usage(sent.usage, sent.written_text, ending.prompt_tokens)
+    finish["usage"] = full_usage(sent.usage, sent.written_text, sent.prompt_tokens)
     finish.update(sent.facts)  # type: ignore[typeddict-item]
     return [*batch, finish]
 
@@ -444,11 +461,6 @@ def _liveness_call(
             "arguments": compact_json(wanted.get("arguments") or {}),
         },
     }
-
-
-def as_one_chunk(batches: Batches) -> Chunk:
-    """All chunks of an answer as one."""
-    return merge_chunks([chunk for batch in batches for chunk in batch])
 
 
 def merge_chunks(chunks: Iterable[Chunk]) -> Chunk:

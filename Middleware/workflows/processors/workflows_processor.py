@@ -23,7 +23,7 @@ from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig, close_batches
 from Middleware.llmapis.llm_text import LlmText, count_call, join_batches
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NodeTrace
+from Middleware.services.run_trace import NodeTrace, TracedNode
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.text_utils import estimate_tokens
@@ -44,7 +44,7 @@ from Middleware.workflows.models.execution_context import (
 from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 from Middleware.workflows.processors.delivery import (
     Delivery,
-    Ending,
+    SentAnswer,
     cleaned_result,
     finish_chunks,
     merge_chunks,
@@ -54,7 +54,7 @@ from Middleware.workflows.processors.delivery import (
     tell_answer,
     tell_output,
 )
-from Middleware.workflows.processors.loop_kit import LoopKit, RunChild
+from Middleware.workflows.processors.node_context import CallNotes, NodeContext, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
 from Middleware.workflows.processors.run import Known, Run, progress_batch, responder_index
 
@@ -107,7 +107,8 @@ class WorkflowProcessor:
                     self._keep(index, self._run_inner_node(index, self.run.question.messages))
                 index = end
             if not self._nodes and not self.run.internal:
-                yield finish_chunks(self.run.state.request, self.run.state.user)
+                self.run.state.request.answer.complete = True
+                yield finish_chunks(self.run.state.request, self.run.state.user, SentAnswer())
         finally:
             self.run.state.services.release_locks(self.run.workflow_id)
             if not self._begun:  # of nodes that ran those tell who observe
@@ -115,30 +116,29 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, LoopKit]:
+    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, CallNotes]:
         """A node that does not answer the user: its cleaned result."""
-        kit = self._kit(index)
-        node = self._node(index)
-        record = self._record(index, kit)
+        record, trace = self._begin_node(index)
+        authored = self.context(index, messages, trace)
+        notes = authored.notes
         try:
-            context = kit.prepare_context(node, messages, is_responder=index == self._responder)
-            context = self._with_stamps(context)
+            context = self._with_stamps(authored.ready())
             note_model(record, context)
             given = self._handle_node(context)
             value = self._join_stream(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
-            kit.thinking.extend(thoughts)
-            tell_output(kit.trace, result, kit.thinking)
+            notes.thinking.extend(thoughts)
+            tell_output(trace, result, notes.thinking)
         except NEVER_A_FAILURE as stop:
             record.state = _how_stopped(stop)
             raise
         except Exception as error:
-            result = self._failure_output(record, kit, node, error)
-            tell_output(kit.trace, result, kit.thinking)
+            result = self._failure_output(record, authored, error)
+            tell_output(trace, result, notes.thinking)
         finally:
             self._end_node(record)
         self._stop_if_cancelled()
-        return result, kit
+        return result, notes
 
     def _join_stream(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
         """The whole of a node's stream that nobody watches."""
@@ -149,13 +149,11 @@ class WorkflowProcessor:
 
     def _answer(self, index: int) -> BatchGenerator:
         """The responder of a run that answers the user."""
-        kit = self._kit(index)
-        node = self._node(index)
-        record = self._record(index, kit)
-        begun_to_answer = answered = False
+        record, trace = self._begin_node(index)
+        authored = self.context(index, self.run.question.messages, trace)
+        answer = self.run.state.request.answer
         try:
-            context = kit.prepare_context(node, self.run.question.messages, is_responder=True)
-            context = self._with_stamps(context)
+            context = self._with_stamps(authored.ready())
             note_model(record, context)
             result = self._handle_node(context)
             self._stop_if_cancelled()
@@ -163,29 +161,29 @@ class WorkflowProcessor:
             if child is not None:
                 batches = self._passed_on(index, context, child)
             else:
-                batches = self._deliver_text(index, context, result, kit)
+                batches = self._deliver_text(index, context, result)
+            is_told = False
             with closing(batches):
                 for batch in batches:
-                    begun_to_answer = begun_to_answer or (bool(batch) and "progress" not in batch[0])
-                    if batch and batch[-1]["finish_reason"] is not None:
-                        answered = True
+                    if answer.complete and not is_told:
+                        is_told = True
                         self._say_whether_last(index, batch[-1], of_child=child is not None)
                     yield batch
         except (*NEVER_A_FAILURE, GeneratorExit) as stop:
-            record.state = "done" if answered else _how_stopped(stop)
+            record.state = "done" if answer.complete else _how_stopped(stop)
             raise
         except Exception as error:
             record.state = "failed"
-            if begun_to_answer and not answered:
+            if answer.begun and not answer.complete:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
                 record.error = loggable_error(failure)
                 raise failure from failure.__cause__
-            text = self._failure_output(record, kit, node, error)
-            if not answered:
-                yield from self._answer_with(index, text, kit)
+            text = self._failure_output(record, authored, error)
+            if not answer.complete:
+                yield from self._answer_with(index, text, authored)
         finally:
-            if not answered and self._delivery is not None:
+            if not answer.complete and self._delivery is not None:
                 record.tokens = estimate_tokens(self._delivery.sent_text())
             self._end_node(record)
             self._delivery = None  # it knows this processor: the two would hold the conversation
@@ -197,24 +195,23 @@ class WorkflowProcessor:
         elif not of_child:
             finish["last"] = True
 
-    def _deliver_text(
-        self, index: int, context: ExecutionContext, result: NodeResult, kit: LoopKit
-    ) -> BatchGenerator:
+    def _deliver_text(self, index: int, context: NodeContext, result: NodeResult) -> BatchGenerator:
         """The node's own text, cleaned; recorded before its finish chunk leaves."""
+        notes = context.notes
 
         def record_answer(delivery: Delivery, text: str) -> None:
             self._stop_if_cancelled()
             self._stamp_answer(context, text)
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
-            kit.thinking = [*([] if own else kit.thinking), *delivery.thoughts]
-            self._keep(index, (delivery.value, kit))
-            tell_output(kit.trace, delivery.value, kit.thinking)
+            notes.thinking = [*([] if own else notes.thinking), *delivery.thoughts]
+            self._keep(index, (delivery.value, notes))
+            tell_output(context.trace, delivery.value, notes.thinking)
 
         delivery = Delivery(
             context,
             result,
-            usage=kit.usage,
-            prompt_tokens=kit.prompt_tokens or getattr(result, "prompt_tokens", None),
+            usage=notes.usage,
+            prompt_tokens=notes.prompt_tokens or getattr(result, "prompt_tokens", None),
             answered=record_answer,
         )
         self._delivery = delivery
@@ -223,9 +220,11 @@ class WorkflowProcessor:
     def _passed_on(self, index: int, context: ExecutionContext, stream: NodeStream) -> BatchGenerator:
         """The answer of a child, untouched; recorded when it is complete. The rest of the child runs then."""
         value = stream.value or (lambda: None)
+        answer, is_kept = self.run.state.request.answer, False
         try:
             for batch in stream.batches:
-                if batch and batch[-1]["finish_reason"] is not None:
+                if answer.complete and not is_kept:
+                    is_kept = True
                     self.value = value()
                     self._known.keep(index, self.value, "")
                     tell_output(context.trace, self.value, [])
@@ -234,25 +233,52 @@ class WorkflowProcessor:
         finally:
             close_batches(stream.batches)
 
-    def _answer_with(self, index: int, text: str, kit: LoopKit) -> BatchGenerator:
+    def _answer_with(self, index: int, text: str, context: NodeContext) -> BatchGenerator:
         """`errorText` in place of an answer."""
         self.value = text
         self._known.keep(index, text, "")
         state = self.run.state
         batches = [[*batch] for batch in static_batches(text)][:-1]
-        finish = finish_chunks(state.request, state.user, Ending(text, self._nodes[index]))
+        finish = finish_chunks(state.request, state.user, SentAnswer(text, self._nodes[index]))
         self._say_whether_last(index, finish[-1], of_child=False)
-        tell_output(kit.trace, text, kit.thinking)
-        if kit.trace is not None:
-            tell_answer(*kit.trace, text, finish[-1])
+        tell_output(context.trace, text, context.notes.thinking)
+        if context.trace is not None:
+            tell_answer(*context.trace, text, finish[-1])
         batches.append(finish)
-        if self.run.question.stream:
-            yield from batches
-        else:
-            yield [merge_chunks(chunk for batch in batches for chunk in batch)]
+        if not self.run.question.stream:
+            batches = [[merge_chunks(chunk for batch in batches for chunk in batch)]]
+        answer = state.request.answer
+        for batch in batches:
+            answer.begun, answer.complete = True, batch is batches[-1]
+            yield batch
 
-    def _kit(self, index: int) -> LoopKit:
-        return LoopKit(self.run, index, self._run_child, self._known)
+    def context(self, index: int, messages: Messages, trace: TracedNode | None = None) -> NodeContext:
+        """The context of a node as it was written, before it is `ready()`."""
+        run, state = self.run, self.run.state
+        is_responder = index == self._responder
+        return NodeContext(
+            request=state.request,
+            user=state.user,
+            snapshot=state.snapshot,
+            workflow_file=run.file,
+            workflow_id=run.workflow_id,
+            question=run.question,
+            node_number=index + 1,
+            config=self._node(index),
+            messages=messages,
+            keys=node_handler(self._node(index).get("type")).ALL_KEYS,
+            stream=run.question.stream and is_responder and not run.internal,
+            is_responder=is_responder,
+            is_internal=run.internal,
+            agent_inputs=self._known.inputs,
+            agent_outputs=self._known.outputs,
+            api_key_hash=state.api_key_hash,
+            trace=trace,
+            run=run,
+            known=self._known,
+            run_child=self._run_child,
+            notes=CallNotes(),
+        )
 
     def _handle_node(self, context: ExecutionContext) -> NodeResult:
         node_type = context.config.get("type")
@@ -276,27 +302,27 @@ class WorkflowProcessor:
         given = {"systemPrompt": self.run.system_prompt_override, "prompt": self.run.prompt_override}
         return {**node, **{field: text for field, text in given.items() if text}}
 
-    def _failure_output(self, record: NodeTrace, kit: LoopKit, node: NodeConfig, error: Exception) -> str:
+    def _failure_output(self, record: NodeTrace, context: NodeContext, error: Exception) -> str:
         """The output of a node that failed, if the run goes on (`onNodeError`). Else raises WorkflowError."""
         record.state, index = "failed", record.number - 1
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
         record.error = loggable_error(failure)
-        if node.get("onNodeError") != "continue":
+        if context.config.get("onNodeError") != "continue":
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
         try:
-            text = kit.error_text(node, self.run.question.messages)
+            text = context.error_text()
             record.state = "went_on"
             return text
         except ConfigError as wrong_text:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
 
-    def _keep(self, index: int, worked: tuple[NodeValue, LoopKit]) -> None:
+    def _keep(self, index: int, worked: tuple[NodeValue, CallNotes]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
-        result, kit = worked
-        self._known.keep(index, result, "\n".join(kit.thinking))
+        result, notes = worked
+        self._known.keep(index, result, "\n".join(notes.thinking))
         if index == self._responder:
             self.value = result
 
@@ -321,7 +347,7 @@ class WorkflowProcessor:
         return end
 
     def _run_group(self, start: int, end: int) -> None:
-        def work(position: int) -> tuple[NodeValue, LoopKit]:
+        def work(position: int) -> tuple[NodeValue, CallNotes]:
             self._stop_if_cancelled()
             return self._run_inner_node(start + position, list(self.run.question.messages))
 
@@ -346,7 +372,7 @@ class WorkflowProcessor:
         if stamps and any(node.get("addDiscussionIdTimestampsForLLM") for node in self._nodes):
             stamps.track(self.run.question.messages)
 
-    def _with_stamps(self, context: ExecutionContext) -> ExecutionContext:
+    def _with_stamps(self, context: NodeContext) -> NodeContext:
         """With timestamps, if a node of an answering run wants them; a responder begins its answer here."""
         stamps = self._stamps()
         if not stamps or self.run.internal or not context.config.get("addDiscussionIdTimestampsForLLM"):
@@ -372,12 +398,11 @@ class WorkflowProcessor:
             except (OSError, MiddlewareError) as error:  # the answer is worth more than its time
                 logger.warning("the time of an answer could not be saved: %s", error)
 
-    def _record(self, index: int, kit: LoopKit) -> NodeTrace:
-        record = node_trace(self.run, index, self._responder)
+    def _begin_node(self, index: int) -> tuple[NodeTrace, TracedNode | None]:
+        """The trace of a node, and the same for those who observe; None: nobody does."""
+        record, trace = node_trace(self.run, index, self._responder), self.run.state.run_trace
         self._begun = True
-        if (trace := self.run.state.run_trace) is not None:
-            kit.trace = trace.node(record)
-        return record
+        return record, None if trace is None else trace.node(record)
 
     def _end_node(self, record: NodeTrace) -> None:
         record.end()

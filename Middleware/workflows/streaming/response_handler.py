@@ -114,7 +114,7 @@ class StreamingResponseHandler:
         self._counted = 0  # completed thoughts that stand in `thoughts`
         self._facts: JsonObject = {}
         self._reason: str | None = None
-        self._called = self._finishing = self._ended = False
+        self._called = False
         self.thoughts: list[str] = []
         self.raw: list[str] | None = None
         self.finish_reason: str | None = None
@@ -140,13 +140,18 @@ class StreamingResponseHandler:
         """
         try:
             for batch in batches:
-                yield self._clean_batch(batch)
-            if not self._ended:
-                out: Batch = []
-                self._finish(out)
-                yield out
+                yield self.clean_batch(batch)
+            if end := self.clean_end():
+                yield end
         finally:
             close_batches(batches)
+
+    def clean_end(self) -> Batch:
+        """The finish that a stream without one lacks; nothing where it had one."""
+        out: Batch = []
+        if self.finish_reason is None:
+            self._finish(out)
+        return out
 
     def process_stream(self, chunks: Iterable[Chunk]) -> Iterator[str]:
         """Clean, then frame for the protocol of the request being served: the units of the stream, one
@@ -164,32 +169,33 @@ class StreamingResponseHandler:
     def _frame_batches(self, batches: Batches, framer: Framer) -> Iterator[str]:
         """What stands behind an error chunk, or behind the finish chunk, is not sent."""
         for batch in self.clean(batches):
-            if framer.finished:
+            if framer.state.sent:
                 continue
             if batch and (failure := batch[-1].get("error")) is not None:
                 yield from framer.units(batch[:-1])
-                framer.finished = True
+                framer.state.finish(is_last=False)
                 message = str(failure.get("message") or "the answer broke off")
                 yield from framer.error(ErrorReply(502, message, code="backend_error"))
                 continue
             yield from framer.units(batch)
-            yield from framer.end() if framer.finished else ()
+            yield from framer.end() if framer.state.sent else ()
 
-    def _clean_batch(self, batch: Batch) -> Batch:
+    def clean_batch(self, batch: Batch) -> Batch:
+        """What of one batch can leave; what is undecided is held."""
         out: Batch = []
         run: list[str] = []
         for chunk in batch:
             if len(chunk) == 2 and chunk.get("finish_reason", "") is None:  # nothing but text
                 if token := chunk["token"]:
                     run.append(token)
-            elif self._ended:
+            elif self.finish_reason is not None:
                 self._facts["usage"] = chunk.get("usage") or self.usage
             else:
                 self._handle_mixed_chunk(chunk, run, out)
-        if self._ended:
+        if self.finish_reason is not None:
             return out
         self._flush(run, out)
-        if self._finishing:
+        if self._reason is not None:
             self._finish(out)
         return out
 
@@ -214,7 +220,7 @@ class StreamingResponseHandler:
             self._flush(run, out)
             self._fail(chunk, out)
         elif (reason := chunk.get("finish_reason")) is not None:
-            self._finishing, self._reason = True, reason
+            self._reason = reason
 
     def _flush(self, run: list[str], out: Batch) -> None:
         """Clean the text that has gathered in `run`."""
@@ -255,7 +261,6 @@ class StreamingResponseHandler:
         self._count_completed()
         if self._cleaner.unclosed_thought:
             self.thoughts.append(self._cleaner.unclosed_thought)
-        self._ended = True
 
     def _finish(self, out: Batch) -> None:
         """The one finish chunk, with all that is known of the answer."""

@@ -175,7 +175,7 @@ class TestList:
         try:
             assert house.get()[0]["gate"] == {"limit": 2, "running": 1, "waiting": 0}
         finally:
-            slots.release()
+            slots.close()
 
     def test_whom_it_serves(self, house):
         """By name, by a variable of the file, and as a backup; what nobody reaches is not there."""

@@ -476,6 +476,16 @@ class TestHangUp:
         assert one.over.wait(PATIENCE_S) and one.run.closed
         one.life.hold()
 
+    def test_before_anything_of_a_complete_answer_is_written(self, case):
+        """That the node is done does not help a client that has nothing of it."""
+        one = case(Run([chunk("Hi"), chunk("", "stop")]))
+        one.job.request.answer.complete = True  # as the engine tells it
+        body = AnswerStream(one.job)
+        body.wait_for_output()
+        body.close()
+        assert cancellation_service.is_cancelled(one.request_id)
+        assert one.run.ended.wait(PATIENCE_S) and one.run.closed
+
     def test_after_the_finish(self, case):
         """The client that leaves with its answer cancels nothing."""
         gate = threading.Event()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,40 @@ class FakeEngine:
         self.warnings.append(message)
 
 
+@dataclass(frozen=True)
+class FakeContext(ExecutionContext):
+    """A context whose methods ask the engine."""
+
+    engine: FakeEngine = field(kw_only=True)
+
+    def fill(self, text: str, *, messages: Any = None, drop_system: bool = False) -> str:
+        return self.engine.fill(self, text, messages, drop_system)
+
+    def fill_parts(self, text: str) -> tuple[str, str | None]:
+        return self.engine.fill_parts(self, text)
+
+    def fill_prefix(self, text: str) -> tuple[str, str | None]:
+        return self.engine.fill_prefix(self, text)
+
+    def run_workflow(self, call: ChildCall) -> Any:
+        return self.engine.run_workflow(self, call)
+
+    def dispatch(self, call: LlmCall) -> Any:
+        return self.engine.dispatch(self, call)
+
+    def with_node(self, config: Any) -> ExecutionContext:
+        return self.engine.with_node(self, config)
+
+    def acquire_lock(self, lock_id: str) -> bool:
+        return self.engine.acquire_lock(self, lock_id)
+
+    def is_cancelled(self) -> bool:
+        return self.engine.is_cancelled(self)
+
+    def warn(self, message: str) -> None:
+        self.engine.warn(self, message)
+
+
 class Bench:
     """Runs one node: `bench(type, field=..., ...)`; other facts of its context are attributes."""
 
@@ -99,8 +133,8 @@ class Bench:
             store = DiscussionStore(
                 self.folder / "discussions", self.discussion_id, install=self.folder / "no-old-install"
             )
-        context = ExecutionContext(
-            kit=self.engine,
+        context = FakeContext(
+            engine=self.engine,
             request=RequestContext("r1", "ana", "openaichatcompletion"),
             user=self.user,
             snapshot=ConfigTree(self.folder).snapshot(),

@@ -173,5 +173,5 @@ class TestTheLine:
         with caplog.at_level(logging.INFO, MANAGER):
             collector = AnswerCollector()
             for batch in house.open(wishes=wishes(seed=5)):
-                collector.finished or collector.add(batch)
+                collector.state.sent or collector.add(batch)
         assert "are not used" not in caplog.text

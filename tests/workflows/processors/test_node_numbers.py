@@ -8,7 +8,7 @@ import pytest
 
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.utilities.sensitive_logging_utils import REDACTED
-from Middleware.workflows.processors.loop_kit import with_numbers
+from Middleware.workflows.processors.node_context import with_numbers
 
 CASES = [
     ("an-int-stays", {"limit": 7}, {"limit": 7}),

@@ -30,7 +30,13 @@ from Middleware.workflows.memory.settings import (
     memory_settings,
 )
 from Middleware.workflows.memory.writer import remember, tool_value
-from Middleware.workflows.models.execution_context import CleanText, ExecutionContext, NodeResult, result_text
+from Middleware.workflows.models.execution_context import (
+    CleanText,
+    ExecutionContext,
+    LlmCall,
+    NodeResult,
+    result_text,
+)
 from Middleware.workflows.models.node_keys import FLAG, INTEGER, NEEDED_INTEGER, NEEDED_TEXT, TEXT, Keys
 
 _Place = tuple[int, Entry]
@@ -207,7 +213,7 @@ class SummarizerNode(WorkflowNodeHandler):
         system, prompt = (str(context.config.get(key) or "") for key in ("systemPrompt", "prompt"))
         if not any(mark in text for mark in (SUMMARY_MARK, MEMORIES_MARK) for text in (system, prompt)):
             before = reader.summary_entries()
-            _save_summary(context, reader, before, context.dispatch(stream=False), new)
+            _save_summary(context, reader, before, context.dispatch(LlmCall(stream=False)), new)
         else:
             self._fold(context, reader, new)
 
@@ -243,7 +249,7 @@ def _summarise(context: ExecutionContext, reader: MemoryReader, batch: list[_Pla
         insert_values(context.fill(str(context.config.get(key) or "")), values)
         for key in ("systemPrompt", "prompt")
     )
-    reply = context.dispatch(system_prompt=system, prompt=prompt, stream=False)
+    reply = context.dispatch(LlmCall(system_prompt=system, prompt=prompt, stream=False))
     return _save_summary(context, reader, before, reply, batch)
 
 

@@ -32,7 +32,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildN
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.chunking import unprocessed_range
 from Middleware.workflows.memory.settings import DEFAULT_LOCK_TIMEOUT_S
-from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext
 from Middleware.workflows.models.node_keys import (
     ANY,
     NEEDED_TEXT,
@@ -119,13 +119,14 @@ class ConversationChunksNode(WorkflowNodeHandler):
                 raise RequestCancelled
             first = start + number * settings.size
             chunk = messages[first : first + settings.size]
-            context.run_workflow(
+            call = ChildCall(
                 settings.workflow,
-                inputs=["\n".join(message.get("content") or "" for message in chunk), *scoped],
+                inputs=("\n".join(message.get("content") or "" for message in chunk), *scoped),
                 messages=copy.deepcopy(chunk),
                 internal=True,
                 with_tools=False,
             )
+            context.run_workflow(call)
             try:
                 _remember(cursor, end_at(hashes, first, first + settings.size))
             except OSError as error:

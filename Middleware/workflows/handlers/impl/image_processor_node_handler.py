@@ -20,7 +20,7 @@ from Middleware.utilities.sensitive_logging_utils import loggable_error, loggabl
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext, result_text
+from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, result_text
 from Middleware.workflows.models.node_keys import COUNT, FLAG, NEEDED_TEXT, TEXT, Keys
 
 logger = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
             prompt = context.fill(authored, messages=conversation)
             system = context.fill(context.value("systemPrompt"), messages=conversation)
             only = [{**conversation[place], "images": [image]}]
-            reply = context.dispatch(
+            call = LlmCall(
                 messages=only,
                 system_prompt=system,
                 prompt=prompt,
@@ -219,9 +219,8 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
             )
         else:
             _attach(conversation, place, image, context.value("lastMessagesToSendInsteadOfPrompt"))
-            reply = context.dispatch(
-                messages=conversation, llm_takes_images=True, stream=False, must_show=image
-            )
+            call = LlmCall(messages=conversation, llm_takes_images=True, stream=False, must_show=image)
+        reply = context.dispatch(call)
     except BackendError as error:
         context.warn(f"an image could not be described: {loggable_error(error)}")
         return Description(FAILED_NOTICE, good=False)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
 from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, Keys
 
 
@@ -25,7 +25,8 @@ class StandardNode(WorkflowNodeHandler):
         return bool(config.get("acceptImages"))
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        return context.dispatch(
+        call = LlmCall(
             llm_takes_images=self.takes_pictures(context.config),
             max_images=context.value("maxImagesToSend"),
         )
+        return context.dispatch(call)

@@ -13,7 +13,7 @@ from Middleware.common.types import NodeConfig
 from Middleware.config.keys import NOTHING, Shape
 from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
-from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, NodeResult
 from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, TEXT, Keys, read_filled
 
 
@@ -40,16 +40,17 @@ class SubWorkflowNode(WorkflowNodeHandler):
     def run(
         self, context: ExecutionContext, name: str, overrides: Mapping[str, Any], label: str = ""
     ) -> NodeResult:
-        return context.run_workflow(
+        call = ChildCall(
             name,
             folder=context.value("workflowUserFolderOverride") or None,
-            inputs=scoped_inputs(context),
+            inputs=tuple(scoped_inputs(context)),
             system_prompt_override=override(
                 overrides, "firstNodeSystemPromptOverride", "systemPromptOverride"
             ),
             prompt_override=override(overrides, "firstNodePromptOverride", "promptOverride"),
             label=label,
         )
+        return context.run_workflow(call)
 
     @staticmethod
     def child(config: NodeConfig, pointer: str, name: str) -> ChildName:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.service_call import ServiceCall
 
 PICTURE = [{"role": "user", "content": ["x"], "images": ["AAAA"]}]
 
 
 def test_the_handler_may_change_its_messages():
     """They are its own, and so is what stands in them."""
-    call = ServiceCall(CallArguments(PICTURE), llm_takes_images=True)
-    given = call.arguments(None, is_backup=False).conversation
+    call = CallArguments(PICTURE, llm_takes_images=True)
+    given = call.of_endpoint(None, is_backup=False).conversation
     given[0]["content"].append("y")
     assert PICTURE == [{"role": "user", "content": ["x"], "images": ["AAAA"]}]
 
@@ -21,18 +20,19 @@ def test_the_handler_may_change_its_messages():
 @pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "not-wanted"])
 def test_images(wanted):
     """They go along only where the node wants them."""
-    given = ServiceCall(CallArguments(PICTURE), wanted).arguments(None, is_backup=False)
+    given = CallArguments(PICTURE, llm_takes_images=wanted).of_endpoint(None, is_backup=False)
     assert ("images" in given.conversation[0]) is wanted
 
 
 def test_a_backup_gets_the_call_in_its_own_shape():
     """And the first endpoint as it was asked; all but the prompt is the same."""
-    asked = CallArguments(conversation=[], tools=[{}], request_id="r")
-    call = ServiceCall(
-        asked, rebuild=lambda service: CallArguments(prompt=service, tools=[{}], request_id="r")
-    )
-    assert call.arguments("B", is_backup=False) == asked
-    assert call.arguments("B", is_backup=True) == CallArguments(prompt="B", tools=[{}], request_id="r")
+
+    def rebuild(service):
+        return CallArguments(prompt=service, tools=[{}], request_id="r")
+
+    call = CallArguments(conversation=[], tools=[{}], request_id="r", rebuild=rebuild)
+    assert call.of_endpoint("B", is_backup=False) == call
+    assert call.of_endpoint("B", is_backup=True) == CallArguments(prompt="B", tools=[{}], request_id="r")
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_a_backup_gets_the_call_in_its_own_shape():
 )
 def test_whose_call_it_is(own, current, id_of_call):
     """Cancelling that request ends it."""
-    call = ServiceCall(CallArguments(request_id=own)).of_request(current)
-    assert (call.request_id, call.arguments(None, is_backup=False).request_id) == (id_of_call, id_of_call)
+    call = CallArguments(request_id=own).of_request(current)
+    assert (call.request_id, call.of_endpoint(None, is_backup=False).request_id) == (id_of_call, id_of_call)

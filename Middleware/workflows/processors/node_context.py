@@ -1,0 +1,232 @@
+"""A node's context while the loop runs it: variables, its model, its LLM calls, children, locks.
+
+One value a node and run. Beside it the loop keeps what the node's LLM calls brought besides their text
+(thoughts, token counts).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
+from Middleware.common.types import JsonObject, Messages, NodeConfig
+from Middleware.llmapis.llm_api import LlmApiService
+from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
+from Middleware.workflows.dispatch.client_wishes import Taken
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
+from Middleware.workflows.handlers.node_types import number_defaults
+from Middleware.workflows.models.execution_context import (
+    ChildCall,
+    ExecutionContext,
+    LlmCall,
+    NodeResult,
+    NodeStream,
+)
+from Middleware.workflows.models.node_keys import common_value
+from Middleware.workflows.processors.run import Known, Run, lock_database_of
+from Middleware.workflows.variables import workflow_variable_manager as variables
+from Middleware.workflows.variables.providers import VariableSource
+
+logger = logging.getLogger(__name__)
+
+
+# --------------------------------------------------------------------------
+# The numeric fields of nodes, made numbers before a node runs.
+
+
+def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callable[[], str]) -> NodeConfig:
+    """`node` with its numeric fields as numbers: a copy, or `node` itself when there is nothing to do.
+
+    `resolve(text)` fills placeholders. A text that is no number becomes the default, with a warning that
+    begins with `where()`.
+    """
+    changed: dict[str, Any] = {}
+    defaults = number_defaults()
+    for name in node.keys() & defaults.keys():
+        value, default = node[name], defaults[name]
+        kind = float if isinstance(default, float) else int
+        if isinstance(value, bool) or type(value) is kind:
+            continue
+        if isinstance(value, (int, float)):
+            changed[name] = kind(value)
+        elif isinstance(value, str):
+            text, told = (resolve(value), loggable_whole_text) if "{" in value else (value, str)
+            try:
+                changed[name] = kind(text)
+            except ValueError:
+                changed[name] = _fallen_back(name, default, text, where(), told(repr(text)))
+    return {**node, **changed} if changed else node
+
+
+def _fallen_back(
+    name: str, default: int | float | None, text: str, where: str, told: str
+) -> int | float | str:
+    """The default of a field whose text is no number, told; without a default the text."""
+    if default is None:
+        logger.error("%s: %s: %s is not a number", where, name, told)
+        return text
+    logger.warning("%s: %s: %s is not a number, so %s is used", where, name, told, default)
+    return default
+
+
+# --------------------------------------------------------------------------
+
+RunChild: TypeAlias = "Callable[[NodeContext, ChildCall], NodeResult]"
+"""Runs a child of a node; given by the manager."""
+
+
+@dataclass(slots=True)
+class CallNotes:
+    """What the LLM calls of one node brought besides their text. `thinking`: what they thought; of the last
+    one `usage`: the backend's numbers, `prompt_tokens()`: an estimate of its prompt.
+    """
+
+    thinking: list[str] = field(default_factory=list)
+    usage: JsonObject | None = None
+    prompt_tokens: Callable[[], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext(ExecutionContext):
+    """Node `node_number` of `run`. `known`: what the nodes before it gave. `notes`: told by its calls.
+
+    Made in two steps: first as the node was written, which nothing can be wrong with; then `ready()`.
+    """
+
+    run: Run = field(kw_only=True, repr=False)
+    known: Known = field(kw_only=True, repr=False)
+    run_child: RunChild = field(kw_only=True, repr=False)
+    notes: CallNotes = field(kw_only=True, repr=False)
+
+    # --- before the node runs ---
+
+    def ready(self) -> NodeContext:
+        """With numbers made numbers, the model loaded, the files of the discussion. Raises ConfigError."""
+        state = self.run.state
+        stamps, key = state.stamps(self.discussion_id), state.encryption_key
+        node, llm_handler = self._loaded_model()
+        if node is self.config and llm_handler is None and stamps is None and key is None:
+            return self
+        return replace(
+            self,
+            config=node,
+            llm_handler=llm_handler,
+            store=stamps.store if stamps else None,
+            encryption_key=key,
+        )
+
+    def _loaded_model(self) -> tuple[NodeConfig, LlmHandler | None]:
+        """The node with its numbers made numbers, and its model."""
+
+        def number(text: str) -> str:
+            return variables.fill_early(text, self.source(), with_outputs=True)
+
+        node = with_numbers(self.config, number, self._place)
+        return node, self._model(node) if node.get("endpointName") else None
+
+    def _place(self) -> str:
+        return self.run.place(self.node_number - 1)
+
+    def _model(self, node: NodeConfig) -> LlmHandler:
+        source = self.source()
+        preset = node.get("preset")
+        if preset is None:
+            preset = node.get("presetName")
+        limit = node.get("maxResponseSizeInTokens")
+        if type(limit) is int and limit < 1:
+            self.warn(f"maxResponseSizeInTokens: found {limit}, allowed: a whole number of 1 or more")
+        taken = Taken.by(node, self.question.wishes)
+        self.run.state.taken_wishes.update(taken.values)
+        llm = LlmApiService(
+            variables.fill_early(str(node["endpointName"]), source),
+            variables.fill_early(str(preset), source) if preset else None,
+            taken.limit(common_value(node, "maxResponseSizeInTokens")),
+            self.stream,
+            user=self.user,
+            snapshot=self.snapshot,
+            wished=taken.samplers,
+        )
+        template: Mapping[str, str] = {}
+        if not llm.takes_messages:
+            template = template_of(self.snapshot, self.user, llm.endpoint)
+        return LlmHandler(
+            llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
+        )
+
+    def source(self, messages: Messages | None = None, *, drop_system: bool = False) -> VariableSource:
+        """What the node's variables are made from. `messages`: None = the node's."""
+        return VariableSource(
+            request=self.request,
+            user=self.user,
+            node=self.config,
+            workflow_variables=self.workflow_file.variables,
+            agent_inputs=self.agent_inputs,
+            agent_outputs=self.agent_outputs,
+            thoughts=self.known.thoughts,
+            messages=self.messages if messages is None else messages,
+            has_conversation=self.question.has_conversation,
+            discussion_id=self.question.discussion_id,
+            time_context=self._time_context,
+            llm_handler=self.llm_handler,
+            categories=self.run.categories,
+            drop_all_system=drop_system,
+            file=self.workflow_file.file,
+            pointer=f"/nodes/{self.node_number - 1}",
+        )
+
+    def _time_context(self) -> str:
+        stamps = self.run.state.stamps(self.discussion_id)
+        return stamps.time_context_summary() if stamps else ""
+
+    def error_text(self) -> str:
+        """`errorText` of a node that failed, filled."""
+        return variables.fill(str(self.config.get("errorText") or ""), self.source())
+
+    # --- what a node may ask for ---
+
+    def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
+        return variables.fill(text, self.source(messages, drop_system=drop_system))
+
+    def fill_parts(self, text: str) -> tuple[str, str | None]:
+        return variables.fill_parts(text, self.source())
+
+    def fill_prefix(self, text: str) -> tuple[str, str | None]:
+        return variables.fill_prefix(text, self.source())
+
+    def run_workflow(self, call: ChildCall) -> NodeResult:
+        return self.run_child(self, call)
+
+    def dispatch(self, call: LlmCall) -> NodeResult:
+        prepared = LLMDispatchService.prepare(self, call)
+        self.notes.prompt_tokens = prepared.prompt.tokens
+        result = LLMDispatchService.send(self, prepared)
+        if not isinstance(result, NodeStream):
+            facts = result if isinstance(result, dict) else getattr(result, "__dict__", {})
+            self.notes.usage = facts.get("usage")
+            if thinking := facts.get("thinking"):
+                self.notes.thinking.append(thinking)
+        return result
+
+    def with_node(self, config: NodeConfig) -> NodeContext:
+        authored = replace(
+            self, config=config, llm_handler=None, stream=False, is_responder=False, is_internal=True
+        )
+        node, llm_handler = authored._loaded_model()
+        return replace(authored, config=node, llm_handler=llm_handler)
+
+    def acquire_lock(self, lock_id: str) -> bool:
+        locking = self.run.state.services.locking(lock_database_of(self.user))
+        return locking.acquire(lock_id, self.workflow_id)
+
+    def is_cancelled(self) -> bool:
+        return cancellation_service.is_cancelled(self.request_id)
+
+    def warn(self, message: str) -> None:
+        if self.trace is not None and not self.trace.run.private:
+            self.trace.node.warnings.append(message)
+        logger.warning("%s: %s", self._place(), message)
