@@ -134,22 +134,20 @@ class TestDrawing:
 @pytest.mark.parametrize(
     ("file", "tests"),
     [
-        ("Middleware/cleaning/cleaner.py", ["tests/cleaning/test_cleaner.py", "tests/cleaning"]),
-        (
-            "Middleware/llmapis/wire/http.py",
-            ["tests/llmapis/wire/test_http.py", "tests/llmapis/wire", "tests/llmapis"],
-        ),
-        (
-            "Middleware/llmapis/handlers/impl/no_such_module.py",
-            ["tests/llmapis/handlers/impl", "tests/llmapis/handlers", "tests/llmapis"],
-        ),
-        ("Middleware/config/no_such_module.py", ["tests/config"]),
-        ("Middleware/config/no/such/folder.py", ["tests/config"]),
+        ("Middleware/a/x.py", ["tests/a/test_x.py", "tests/a"]),
+        ("Middleware/a/b/y.py", ["tests/a/b/test_y.py", "tests/a/b", "tests/a"]),
+        ("Middleware/a/b/c/z.py", ["tests/a/b/c/test_z.py", "tests/a/b/c", "tests/a"]),
+        ("Middleware/a/b/other.py", ["tests/a/b", "tests/a"]),
+        ("Middleware/a/no/folder.py", ["tests/a"]),
+        ("Middleware/untested/x.py", []),
     ],
 )
-def test_the_nearest_tests_come_first(file, tests):
+def test_the_nearest_tests_come_first(tmp_path, file, tests):
     """Its own, its folder's, its top folder's."""
-    assert mutate.test_sets(HOUSE, file) == tests
+    for name in ("a/test_x.py", "a/b/test_y.py", "a/b/c/test_z.py", "untested/conftest.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).touch()
+    assert mutate.test_sets(tmp_path, file) == tests
 
 
 @pytest.fixture
@@ -196,8 +194,18 @@ def test_tests_that_fail_without_a_fault_judge_nothing(project, capsys):
     (project / "tests/cleaning/test_x.py").write_text("def test_it():\n    assert False\n")
     assert mutate.main([f"{FILE}:6", "--kind", "constant", "--nice", "0"]) == 0
     said = capsys.readouterr()
-    assert "tests/cleaning/test_x.py fails without any fault and is left out" in said.err
+    assert "tests/cleaning/test_x.py::test_it fails without any fault and is left out" in said.err
     assert f"untested: {FILE}:6: constant: 2 -> 3" in said.out and said.out.endswith("none survived\n")
+
+
+def test_the_other_tests_of_a_file_still_judge(project, capsys):
+    """One that fails anyway does not silence its neighbours."""
+    with (project / "tests/cleaning/test_x.py").open("a") as file:
+        file.write("\n\ndef test_broken():\n    assert False\n")
+    assert mutate.main([f"{FILE}:2", "--kind", "constant", "--nice", "0"]) == 0
+    said = capsys.readouterr()
+    assert "test_x.py::test_broken fails without any fault and is left out" in said.err
+    assert f"killed: {FILE}:2: constant: 1 -> 2 (tests/cleaning/test_x.py::test_it)" in said.out
 
 
 def test_tests_that_take_too_long_are_not_asked(project, capsys):
@@ -224,7 +232,7 @@ def test_tests_that_do_not_end_have_noticed(project):
     before = contents(project)
     (mutant,) = [one for one in mutate.wanted(project, [f"{FILE}:6"]) if one.kind == "constant"]
     bench = mutate.Bench(project, 1.0, 1.0)
-    assert bench._with_fault(mutant, "tests/cleaning", 0.0) == (None, "")
+    assert bench._with_fault(mutant, ["tests/cleaning"], 0.0) == (None, [])
     assert contents(project).items() >= before.items()
     row = mutate.table([mutate.Verdict(mutant, "timeout")]).splitlines()[1]
     assert row.split() == ["cleaning", "1", "1", "0", "0"]

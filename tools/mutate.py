@@ -319,46 +319,53 @@ class Bench:
     root: Path
     timeout_s: float
     longest_s: float
-    _clean: dict[str, float] = field(default_factory=dict)
+    _clean: dict[str, tuple[float, list[str]]] = field(default_factory=dict)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Run one set of tests after the other until one fails."""
         outcome = "untested"
         for tests in test_sets(self.root, mutant.file):
-            limit_s = self._limit_s(tests)
+            limit_s, words = self._asked(tests)
             if not limit_s:
                 continue
             outcome = "survived"
-            status, by = self._with_fault(mutant, tests, limit_s)
+            status, failed = self._with_fault(mutant, words, limit_s)
             if status != 0:
-                return Verdict(mutant, "timeout" if status is None else "killed", by or tests)
+                by = failed[0] if failed else tests
+                return Verdict(mutant, "timeout" if status is None else "killed", by)
         return Verdict(mutant, outcome)
 
-    def _with_fault(self, mutant: Mutant, tests: str, limit_s: float) -> tuple[int | None, str]:
+    def _with_fault(
+        self, mutant: Mutant, words: Sequence[str], limit_s: float
+    ) -> tuple[int | None, list[str]]:
         path = self.root / mutant.file
         source = path.read_bytes()
         path.write_bytes(mutant.applied(source))
         try:
-            return self._pytest(tests, limit_s)
+            return self._pytest(["-x", *words], limit_s)
         finally:
             path.write_bytes(source)
 
-    def _limit_s(self, tests: str) -> float:
-        """How long these tests may take with a fault; 0.0: they cannot be asked, or there are none."""
+    def _asked(self, tests: str) -> tuple[float, list[str]]:
+        """How long these tests may take with a fault, and the words for pytest that leave out those that fail
+        anyway. 0.0: they cannot be asked, or there are none.
+        """
         if tests not in self._clean:
             began = time.monotonic()
-            status, by = self._pytest(tests, self.longest_s)
-            took = time.monotonic() - began
+            status, failed = self._pytest([tests], self.longest_s)
+            limit_s = self.timeout_s + 4 * (time.monotonic() - began)
             if status is None:
                 print(f"{tests} takes longer than {self.longest_s:g} s and is left out", file=sys.stderr)
-            elif status not in (0, 5):
-                print(f"{tests} fails without any fault and is left out: {by}", file=sys.stderr)
-            self._clean[tests] = self.timeout_s + 4 * took if status == 0 else 0.0
+            for each in failed:
+                print(f"{each} fails without any fault and is left out", file=sys.stderr)
+            words = [tests, *(f"--deselect={each}" for each in failed)]
+            is_usable = status == 0 or (status == 1 and self._pytest(words, self.longest_s)[0] == 0)
+            self._clean[tests] = limit_s if is_usable else 0.0, words
         return self._clean[tests]
 
-    def _pytest(self, tests: str, limit_s: float) -> tuple[int | None, str]:
-        """Its exit status and the test that failed; None when the time is over."""
-        call = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", tests]
+    def _pytest(self, words: Sequence[str], limit_s: float) -> tuple[int | None, list[str]]:
+        """Its exit status and the tests that failed; None when the time is over."""
+        call = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *words]
         with tempfile.TemporaryFile() as said:
             run = subprocess.Popen(
                 [*call, "--hypothesis-seed=0", "--tb=no"],
@@ -372,12 +379,16 @@ class Bench:
             try:
                 status = run.wait(limit_s)
             except subprocess.TimeoutExpired:
-                return None, ""
+                return None, []
             finally:
                 _end(run)
             said.seek(0)
             lines = said.read().decode(errors="replace").splitlines()
-        return status, next((line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR "))), "")
+        return status, [
+            line.partition(" ")[2].partition(" - ")[0]
+            for line in lines
+            if line.startswith(("FAILED ", "ERROR "))
+        ]
 
 
 def _limit_memory() -> None:

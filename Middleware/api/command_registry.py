@@ -74,7 +74,7 @@ def document_of(file: str) -> Any:
         raw = Path(file).expanduser().read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", file=file) from error
-    return json_positions.parse(raw, file)
+    return json_positions.parse(raw, file, half_characters=True)
 
 
 def check_config_folder(facts: LaunchFacts) -> None:

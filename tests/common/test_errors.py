@@ -55,7 +55,7 @@ def test_a_config_error_says_where(kind, file, pointer, position, text, cause_fi
     error = kind("no such thing", file=file, pointer=pointer, position=position, excerpt="\n  {]\n   ^")
     assert str(error) == text and error.message == "no such thing"
     assert error.cause_first() == cause_first
-    again = error.again()
+    again = error.fresh_copy()
     assert again is not error and str(again) == text
     assert (again.file, again.pointer, again.position, again.excerpt) == (
         file,

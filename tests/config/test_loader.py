@@ -94,7 +94,7 @@ class TestReading:
         configs.put(FILE, template("a"))
         made = []
         for _ in range(3):
-            configs.snapshot().derived(FILE, "upper", lambda d: made.append(d) or "A")
+            configs.snapshot().derive(FILE, "upper", lambda d: made.append(d) or "A")
         assert len(made) == 1
 
     def test_readers_in_many_threads_share_one_value(self, configs):

@@ -12,6 +12,7 @@ from Middleware.llmapis.sampler_translation import (
     normalize_gen_input,
     resolve_thinking,
     stop_texts_listed,
+    thinking_is_off,
     translate,
 )
 
@@ -222,3 +223,25 @@ def test_stop_texts_are_a_list_of_what_the_api_takes(stop, takes_blank, sent):
 def test_an_api_that_takes_both_gets_what_was_written():
     """No field is named."""
     assert stop_texts_listed({"stop": "END"}, "", True) == {"stop": "END"}
+
+
+SWITCH = {"mode": "bool", "field": "enable_thinking"}
+
+
+@pytest.mark.parametrize(
+    ("native", "rule", "is_off"),
+    [
+        ({"enable_thinking": False}, SWITCH, True),
+        ({"enable_thinking": True}, SWITCH, False),
+        ({}, SWITCH, False),
+        ({"chat_template_kwargs": {"enable_thinking": False, "x": 1}}, {**SWITCH, "location": "chat_template_kwargs"}, True),
+        ({"enable_thinking": False}, {**SWITCH, "location": "chat_template_kwargs"}, False),
+        ({"enable_thinking": False}, {"mode": "bool"}, False),
+        ({"enable_thinking": False}, {"mode": "unsupported", "field": "enable_thinking"}, False),
+        ({"enable_thinking": False}, None, False),
+    ],
+    ids=["off", "on", "silent", "in-the-template", "in-another-place", "no-field", "unsupported", "no-rule"],
+)  # fmt: skip
+def test_whether_thinking_is_off(native, rule, is_off):
+    """Only where the API type says how that is told."""
+    assert thinking_is_off(native, {"thinking": rule}) is is_off

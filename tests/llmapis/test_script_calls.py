@@ -55,3 +55,21 @@ def test_one_that_was_cancelled_is_not(request_of_the_script):
 def test_outside_of_a_request():
     """Nobody counts, and no node asks."""
     assert count_answer(ASKED, LlmText("Hi")) == "Hi" and calling_node() is None
+
+
+def test_a_stream_that_the_script_leaves_is_closed(request_of_the_script):
+    """It is held here, so that no garbage collector closes it; an answer without its end is not counted."""
+    closed = []
+
+    def batches():
+        try:
+            yield [{"token": "Hi ", "finish_reason": None}]
+            yield [END]
+        finally:
+            closed.append(True)
+
+    held = batches()
+    stream = counted_stream(ASKED, "big", held)
+    assert next(stream)["token"] == "Hi "
+    stream.close()
+    assert closed == [True] and request_of_the_script.usage.numbers() is None

@@ -87,7 +87,7 @@ class TestTexts:
         run = observers.begin("r1", "/api/chat")
         run.name(request(), front="Ollama chat", stream=True, asked=body)
         call = run.node(NodeTrace("w", 1, "Standard")).call(CallTrace("model", "Big", "x", "m"))
-        call.sends("http://h/1", body, {})
+        call.note_body("http://h/1", body, {})
         kept = (b"h" * 98_304 + b"t" * 32_768, extra)
         assert (run.asked, run.asked_left_out) == kept
         assert (call.call.body, call.call.body_left_out) == kept
@@ -120,10 +120,10 @@ class TestRun:
         run.begin()
         states.append(run.state)
         at = run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", "Answer"))
-        at.says(lambda: 7)
+        at.note_first_text(lambda: 7)
         states.append(run.state)
         pieces = run.counter()
-        at.says(lambda: 9)
+        at.note_first_text(lambda: 9)
         run.answer()
         run.answer()
         states.append(run.state)
@@ -167,9 +167,9 @@ class TestNode:
         run = named(observers.begin("r1", "/api/chat"), privacy=private)
         at = run.node(NodeTrace("w", 1, "Standard", "Answer"))
         call = at.call(CallTrace("model", "Big", "x", "m"))
-        call.sends("http://h/1", b"one", {"A": "1"})
+        call.note_body("http://h/1", b"one", {"A": "1"})
         before = list(run.nodes[0].warnings)
-        call.sends("http://h/1", b"two", {"A": "1"}, amended=True)
+        call.note_body("http://h/1", b"two", {"A": "1"}, amended=True)
         call.end("stop")
         assert call.call.body == (b"" if private else b"two") and run.nodes[0].calls == [call.call]
         told = [] if private else ["endpoint 'Big' refused a request body and was sent another one"]
@@ -183,10 +183,10 @@ class TestNode:
         at = run.node(NodeTrace("w", 1, "Standard", "Answer"))
         first, last = (at.call(CallTrace("model", "Big", "x", "m")) for _ in range(2))
         at.call(CallTrace("http", "", "h", ""))
-        last.thinks()
+        last.note_thought()
         since = last.call.thought
-        last.thinks()
-        at.thinks()
+        last.note_thought()
+        at.note_thought()
         assert (first.call.thought, last.call.thought) == (0.0, since) and since > 0
         assert [told for told in seen.told if told[0] == "first_thought"] == [("first_thought", "Answer")]
 
@@ -195,7 +195,7 @@ class TestNode:
         observers.observe(Seen())
         at = observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "Standard"))
         call = at.call(CallTrace("model", "Big", "x", "m"))
-        call.thinks()
+        call.note_thought()
         at.thought_nothing()
         assert call.call.thought == 0.0
 
@@ -204,7 +204,7 @@ class TestNode:
         seen = Seen()
         observers.observe(seen)
         at = observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "StaticResponse"))
-        at.thinks()
+        at.note_thought()
         at.thought_nothing()
         assert [what for what, _ in seen.told] == ["arrived", "node"]
 

@@ -19,8 +19,8 @@ from tests.patience import PATIENCE_S
 HOLDER = """
 import sys
 from pathlib import Path
-from Middleware.utilities.file_locks import locked
-with locked(Path(sys.argv[1])):
+from Middleware.utilities.file_locks import hold_lock
+with hold_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -50,11 +50,11 @@ class TestLocks:
         file.write_text("0")
         code = (
             "import sys\nfrom pathlib import Path\n"
-            "from Middleware.utilities.file_locks import locked\n"
+            "from Middleware.utilities.file_locks import hold_lock\n"
             "from Middleware.utilities.file_utils import atomic_write\n"
             "folder = Path(sys.argv[1])\n"
             "for _ in range(15):\n"
-            "    with locked(folder / '.lock'):\n"
+            "    with hold_lock(folder / '.lock'):\n"
             "        file = folder / 'n'\n"
             "        atomic_write(file, str(int(file.read_text()) + 1).encode())\n"
         )

@@ -87,6 +87,6 @@ def test_without_numpy_the_module_says_so():
         "import sys; sys.modules['numpy'] = None\n"
         "from Middleware.utilities import vector_math\n"
         "assert not vector_math.HAS_NUMPY\n"
-        "assert vector_math.ranked([1.0], [(1, b'\\0\\0\\x80\\x3f')], 1) == [(1, 1.0)]\n"
+        "assert vector_math.rank_rows([1.0], [(1, b'\\0\\0\\x80\\x3f')], 1) == [(1, 1.0)]\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

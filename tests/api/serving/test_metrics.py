@@ -209,7 +209,7 @@ class TestLabels:
         """However a reader cuts them: a name brings no line end of its own."""
         a_run(metrics, user=f"mi{end}ra", workflow=f"Ma{end}in").end("done")
         with_calls(a_run(metrics), a_call(endpoint=f"bi{end}g"))
-        shown = metrics.shown()[1].decode()
+        shown = metrics.exposition()[1].decode()
         assert shown.splitlines() == shown.split("\n")[:-1]
         assert (
             value(metrics, "headrace_backend_calls_total", endpoint="bi?g", kind="model", outcome="stop") == 1
@@ -235,7 +235,7 @@ class TestShown:
     )
     def test_the_form_that_is_asked_for(self, metrics, accept, content_type):
         """Prometheus' text, unless OpenMetrics is wanted."""
-        shown_type, body = metrics.shown(accept)
+        shown_type, body = metrics.exposition(accept)
         assert shown_type.startswith(content_type) and b"headrace_slots" in body
 
     @pytest.mark.skipif(not shutil.which("promtool"), reason="the Debian package prometheus is not installed")
@@ -248,7 +248,7 @@ class TestShown:
         run.answer()
         run.end("cancelled")
         checked = subprocess.run(
-            ["promtool", "check", "metrics"], input=metrics.shown()[1], capture_output=True, check=False
+            ["promtool", "check", "metrics"], input=metrics.exposition()[1], capture_output=True, check=False
         )
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
@@ -258,7 +258,7 @@ class TestShown:
             "import sys; sys.path.insert(0, sys.argv[1])\n"
             "from tests.api.serving.test_metrics import Metrics, a_run\n"
             "metrics = Metrics(1); a_run(metrics).end('done')\n"
-            "print(metrics.shown()[1].decode() if sys.argv[2] == 'show' else '')"
+            "print(metrics.exposition()[1].decode() if sys.argv[2] == 'show' else '')"
         )
         house = str(module.__file__).partition("/Middleware/")[0]
         environment = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}

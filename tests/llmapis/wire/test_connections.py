@@ -92,7 +92,7 @@ class TestTls:
         server, url = tls(script)
         for _ in range(2):
             answer, reads = transport.post(post(url), AbortHandle()), []
-            for read in answer.reads():
+            for read in answer.read_pieces():
                 if read == b"" and b"" not in reads:
                     ticked.release()
                 reads.append(read)
@@ -260,7 +260,7 @@ transport = http.Transport()
 
 def read():
     answer = transport.post(http.Post(url + "/x", b"{}", {}, "E"), AbortHandle())
-    reads = list(answer.reads())
+    reads = list(answer.read_pieces())
     answer.close()
     return reads
 

@@ -13,8 +13,8 @@ import pytest
 import responses
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.llmapis.wire.connections import AbortHandle
-from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, Post, Transport
+from Middleware.llmapis.wire.connections import IDLE_S, AbortHandle
+from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, SWEEP_EVERY_S, Post, Transport
 from tests.patience import PATIENCE_S
 
 
@@ -204,7 +204,7 @@ class TestPool:
         server = serve(answering(rig.SSE_HEAD + rig.chunked(TEXT, end=False), keep=True))
         for _ in range(2):
             answer = transport.post(post(server.url), AbortHandle())
-            assert next(answer.reads()) == TEXT
+            assert next(answer.read_pieces()) == TEXT
             answer.close()
             answer.close()
         assert server.accepted == 2
@@ -293,6 +293,20 @@ class TestPool:
         assert held.sock is None, "closed, not left to whoever collects the garbage"
         assert gone.wait(PATIENCE_S)
         assert body_of(transport, server.url) == TEXT
+
+    def test_the_next_call_closes_what_is_idle_elsewhere(self, serve, rig, transport):
+        """Not each time: once in a while."""
+        idle, busy = (serve(answering(rig.head(content_length="22") + TEXT, keep=True)) for _ in range(2))
+        body_of(transport, idle.url)
+        (key,) = transport._adapter.poolmanager.pools.keys()
+        (held,) = [one for one in transport._adapter.poolmanager.pools[key].pool.queue if one is not None]
+        held.idle_since -= IDLE_S
+        body_of(transport, busy.url)
+        assert held.sock is not None
+        transport._swept -= SWEEP_EVERY_S
+        body_of(transport, busy.url)
+        assert held.sock is None
+        assert (idle.accepted, busy.accepted) == (1, 1)
 
     def test_an_idle_connection_is_not_used_after_a_minute(self, serve, rig, transport, monkeypatch):
         """Also when nothing swept it."""

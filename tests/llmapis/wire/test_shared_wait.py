@@ -16,7 +16,7 @@ import ssl
 import gevent
 from gevent import socket
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.wire import shared_wait as module
+from Middleware.llmapis.wire import reader as module
 from Middleware.llmapis.wire.reader import BodyCut, ChunkedFraming, SocketBody
 
 module.STEP_S = 0.01

@@ -360,7 +360,7 @@ class TestAlone:
         store, process, _ = fragile
         process.cancellation.begin("long")
         store.gone = True
-        eventually(lambda: not process.member.joined)
+        eventually(lambda: not process.member.is_joined)
         store.answers.clear()
         assert store.hangs.wait(PATIENCE_S)
         requests = [threading.Thread(target=_lives, args=(process, str(number))) for number in range(4)]
@@ -393,7 +393,7 @@ class TestAlone:
         process.cancellation.begin("r")
         store.forgets = True
         process.cancellation.begin("s")
-        assert not process.member.joined and process.cancellation.is_running("s")
+        assert not process.member.is_joined and process.cancellation.is_running("s")
 
     def test_it_joins_again(self, fragile):
         """And tells what it holds: requests, keys, slots."""
@@ -404,7 +404,7 @@ class TestAlone:
         process.cancellation.begin("r")
         process.keys.admit("k", "r")
         store.gone = False
-        eventually(lambda: process.member.joined)
+        eventually(lambda: process.member.is_joined)
         assert other.cancellation.is_running("r")
         eventually(lambda: not others.acquire(blocking=False) or others.release())
         assert other.keys.admit("k", "s") == "r"
@@ -422,7 +422,7 @@ class TestAlone:
         gate.release()
         process.cancellation.acknowledge_cancellation("r")
         store.gone = False
-        eventually(lambda: process.member.joined)
+        eventually(lambda: process.member.is_joined)
         assert not other.cancellation.is_running("r") and other.cancellation.is_running("kept")
         assert others.acquire(timeout=PATIENCE_S)
 
@@ -486,5 +486,5 @@ def test_a_process_that_holds_nothing_asks_nothing(shared, tmp_path):
     asked, other = store.asked, shared.store("two")
     other.join()
     other.tell("cancel r")
-    assert "cancel r" in other.heard(20) and store.asked == asked
+    assert "cancel r" in other.receive(20) and store.asked == asked
     process.member.leave()

@@ -76,9 +76,9 @@ class TestGates:
         one.turns("g", 1, Places(wait=["a"]))
         two.turns("g", 1, Places(wait=["b"]))
         one.turns("g", 1, Places(wait=["c"]))
-        two.heard(0)
+        two.receive(0)
         assert one.turns("g", 1, Places(leave=["a"])) == []
-        assert two.heard(5) == ["gate g"]
+        assert two.receive(5) == ["gate g"]
         assert two.turns("g", 1, Places()) == ["b"]
         assert two.turns("g", 1, Places(leave=["b"])) == []
         assert one.turns("g", 1, Places()) == ["c"]
@@ -88,7 +88,7 @@ class TestGates:
         one.turns("g", 1, Places(wait=["a"]))
         one.turns("g", 1, Places(wait=["b"]))
         assert one.turns("g", 1, Places(leave=["a"])) == ["b"]
-        assert two.heard(0) == []
+        assert two.receive(0) == []
 
     def test_gates_are_apart(self, one):
         """By their names."""
@@ -125,7 +125,7 @@ class TestGates:
         assert two.turns("g", 2, Places(behind=["title", "tags"])) == []
         assert two.waiting("g") == 0
         assert one.turns("g", 2, Places(leave=["chat"])) == []
-        assert "gate g" in two.heard(5)
+        assert "gate g" in two.receive(5)
         assert two.turns("g", 2, Places()) == ["title"]
         assert one.turns("g", 2, Places(wait=["next chat"])) == ["next chat"]
         assert two.turns("g", 2, Places(leave=["title"])) == []
@@ -145,13 +145,13 @@ class TestMessages:
         """In order, the sender among them."""
         one.tell("cancel a")
         two.tell("cancel b")
-        assert one.heard(0) == two.heard(0) == ["cancel a", "cancel b"]
-        assert one.heard(0) == []
+        assert one.receive(0) == two.receive(0) == ["cancel a", "cancel b"]
+        assert one.receive(0) == []
 
     def test_a_listener_is_woken(self, one, two):
         """By the message, not by the end of its time."""
         heard = []
-        listener = threading.Thread(target=lambda: heard.extend(two.heard(60) or two.heard(60)))
+        listener = threading.Thread(target=lambda: heard.extend(two.receive(60) or two.receive(60)))
         listener.start()
         one.tell("cancel a")
         listener.join(PATIENCE_S)
@@ -162,7 +162,7 @@ class TestMessages:
         late = shared.store("late")
         late.join()
         one.tell("cancel a")
-        assert "cancel a" in late.heard(0)
+        assert "cancel a" in late.receive(0)
 
 
 class TestTheDead:
@@ -181,7 +181,7 @@ class TestTheDead:
         one.turns("g", 1, Places(wait=["a"]))
         shared.silence("one")
         assert two.beat()
-        assert "gate g" in two.heard(0)
+        assert "gate g" in two.receive(0)
 
     def test_one_that_comes_back_must_join_again(self, shared, one, two):
         """What it had may be another's by now."""

@@ -286,7 +286,7 @@ def test_a_line_end_in_a_header(option, end):
         faults.append(curl_guard.insertion_fault(filled(f"-s{option[1]}k={{v}}", f"-s{option[1]}{value}")))
     assert set(faults) == {curl_guard.ENDS_A_LINE}
     assert curl_guard.insertion_fault(filled("k={v}", "k=a"), option) == ""
-    assert curl_guard.insertion_fault(curl_guard.Filled("a\nk={v}", "a\nk=b", "a\nk="), option) == ""
+    assert curl_guard.insertion_fault(curl_guard.FilledCommand("a\nk={v}", "a\nk=b", "a\nk="), option) == ""
 
 
 @pytest.mark.parametrize("option", ["-d", "--data-raw", "--json", "--form-string", "-u"])

@@ -10,6 +10,7 @@ import zlib
 from importlib.util import find_spec
 
 import pytest
+import requests
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
@@ -365,6 +366,19 @@ class TestFailures:
         """They mean nothing, and models like to begin with one."""
         get(site.url(), headers={"X-A": value})
         assert site.seen[0].headers["X-A"] == "a b"
+
+    @pytest.mark.parametrize(
+        ("error", "said"),
+        [
+            (requests.exceptions.InvalidSchema("Missing dependencies for SOCKS support."), "pysocks"),
+            (requests.exceptions.InvalidSchema("no adapter"), "no answer from h (InvalidSchema)"),
+            (requests.ConnectionError("SOCKSHTTPConnection: refused"), "no answer from h (ConnectionError)"),
+        ],
+        ids=["no-package", "another-scheme", "a-proxy-that-refuses"],
+    )
+    def test_only_a_missing_package_is_called_one(self, error, said):
+        """A proxy that cannot be reached is no reason to install something."""
+        assert said in str(web._failure(error, WebRequest("http://h/")))
 
     def test_a_server_that_never_answers(self, site):
         """`timeout` counts for each read."""

@@ -213,3 +213,50 @@ def test_one_dict_at_a_time(serve, rig):
     assert server.requests == []
     assert next(chunks)["token"] == "a"
     chunks.close()
+
+
+class TestClosing:
+    """Whoever reads a stream closes it. It is held here, so that no garbage collector does."""
+
+    @pytest.fixture
+    def left(self, monkeypatch):
+        """`left(*batches)`: a backend whose stream brings these, and the list of its streams that were closed."""
+        held, closed = [], []
+
+        def made(*batches):
+            def stream(handler, call):
+                def pulled():
+                    try:
+                        for batch in batches:
+                            if isinstance(batch, Exception):
+                                raise batch
+                            yield batch
+                    finally:
+                        closed.append(True)
+
+                held.append(pulled())
+                return held[-1]
+
+            backend = handler(stream=True, suppress_retries=True)
+            monkeypatch.setattr(type(backend), "stream_batches", stream)
+            return backend, closed
+
+        return made
+
+    def test_a_reader_that_leaves(self, left):
+        """In the middle."""
+        backend, closed = left(
+            [{"token": "a", "finish_reason": None}], [{"token": "b", "finish_reason": None}]
+        )
+        chunks = backend.handle_streaming(CallArguments())
+        assert next(chunks)["token"] == "a" and closed == []
+        chunks.close()
+        assert closed == [True]
+
+    def test_an_answer_that_fails_in_the_middle(self, left):
+        """While it is put together."""
+        error = {"token": "", "finish_reason": "error", "error": {"message": "no", "kind": "stream_error"}}
+        backend, closed = left([error], [{"token": "b", "finish_reason": None}])
+        with pytest.raises(BackendError):
+            backend.handle_joined(CallArguments())
+        assert closed == [True]
