@@ -121,7 +121,7 @@ class TestGet:
         assert bench("GetCustomFile", filepath="{notesDir}").startswith("Error reading file: ")
         assert bench("GetCustomFile", filepath="{notesDir}", tailCount=1).startswith("Error reading file: ")
         assert (
-            bench("GetCustomFile", filepath="a\0b") == "Error reading file: the path contains a NUL character"
+            bench("GetCustomFile", filepath="a\0b") == "Error reading file: path holds a NUL character"
         )
         assert bench("GetCustomFile", filepath="{notesDir}/" + "x" * 5000).startswith("Error reading file: ")
 
