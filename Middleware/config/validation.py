@@ -412,7 +412,7 @@ def _describe_allowed(error: ValidationError) -> str:
         "minItems": f"a list of at least {value}",
         "maxItems": f"a list of at most {value}",
         "minProperties": "an object that is not empty",
-        "pattern": "a whole number, or a string with a {placeholder}"
+        "pattern": "a whole number, or a text with a {placeholder}"
         if str(value).endswith(r"\{")
         else f"a string like {value}",
         "const": json.dumps(value, ensure_ascii=False),

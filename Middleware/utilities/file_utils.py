@@ -32,7 +32,7 @@ class PathLeaves(PathRefused):
 
     def __init__(self, base: str) -> None:
         self.base = base
-        super().__init__(f"the path leads out of {base}")
+        super().__init__(f"path leaves {base}")
 
 
 def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
@@ -174,9 +174,9 @@ def confined_path(text: str, base: str | None) -> Path:
     a blank path or a device name.
     """
     if "\0" in text or (base is not None and "\0" in base):
-        raise PathRefused("the path contains a NUL character")
+        raise PathRefused("path holds a NUL character")
     if not text.strip():
-        raise PathRefused("the path is empty")
+        raise PathRefused("path is empty")
     path = Path(os.path.expanduser(text))
     refused = path.parts if os.name == "nt" else ()
     if base is not None:

@@ -485,7 +485,7 @@ class TestCancellation:
         answer.close()
         assert refused.wait(PATIENCE_S)
         [thread.join(PATIENCE_S) for thread in threading.enumerate() if thread.name == "backend-abort"]
-        assert "did not take the abort call" in caplog.text
+        assert "did not accept the abort call" in caplog.text
 
     def test_callbacks_do_not_pile_up(self, serve, configs, service, hello, whole):
         """A call that ended by itself leaves nothing in the registry, and does not touch its neighbours."""
@@ -732,7 +732,7 @@ class TestFailover:
             "Middleware.llmapis.failover.place_of", lambda url: egress.EgressTarget("unknown")
         )
         assert tokens_of(service().get_response_from_llm(HELLO)) == "Hello"
-        assert "not known where" in caplog.text
+        assert "not known on which host" in caplog.text
 
     def test_the_address_that_was_checked_is_the_one_that_is_called(
         self, rig, pair, configs, service, monkeypatch

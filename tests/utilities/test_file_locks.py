@@ -168,7 +168,7 @@ class TestWhere:
         """One sentence says which, and what it must be."""
         (home / "headrace").mkdir(mode=0o777)
         (home / "headrace").chmod(0o777)
-        with pytest.raises(PermissionError, match="must be this user's, with mode 0700"):
+        with pytest.raises(PermissionError, match="must belong to this user and have mode 0700"):
             lock_file_for(tmp_path / "a")
 
     def test_a_link_is_refused(self, home, tmp_path):

@@ -147,7 +147,7 @@ class TestConfinement:
         base.mkdir()
         with pytest.raises(PathLeaves) as caught:
             confined_path(f"{base}/{name}", str(base))
-        assert str(caught.value) == f"the path leads out of {base}"
+        assert str(caught.value) == f"path leaves {base}"
 
     def test_a_neighbour_with_the_same_beginning_is_outside(self, tmp_path):
         with pytest.raises(PathLeaves):

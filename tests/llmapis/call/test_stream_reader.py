@@ -376,7 +376,7 @@ class TestFaults:
         """Only that something was skipped."""
         with enter_request(RequestContext("r", "u", "openai", privacy=True)):
             dicts(new_reader(), "data: secret\n\n", rig.DONE)
-        assert "is skipped: [Redacted]" in caplog.text
+        assert "skipped an event that cannot be read: [Redacted]" in caplog.text
         assert "secret" not in caplog.text
 
     def test_too_many_in_a_row(self, rig):
@@ -410,7 +410,7 @@ class TestFaults:
             STOP,
         ]
         [warning] = caplog.messages
-        assert warning.endswith('an event that cannot be read is skipped: {"choices":[3]}')
+        assert warning.endswith('skipped an event that cannot be read: {"choices":[3]}')
 
     @pytest.mark.parametrize(
         ("kind", "body"),

@@ -102,7 +102,7 @@ class TestClaude:
     def test_skipped(self, source, caplog):
         """Other data URIs are no images."""
         assert claude_image(source) is None
-        assert "image skipped" in caplog.text
+        assert "image was skipped" in caplog.text
 
     def test_a_private_source_is_not_told(self, caplog):
         """Only that an image was skipped."""

@@ -131,7 +131,7 @@ def test_streamed_or_whole_is_the_same_answer(whole_name, stream_name):
 
 def test_a_body_that_is_no_answer_is_an_error(make_handler):
     """KoboldCpp's answer to a wrong type."""
-    with pytest.raises(BackendError, match="not what koboldCppGenerate sends"):
+    with pytest.raises(BackendError, match="not what a backend of the type koboldCppGenerate sends"):
         make_handler("koboldCppGenerate").read_whole(json.loads(body("koboldcpp/generate_wrong_type")))
 
 

@@ -108,8 +108,8 @@ OWN = [
      ["/0/endpointName: warning: this node type calls no model; the endpoint is only used to clean its text"]),
     ("cleaning-of-a-childs-answer",
      [{"type": "CustomWorkflow", "workflowName": "C", "removeCustomTextFromResponseStart": True, "responseStartTextToRemove": ["x"]}],
-     ["/0/removeCustomTextFromResponseStart: warning: does nothing to the answer of a child workflow; "
-      "put it on the node that makes the text"]),
+     ["/0/removeCustomTextFromResponseStart: warning: has no effect on the answer of a child workflow; "
+      "set it on the node that writes the text"]),
     ("cleaning-of-a-childs-output",
      [{"type": "CustomWorkflow", "workflowName": "C", "removeCustomTextFromResponseStart": True, "responseStartTextToRemove": ["x"]}, LLM], []),
     ("condition-without-quotes", [LLM, {"type": "Conditional", "condition": "{agent1Output} == done OR 'x' != {agent1Output}"}],
@@ -293,7 +293,7 @@ class TestUnguardedFetches:
         """In the check of the whole tree."""
         checked.flow(TEXT, FETCH)
         checked.change("Users/ana.json", outboundPolicy=policy)
-        lines = [line for line in checked.lines() if "nothing guards what is fetched" in line]
+        lines = [line for line in checked.lines() if "nothing restricts what is fetched" in line]
         assert bool(lines) is told
 
 

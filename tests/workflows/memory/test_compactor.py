@@ -265,7 +265,7 @@ class TestBoundary:
         compacting.put("old", ("o", "gone"), ("__boundary__", "3:gone"))
         compacting.put("oldest", ("theirs", "gone"))
         assert compacting.run(talk(6))[1:] == [lines(0, 1), "\n\nreply 2"]
-        assert "made anew" in compacting.bench.engine.warnings[0]
+        assert "the summary is rebuilt" in compacting.bench.engine.warnings[0]
 
     def test_a_history_that_shrank_folds_nothing(self, compacting):
         """What is in Oldest stays there."""

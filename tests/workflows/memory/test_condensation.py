@@ -63,7 +63,7 @@ def test_it_begins_after_the_last_condensed_memory(discussion, remember):
 
 def test_a_tracker_that_names_nothing_begins_at_the_first(discussion, remember, caplog):
     assert remember(3, tracker="gone") == ["joined", "new"]
-    assert "condensing begins at the first memory" in caplog.text
+    assert "condensing starts again at the first memory" in caplog.text
     assert discussion.prompts()[1].startswith("No preceding memories to show|m0")
 
 
@@ -150,4 +150,4 @@ def test_memories_changed_meanwhile_are_not_replaced(discussion, remember, caplo
         return "ours"
 
     assert remember(3, reply=other_writer) == ["theirs", "new"]
-    assert "what was condensed from them is dropped" in caplog.text
+    assert "so the condensed ones are dropped" in caplog.text

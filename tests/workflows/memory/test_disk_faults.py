@@ -214,7 +214,7 @@ def test_the_line_names_the_file(discussion, monkeypatch, asked):
     _, errors = asked("RecentMemory")
     place = discussion.store.folder / "memories.json"
     assert [error.getMessage() for error in errors] == [
-        f"no memories are made: {place}: No space left on device"
+        f"no memories were made: {place}: No space left on device"
     ]
 
 

@@ -218,7 +218,7 @@ class TestSafety:
         with discussion.leased():
             discussion.turn(talk(3))
         assert model.calls == []
-        assert "leaves it to a later turn" in caplog.text
+        assert "leaves them to a later turn" in caplog.text
 
     def test_without_an_endpoint_the_settings_file_is_named(self, discussion, house, caplog):
         house.write("Workflows/ana/Memory", ONE_EACH)

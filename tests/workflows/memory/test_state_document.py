@@ -105,7 +105,7 @@ class TestMerge:
     def test_a_blank_reply_keeps_the_old_one(self, bench, merge):
         bench.store.update_text("state_document.md", lambda _: "old")
         assert merge(" ") == "old"
-        assert "the old one stays" in bench.engine.warnings[0]
+        assert "the old one is kept" in bench.engine.warnings[0]
 
     def test_a_hand_that_was_faster_wins(self, bench, merge):
         """The user edited the file while the model wrote."""
@@ -116,7 +116,7 @@ class TestMerge:
             return "by model"
 
         assert merge(edit) == "by hand"
-        assert "changed meanwhile" in bench.engine.warnings[0]
+        assert "changed in the meantime" in bench.engine.warnings[0]
 
     def test_switched_off_nothing_runs(self, merge, asked):
         assert merge(useStateDocument=False) is None
@@ -206,7 +206,7 @@ class TestReach:
         known("two")
         merge("n" * 600)
         assert [facts for facts, _ in asked()] == ["- one"] * 3 + ["- two"]
-        assert "left out of it" in bench.engine.warnings[-1]
+        assert "kept without the newest facts" in bench.engine.warnings[-1]
 
     def test_facts_wait_without_a_word_while_no_workflow_could_merge_them(self, bench):
         """The error comes with the next memories, not with every turn."""

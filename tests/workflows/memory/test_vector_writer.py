@@ -99,7 +99,7 @@ class TestMatching:
         on.turn(talk(4))
         on.turn([talk(4)[0], talk(4)[2], *talk(2, "other")])
         assert rows()[2:] == ["fact of other 0\nother 1"]
-        assert "only messages that were in no chunk are taken" in caplog.text
+        assert "only messages that were in no chunk are used" in caplog.text
 
     def test_a_clock_that_was_ahead_once_stops_nothing(self, on, rows):
         """Each message is remembered, and once."""
@@ -259,7 +259,7 @@ class TestFailures:
         model.replies = [other_writer]
         on.turn(talk(3))
         assert rows() == ["theirs"]
-        assert "is dropped" in caplog.text
+        assert "are dropped" in caplog.text
 
 
 def test_while_another_one_writes_this_round_is_skipped(on, model, caplog):
@@ -267,7 +267,7 @@ def test_while_another_one_writes_this_round_is_skipped(on, model, caplog):
     with on.leased():
         on.turn(talk(3))
     assert model.calls == []
-    assert "leaves it to a later turn" in caplog.text
+    assert "leaves them to a later turn" in caplog.text
 
 
 class TestBeside:
@@ -358,4 +358,4 @@ class TestBeside:
         on.settings(**ON, useStateDocument=True, stateDocumentWorkflowName="Nobody")
         on.turn(talk(3))
         assert len(rows()) == 3
-        assert "the state document stays as it is" in caplog.text
+        assert "the state document is not changed" in caplog.text

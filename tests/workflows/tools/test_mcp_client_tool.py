@@ -162,7 +162,7 @@ class TestFile:
 
     @pytest.mark.parametrize("number", [float("nan"), float("inf")])
     def test_numbers_that_are_no_json(self, registry, number):
-        with pytest.raises(MCPToolCallError, match="the arguments are no JSON"):
+        with pytest.raises(MCPToolCallError, match="the arguments are not JSON"):
             MCPClient().call_tool("tests", "kinds", {"value": number})
 
     def test_half_a_character_is_replaced(self, registry, trace):

@@ -25,7 +25,7 @@ SCRIPTS = [
     ("a-path-of-its-own", "import sys\nsys.path.insert(0, 'x')\nimport of_my_own\n" + LATER, []),
     ("invoke-is-imported", "from json import dumps as Invoke\n", []),
     ("invoke-may-come-from-anywhere", "from json import *\n", []),
-    ("no-python", "def Invoke(:\n", ["error: line 1: no Python: invalid syntax"]),
+    ("no-python", "def Invoke(:\n", ["error: line 1: not Python: invalid syntax"]),
     ("a-zero-byte", "x = '\0'\n", None),
     ("no-invoke", "def invok():\n    pass\n", ["error: line 1: the script has no function 'Invoke' (is 'invok' meant to be it?)"]),
     ("a-dot", "from . import tools\n" + LATER, ["error: line 1: a script is not part of a package, so an import that begins with a dot cannot work"]),

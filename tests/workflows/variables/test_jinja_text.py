@@ -18,7 +18,7 @@ def test_names_of_a_template():
 
 def test_a_wrong_template_names_its_line():
     """So the author finds it."""
-    with pytest.raises(ConfigError, match="wrong in line 2: "):
+    with pytest.raises(ConfigError, match="has an error in line 2: "):
         jinja_names("a\n{% for %}")
 
 

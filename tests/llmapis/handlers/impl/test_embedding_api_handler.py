@@ -62,7 +62,7 @@ def test_unusable_answers(body, message):
 
 def test_lengths_must_agree():
     """Within one answer."""
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="different lengths"):
         handler("ollamaEmbeddings").vectors({"embeddings": [[1], [1, 2]]}, 2)
 
 

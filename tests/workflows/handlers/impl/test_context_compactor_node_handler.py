@@ -33,7 +33,7 @@ def test_without_a_discussion_there_is_nothing(bench):
 def test_without_settings_there_is_nothing(bench):
     bench.discussion_id = "d"
     assert bench(NODE) == ""
-    assert "contextCompactorSettingsFile: no settings file is named" in bench.engine.warnings[0]
+    assert "contextCompactorSettingsFile: no settings file is set" in bench.engine.warnings[0]
 
 
 def test_both_summaries_are_given_in_tags(bench, settings):

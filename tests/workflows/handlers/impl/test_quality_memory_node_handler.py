@@ -21,7 +21,7 @@ def test_without_settings_the_chat_goes_on_with_an_error_in_the_log(bench, caplo
     bench.discussion_id = "d"
     bench.messages = [{"role": "user", "content": str(i)} for i in range(3)]
     assert bench("QualityMemory") is None
-    assert "Users/ana.json: discussionIdMemoryFileWorkflowSettings: no settings file is named" in caplog.text
+    assert "Users/ana.json: discussionIdMemoryFileWorkflowSettings: no settings file is set" in caplog.text
 
 
 @pytest.mark.parametrize(("discussion", "notes"), [("d", 1), (None, 0)], ids=str)
