@@ -11,7 +11,7 @@ from typing import Any
 from flask import Response, request
 
 from Middleware.api.requests.access import api_key_of, idempotency_key_of
-from Middleware.api.requests.model_names import parse_model_field, single_user
+from Middleware.api.requests.request_fields import parse_model_field, single_user
 from Middleware.api.requests.request_life import LIFE, REQUEST_ID, RequestLife
 from Middleware.api.wsgi.doors import status_line
 from Middleware.common.request_context import current_request

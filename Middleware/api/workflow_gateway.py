@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from Middleware.api.requests.model_names import single_user
+from Middleware.api.requests.request_fields import single_user
 from Middleware.common.errors import BackendError, EarlyTermination, RequestCancelled
 from Middleware.common.request_context import (
     AnswerState,

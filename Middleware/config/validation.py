@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
 from Middleware.common.secrets import is_secret_place, mask_keys
-from Middleware.config.field_names import field_meant
-from Middleware.config.keys import Key, object_schema
+from Middleware.config.keys import Key, field_meant, object_schema
 from Middleware.config.paths import is_archived_user, is_tool_file, is_user_pointer
 
 if TYPE_CHECKING:

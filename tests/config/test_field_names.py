@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.config.field_names import OTHER_WORDS, field_meant
+from Middleware.config.keys import OTHER_WORDS, field_meant
 
 ENDPOINT = [
     "endpoint",

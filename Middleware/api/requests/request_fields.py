@@ -7,18 +7,34 @@ Sampling fields are accepted in any type and never used: presets and workflows d
 from __future__ import annotations
 
 import json
+import logging
+import re
 import types
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from Middleware.common.errors import ClientRequestError
-from Middleware.common.request_context import WISH_NAMES, Wish
+from Middleware.common.errors import ClientRequestError, ConfigError, NotFound
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import WISH_NAMES, ClientQuestion, Wish
 from Middleware.common.types import JsonObject, Messages
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
+from Middleware.config.users import load_user, pointer_user
 from Middleware.config.validation import describe_value
+from Middleware.config.workflows import (
+    LATEST_TAG,
+    ToolOffer,
+    WorkflowTool,
+    chat_names,
+    picked_folder,
+    tool_offer,
+)
 from Middleware.services.answers import compact_json
 from Middleware.utilities.model_json import NoNumber, strict_loads
-from Middleware.utilities.text_utils import estimate_json_tokens, estimate_message_tokens
+from Middleware.utilities.text_utils import estimate_json_tokens, estimate_message_tokens, sentence_of
+
+logger = logging.getLogger(__name__)
 
 DEEPEST = 200
 """Levels of lists and objects in a body; no client sends a tenth of it."""
@@ -219,3 +235,190 @@ def _of_message(message: Any) -> int:
     if calls := message.get("tool_calls"):
         total += estimate_json_tokens(compact_json(calls))
     return int(total)
+
+
+# --------------------------------------------------------------------------
+# The `model` field: which user and workflow it picks, and which ids are on offer.
+
+
+LATEST = f":{LATEST_TAG}"
+
+
+def is_multi_user() -> bool:
+    return len(launch_facts().users) > 1
+
+
+def single_user(snapshot: ConfigSnapshot) -> str:
+    """The user of single-user mode, or the pointer's."""
+    users = launch_facts().users
+    return users[0] if users else pointer_user(snapshot)
+
+
+def served_users() -> list[str]:
+    """The configured users, or the pointer's; none when that cannot be read."""
+    users = launch_facts().users
+    if users:
+        return list(users)
+    try:
+        return [pointer_user(default_snapshot())]
+    except ConfigError as error:
+        logger.error("%s", error)
+        return []
+
+
+def parse_model_field(value: Any, snapshot: ConfigSnapshot | None = None) -> tuple[str | None, str | None]:
+    """(user, workflow folder) that a model name picks, each None when it picks none."""
+    if not isinstance(value, str) or not value:
+        return None, None
+    snapshot = snapshot or default_snapshot()
+    value = value.removesuffix(LATEST)
+    users = launch_facts().users
+    left, colon, right = value.partition(":")
+    if is_multi_user():
+        if colon and left in users:
+            return left, right if _has_workflow(snapshot, left, right) else None
+        return (value, None) if value in users else (None, None)
+    user = single_user(snapshot)
+    if colon and _has_workflow(snapshot, user, right):
+        return None, right
+    return None, value if _has_workflow(snapshot, user, value) else None
+
+
+def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
+    """Whether the user's shared folder holds a folder of this name. A broken user file has none."""
+    try:
+        return picked_folder(snapshot, load_user(snapshot, user), name) is not None
+    except ConfigError:
+        return False
+
+
+def choose(value: Any, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
+    """(user, workflow folder) for a request.
+
+    Raises NotFound when there are users and the name is none of theirs, ClientRequestError when there is no
+    name.
+    """
+    user, workflow = parse_model_field(value, snapshot)
+    if user is None and is_multi_user():
+        users = ", ".join(launch_facts().users)
+        is_named = isinstance(value, str) and value.strip()
+        raise (NotFound if is_named else ClientRequestError)(
+            f"model must name a configured user, as 'user' or 'user:workflow'; users: {users}",
+            param="model",
+            code="model_not_found" if is_named else None,
+        )
+    return user or single_user(snapshot), workflow
+
+
+def advertised_context_length(snapshot: ConfigSnapshot) -> int:
+    """How many tokens the single user, or the first of several, takes. Raises ConfigError."""
+    return load_user(snapshot, single_user(snapshot)).advertised_context_length
+
+
+def advertised_ids(snapshot: ConfigSnapshot) -> list[str]:
+    """The ids of the model lists, in order: each user (the user's own routing), then its workflows."""
+    users = launch_facts().users or (single_user(snapshot),)
+    ids: list[str] = []
+    for user in users:
+        ids.append(user)
+        ids += [f"{user}:{name}" for name in _shared_workflows(snapshot, user)]
+    return ids
+
+
+def _shared_workflows(snapshot: ConfigSnapshot, user: str) -> list[str]:
+    try:
+        settings = load_user(snapshot, user)
+        return chat_names(snapshot, settings) if settings.allow_shared_workflows else []
+    except ConfigError as error:
+        logger.warning("the workflows of user %s cannot be listed: %s", user, error)
+        return []
+
+
+# --------------------------------------------------------------------------
+# The tools that are offered, over all users, and a call of one: its arguments checked and made a
+# question.
+
+
+_OTHER = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """`name`: as clients know it; `user`: whose workflow runs."""
+
+    name: str
+    user: str
+    tool: WorkflowTool
+
+
+def offered_tools(snapshot: ConfigSnapshot, *, tell: bool = False) -> dict[str, OfferedTool]:
+    """Name -> tool, in order: users as configured, folders sorted. `tell`: what is left out is logged."""
+    offered: dict[str, OfferedTool] = {}
+    for user in launch_facts().users or (single_user(snapshot),):
+        try:
+            offer = tool_offer(snapshot, load_user(snapshot, user))
+        except ConfigError as error:
+            if tell:
+                logger.warning("the tools of user %s cannot be listed: %s", user, error)
+            continue
+        if tell:
+            _tell(offer)
+        for tool in offer.tools:
+            name = f"{_OTHER.sub('_', user)}.{tool.name}" if is_multi_user() else tool.name
+            if name not in offered:
+                offered[name] = OfferedTool(name, user, tool)
+            elif tell:
+                logger.warning("a second tool named %s, of user %s, is left out", name, user)
+    return offered
+
+
+def _tell(offer: ToolOffer) -> None:
+    for fault in (*offer.faulty, *offer.unfit):
+        logger.warning("%s", fault)
+
+
+def describe_tool(offered: OfferedTool) -> JsonObject:
+    """Its entry in the list of tools."""
+    tool = offered.tool
+    return {
+        "name": offered.name,
+        **({"title": tool.title} if tool.title else {}),
+        "description": tool.description,
+        "inputSchema": {
+            "type": "object",
+            "properties": {one.name: dict(one.schema) for one in tool.inputs},
+            "required": [one.name for one in tool.inputs if one.required],
+            "additionalProperties": False,
+        },
+    }
+
+
+def arguments_fault(tool: WorkflowTool, arguments: Any) -> str | None:
+    """What is wrong with the arguments of a call, for the model that made it; None: nothing."""
+    if not isinstance(arguments, Mapping):
+        return "'arguments' must be an object"
+    known = [one.name for one in tool.inputs]
+    for name in arguments:
+        if name not in known:
+            return f"the tool has no input {sentence_of(repr(name))}; it has: {', '.join(known) or 'none'}"
+    for one in tool.inputs:
+        if one.name not in arguments:
+            if one.required:
+                return f"{one.name!r} is missing"
+        elif why := one.fault(arguments[one.name]):
+            return why
+    return None
+
+
+def question_of(tool: WorkflowTool, arguments: Mapping[str, Any]) -> ClientQuestion:
+    """Good arguments -> one user message, and the inputs of the workflow by place."""
+    texts = {one.name: _text(arguments.get(one.name, one.schema.get("default", ""))) for one in tool.inputs}
+    message = tool.message
+    if texts:
+        places = "|".join(re.escape(name) for name in texts)
+        message = re.sub(rf"\{{({places})\}}", lambda place: texts[place[1]], message)
+    return ClientQuestion([{"role": "user", "content": message}], inputs=tuple(texts.values()))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else compact_json(value)

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from Middleware.common.types import Message, Messages
-from Middleware.config.api_types import STRUCTURED_OUTPUT_KEYS, STRUCTURED_OUTPUT_STYLES
-from Middleware.config.endpoints import InjectedTexts
+from Middleware.config.endpoints import STRUCTURED_OUTPUT_KEYS, STRUCTURED_OUTPUT_STYLES, InjectedTexts
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from Middleware.api.requests.model_names import (
+from Middleware.api.requests.request_fields import (
     advertised_ids,
     choose,
     parse_model_field,

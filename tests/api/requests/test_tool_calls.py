@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.requests.tool_calls import arguments_fault, describe_tool, offered_tools, question_of
+from Middleware.api.requests.request_fields import arguments_fault, describe_tool, offered_tools, question_of
 from Middleware.config.loader import default_snapshot
 
 TIDE = {

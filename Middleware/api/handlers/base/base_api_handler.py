@@ -32,10 +32,10 @@ from Middleware.api.api_helpers import (
 )
 from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
 from Middleware.api.requests.chat_messages import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
-from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import (
     WishFields,
+    choose,
     json_body,
     read_wishes,
     suppresses_reasoning,

@@ -17,9 +17,8 @@ from Middleware.api.api_helpers import json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, image_of, text_of, type_names, with_speakers
-from Middleware.api.requests.model_names import choose
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import WishFields, count_tokens, json_body
+from Middleware.api.requests.request_fields import WishFields, choose, count_tokens, json_body
 from Middleware.api.wsgi.doors import generation_routes, routes_to
 from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject, Message, Messages

@@ -17,9 +17,8 @@ from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, Genera
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
-from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body, typed_fields
+from Middleware.api.requests.request_fields import json_body, served_users, typed_fields
 from Middleware.api.requests.request_life import outdated_first
 from Middleware.api.workflow_gateway import WorkflowPlace
 from Middleware.api.wsgi.doors import CONSOLE, ENTER_GATE, routes_to

@@ -25,9 +25,8 @@ from Middleware.api.api_helpers import (
 )
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.front_ends import FRONT_ENDS
-from Middleware.api.requests.model_names import parse_model_field, single_user
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.request_fields import json_body, parse_model_field, single_user
 from Middleware.api.workflow_gateway import embeddings_of
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.errors import BackendError, ClientRequestError, ConfigError, NotFound

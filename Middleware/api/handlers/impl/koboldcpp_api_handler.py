@@ -16,9 +16,8 @@ from Middleware.api.api_helpers import current_life, extract_api_key, json_respo
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import generate_messages, text_of, texts_of
-from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.request_fields import advertised_context_length, advertised_ids, json_body
 from Middleware.api.requests.request_life import named_of
 from Middleware.api.wsgi.doors import routes_to
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic

@@ -15,9 +15,8 @@ from Middleware.api.api_helpers import json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import completion_messages, text_of
-from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.request_fields import advertised_context_length, advertised_ids, json_body
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import ClientQuestion, Wish

@@ -15,17 +15,17 @@ from flask.views import MethodView
 from Middleware.api.api_helpers import current_request_id, extract_api_key, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
-from Middleware.api.requests.model_names import LATEST
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_life import named_of
-from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
-from Middleware.api.requests.tool_calls import (
+from Middleware.api.requests.request_fields import (
+    LATEST,
     OfferedTool,
     arguments_fault,
     describe_tool,
     offered_tools,
     question_of,
 )
+from Middleware.api.requests.request_life import named_of
+from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
 from Middleware.api.wsgi.doors import ENTER_GATE, log_refusal, routes_to
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion
 from Middleware.common.types import JsonObject

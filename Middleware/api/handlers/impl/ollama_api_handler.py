@@ -24,9 +24,8 @@ from Middleware.api.requests.chat_messages import (
     text_of,
     texts_of,
 )
-from Middleware.api.requests.model_names import advertised_ids, choose
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body, tools_of
+from Middleware.api.requests.request_fields import advertised_ids, choose, json_body, tools_of
 from Middleware.api.workflow_gateway import capabilities_of
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.errors import ClientRequestError, NotFound

@@ -16,8 +16,7 @@ from Middleware.api.api_helpers import json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, completion_messages, internal_messages
-from Middleware.api.requests.model_names import LATEST, advertised_ids
-from Middleware.api.requests.request_fields import tools_of
+from Middleware.api.requests.request_fields import LATEST, advertised_ids, tools_of
 from Middleware.api.wsgi.doors import PROTOCOL as CALLER
 from Middleware.api.wsgi.doors import generation_routes, routes_to
 from Middleware.common.errors import NotFound
