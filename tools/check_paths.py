@@ -22,7 +22,7 @@ RULES = (
     "tests/test_faces.py",
     "tests/test_spec_citations.py",
     "tests/protocols/test_registry.py",
-    "tests/workflows/managers/test_shipped_configs.py",
+    "tests/workflows/checks/test_shipped_configs.py",
 )
 """What asks every plug-in, page and file of the tree the same questions."""
 

@@ -256,7 +256,7 @@ class TestShown:
         """They share a folder; each scrape has the sum, but of the slots, which they have in common."""
         script = (
             "import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from tests.api.serving.test_metrics import Metrics, a_run\n"
+            "from tests.api.wsgi.test_metrics import Metrics, a_run\n"
             "metrics = Metrics(1); a_run(metrics).end('done')\n"
             "print(metrics.exposition()[1].decode() if sys.argv[2] == 'show' else '')"
         )

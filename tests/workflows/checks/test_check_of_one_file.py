@@ -13,7 +13,7 @@ from Middleware.config.drafts import FreshTree
 from Middleware.config.loader import ConfigTree
 from Middleware.workflows.checks import workflow_check
 from Middleware.workflows.checks.config_check import check_tree, check_workflow_file
-from tests.workflows.managers.conftest import GOOD, CheckedConfigs
+from tests.workflows.checks.conftest import GOOD, CheckedConfigs
 
 FLOWS = [
     "Workflows/ana/Main.json",

@@ -10,7 +10,7 @@ import pytest
 from Middleware.common.errors import NOWHERE, ConfigError
 from Middleware.config.loader import tree_of
 from Middleware.workflows.checks import config_check
-from tests.workflows.managers.conftest import ABSENT, GOOD, llm
+from tests.workflows.checks.conftest import ABSENT, GOOD, llm
 
 MEMORY = {"discussionIdMemoryFileWorkflowSettings": "Mem"}
 COMPACTOR = {"contextCompactorSettingsFile": "Com"}

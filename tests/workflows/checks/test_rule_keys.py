@@ -9,7 +9,7 @@ import pytest
 from Middleware.cleaning import ResponseCleaner, stage
 from Middleware.cleaning.stage import RULES
 from Middleware.workflows.checks.editor_schemas import editor_schemas
-from tests.workflows.managers.conftest import llm
+from tests.workflows.checks.conftest import llm
 
 FILE = '''
 from Middleware.cleaning.head_strip import HeadStrip
