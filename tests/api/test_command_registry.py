@@ -18,7 +18,7 @@ from Middleware.common.instance_global_variables import launch_facts, set_launch
 from Middleware.common.registry import load_all
 from tests.patience import PATIENCE_S
 
-HOUSE = Path(__file__).resolve().parents[3]
+HOUSE = Path(__file__).resolve().parents[2]
 FILE = '''
 """`--count-rivers`: says how many users there are."""
 
