@@ -195,4 +195,4 @@ def test_a_start_to_serve_loads_no_command():
     shown = subprocess.run(
         [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S
     )
-    assert shown.stdout.strip() == "['Middleware.api.command_registry']", shown.stderr
+    assert shown.stdout.strip() == "[]", shown.stderr

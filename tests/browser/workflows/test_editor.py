@@ -311,7 +311,7 @@ class TestConflict:
         write_new(editor, self.MINE)
         file.write_text(self.THEIRS)
         editor.keyboard.press("Control+s")
-        editor.get_by_text("The file has changed in the meantime.").wait_for()
+        editor.get_by_text("The file has changed.").wait_for()
         return editor
 
     def test_both_texts_stand_side_by_side(self, conflict):

@@ -39,7 +39,7 @@ function Both({ run, node, call, raw, cleaned }) {
   if (same || cut) return html`<h2>What the model said<span>${same ? "nothing was removed" : ""}</span></h2>${cut && !same && html`<p class="dim pad">The answer is too long to show what was removed. Raw and Cleaned show the parts that were kept.</p>`}<${Whole} text=${raw} />`;
   if (!data) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
   const { pieces, named } = data;
-  return html`<h2>What the model said, and what was taken away<span>${named ? "" : "it is not known which rules did this"}</span></h2>
+  return html`<h2>What the model said, and what was taken away<span>${named ? "" : "the rules that did it are unknown"}</span></h2>
     <pre tabindex="0">${pieces.map(({ text, kind, rule }, at) => {
       const by = rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept") ? html`<a class="by" href=${`#/help/rules/${encodeURIComponent(rule)}`}>${rule}</a>` : "";
       if (kind === "gone") return html`<del class=${text.trim() ? "" : "space"}>${visible(text)}</del>${by}`;

@@ -15,9 +15,9 @@ export function Conflict({ theirs, mine, keep, take, close }) {
     const view = new cm.MergeView({ root, parent: root, a: side(theirs, "the file as it is now"), b: side(mine, "my text"), gutter: true, collapseUnchanged: { margin: 3, minSize: 6 } });
     return () => view.destroy();
   }, [theirs, mine]);
-  const copy = async () => setWord((await copied(mine)) ? "Copied." : "The browser does not allow copying; copy it from the text.");
+  const copy = async () => setWord((await copied(mine)) ? "Copied." : "The browser does not allow copying.");
   return html`<section class="conflict" aria-label="Conflict">
-    <p class="notes bad" role="alert">The file has changed in the meantime.</p>
+    <p class="notes bad" role="alert">The file has changed.</p>
     <p class="acts"><button type="button" class="main" onClick=${keep}>Keep mine</button><button type="button" onClick=${take}>Take theirs</button>
       <button type="button" onClick=${copy}>Copy mine</button><button type="button" onClick=${close}>Back to my text</button><span class="dim" role="status">${word}</span></p>
     <p class="sides dim"><span>the file as it is now</span><span>my text</span></p>

@@ -109,7 +109,7 @@ function Probe({ one, again }) {
     again();
   };
   const made = told.made ?? one.probe;
-  const why = may ? null : "You need the right to act to probe an endpoint: open the console on the server's own machine, or use --console-key.";
+  const why = may ? null : "Probing needs the right to act: open the console on the server's own machine, or with --console-key.";
   return html`<div class="probe"><button type="button" disabled=${!may || told.busy} title=${why} onClick=${probe}>${told.busy ? "Probing ..." : "Probe"}</button>
     <div role="status">${told.error ? html`<p class="notes bad">${told.error.message}</p>` : made && html`<${Probed} made=${made} one=${one} />`}</div>
     ${why && html`<p class="dim">${why}</p>`}</div>`;

@@ -9,10 +9,10 @@ import { addressOf, nameOf } from "./workflow_place.js";
 /** Templates of the server, each with its line. */
 const TEMPLATES = [
   ["chat", "one model answers the conversation"],
-  ["draft-critic-answer", "a draft, a critic who finds its faults, and the corrected answer"],
-  ["parallel", "two nodes read the message at the same time, and a third one answers"],
-  ["branch", "a model classifies the message, and the matching workflow continues"],
-  ["empty", "one node that returns a fixed text, without a model"],
+  ["draft-critic-answer", "a draft, a critic, and the corrected answer"],
+  ["parallel", "two nodes read the message at the same time, and a third answers"],
+  ["branch", "a model sorts the message, and the workflow that fits continues"],
+  ["empty", "one node with a fixed text, without a model"],
 ];
 
 /** @param {{tree: WorkflowTree, path: string | null, user: string | null, made: () => void, close: () => void}} props `path`: the open file, which may be copied */

@@ -39,7 +39,7 @@ export const PRIVATE = "The user's settings keep texts private; times and counts
 /** Why a text is not there. @param {Run} run @param {Node} node */
 function missing(run, node) {
   if (run.private) return PRIVATE;
-  if (!run.texts) return "The texts of this run are no longer kept, because newer runs needed the memory.";
+  if (!run.texts) return "The texts of this run are not kept: newer runs needed the memory.";
   if (node.state === "not_run") return "This node did not run.";
   return node.ended_s === null ? "There is nothing here yet." : "There is none.";
 }

@@ -48,7 +48,7 @@ function Plots({ data }) {
 /** @param {{ data: any }} props */
 function Numbers({ data }) {
   const made = rows(data);
-  if (!made.length) return html`<p class="dim">Nothing happened in the last hour.</p>`;
+  if (!made.length) return html`<p class="dim">Nothing in the last hour.</p>`;
   const heads = Object.keys(made[0]);
   return html`<div class="wide" tabindex="0" role="region" aria-label="The last hour in numbers"><table class="numbers">
     <thead><tr>${heads.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>

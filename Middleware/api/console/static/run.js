@@ -111,7 +111,7 @@ function Cancel({ run }) {
       <p class="acts"><button type="button" class="danger" onClick=${cancel}>Cancel the run</button><button type="button" onClick=${() => setAsks(false)}>Let it run</button></p><//>`}`;
 }
 
-const NO_RIGHT = "You need the console key to cancel a run, or a browser on the server's machine.";
+const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's machine.";
 
 /** @param {{run: Run}} props */
 function Summary({ run }) {
