@@ -115,7 +115,7 @@ class TestSave:
         status, told = house.save(MAIN, '[{"type": "StaticResponse", "content": "\ud800"}]')
         assert (status, told["error"]) == (
             400,
-            "text: found half of a character, allowed: a string of whole ones",
+            "text: found half of a character, allowed: whole characters",
         )
 
     def test_a_large_body_is_refused(self, house):
