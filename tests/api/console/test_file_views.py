@@ -101,7 +101,7 @@ class TestSave:
         [
             ({"text": "[]"}, "version: found nothing, allowed: a string"),
             ({"text": 5, "version": ""}, "text: found 5, allowed: a string"),
-            ({"text": "", "version": "", "force": True}, '"force" is no field of this body'),
+            ({"text": "", "version": "", "force": True}, '"force" is not a field of this body'),
             ([], "must be a JSON object"),
         ],
     )
