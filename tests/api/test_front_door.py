@@ -257,7 +257,8 @@ class TestLastLine:
         client = serve(access=AccessRules(api_keys=("k",))).test_client()
         client.post("/v1/chat/completions", json=BODY)
         assert (
-            "401 for 127.0.0.1: POST /v1/chat/completions: this server needs a valid API key" in caplog.text
+            "401 for 127.0.0.1: POST /v1/chat/completions: this server requires a valid API key"
+            in caplog.text
         )
 
 

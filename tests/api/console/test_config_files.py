@@ -159,4 +159,4 @@ class TestWritable:
         """Its folder belongs to the installer."""
         monkeypatch.setattr(config_files, "is_installed", lambda: True)
         monkeypatch.setattr(config_files, "SHIPPED_DIRECTORY", text.place.real.parents[2])
-        assert why_not_writable(text.place).startswith("the examples came with the program")
+        assert why_not_writable(text.place).startswith("the examples that came with the program")

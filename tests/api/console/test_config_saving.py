@@ -165,7 +165,7 @@ class TestRefused:
     def test_half_a_character(self, refused):
         """It could be written by no one."""
         why = refused(MAIN, '[{"type": "StaticResponse", "content": "\ud800"}]')
-        said = "text: found half of a character, allowed: a string of whole ones"
+        said = "text: found half of a character, allowed: whole characters"
         assert (why.status, why.sentence) == (400, said)
 
     @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ class TestBytesThatAreNoText:
         house.write(MAIN, self.LATIN)
         why = refused(MAIN, self.LATIN.decode("utf-8", "replace") + "\n\n")
         assert (why.status, house.bytes_of(MAIN)) == (422, self.LATIN)
-        assert why.sentence.endswith("write what was meant, or save the file as UTF-8")
+        assert why.sentence.endswith("replace it with the right character, or save the file as UTF-8")
 
     def test_what_was_meant_is(self, house, write):
         house.write(MAIN, self.LATIN)
@@ -309,7 +309,7 @@ class TestMake:
         with caplog.at_level(logging.INFO):
             make(house.hub.snapshot(), self.NEW, nodes().encode())
         assert house.bytes_of(self.NEW) == nodes().encode() and house.backups() == []
-        assert [line for line in caplog.messages if "console" in line] == [f"console: made {self.NEW}"]
+        assert [line for line in caplog.messages if "console" in line] == [f"console: created {self.NEW}"]
 
     @pytest.mark.parametrize("what", ["file", "folder", "dead-link"])
     def test_where_something_is(self, house, what):
@@ -321,7 +321,7 @@ class TestMake:
             place.mkdir()
         else:
             place.symlink_to("nowhere")
-        with pytest.raises(ViewRefused, match=r"^Workflows/mira/New.json exists already$") as why:
+        with pytest.raises(ViewRefused, match=r"^Workflows/mira/New.json already exists$") as why:
             make(house.hub.snapshot(), "Workflows/mira/New.json", nodes().encode())
         assert why.value.status == 409 and (
             place.is_symlink() or place.is_dir() or place.read_text() == "mine"

@@ -144,7 +144,7 @@ class TestRefused:
             ({"messages": [{"content": "x"}]}, 400, "messages[0] has no 'role'"),
             ({"messages": {}}, 400, "messages: found an object, allowed: a list or null"),
             ({"stub": 5}, 400, "stub: found 5, allowed: a string or null"),
-            ({"stream": True}, 400, '"stream" is no field of this body'),
+            ({"stream": True}, 400, '"stream" is not a field of this body'),
         ],
     )
     def test_a_body_that_does_not_fit(self, house, fields, status, words):

@@ -101,7 +101,7 @@ class TestSave:
         [
             ({"text": "[]"}, "version: found nothing, allowed: a string"),
             ({"text": 5, "version": ""}, "text: found 5, allowed: a string"),
-            ({"text": "", "version": "", "force": True}, '"force" is no field of this body'),
+            ({"text": "", "version": "", "force": True}, '"force" is not a field of this body'),
             ([], "must be a JSON object"),
         ],
     )
@@ -115,7 +115,7 @@ class TestSave:
         status, told = house.save(MAIN, '[{"type": "StaticResponse", "content": "\ud800"}]')
         assert (status, told["error"]) == (
             400,
-            "text: found half of a character, allowed: a string of whole ones",
+            "text: found half of a character, allowed: whole characters",
         )
 
     def test_a_large_body_is_refused(self, house):

@@ -70,7 +70,7 @@ def test_one_at_a_time(probes, clock):
         clock.now += 2 * EACH_S
         return probes.run(("mira", "Big"), dict)
 
-    with pytest.raises(NotNow, match="being probed already"):
+    with pytest.raises(NotNow, match="already being probed"):
         probes.run(("mira", "Big"), again)
 
 

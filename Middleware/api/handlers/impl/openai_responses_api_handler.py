@@ -40,7 +40,7 @@ from Middleware.services.response_store import ResponseStore, StoredResponse, Un
 _STORE = "headrace.responses"
 """The key of the application's extensions that holds its store."""
 _OWN_ID = re.compile(r"resp_[0-9a-f-]{36}")
-_NOT_KEPT = "is not stored here: it is unknown, expired, deleted or belongs to another key"
+_NOT_KEPT = "is not kept: it is unknown, expired, deleted or of another key"
 
 
 def _store() -> ResponseStore:

@@ -286,7 +286,7 @@ class TestItsPlaceInTheHouse:
         busy = ask(app.test_client(), tool_call())
         held.free.set()
         first.join(PATIENCE_S)
-        assert busy.status_code == 503 and "requests are being answered" in busy.json["error"]["message"]
+        assert busy.status_code == 503 and "requests are running or waiting" in busy.json["error"]["message"]
         assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
     @pytest.mark.parametrize("headers", [JSON, SSE], ids=["whole", "streamed"])
