@@ -303,6 +303,13 @@ def full_parser() -> tuple[argparse.ArgumentParser, CommandArguments]:
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:
+    _add_folders_and_users(parser)
+    _add_turns(parser)
+    _add_access(parser)
+    _add_console_and_log(parser)
+
+
+def _add_folders_and_users(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "config_directory", nargs="?", help="Read the configuration from this folder, like --ConfigDirectory."
@@ -349,6 +356,10 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
         help="Listen on this address, or on all addresses if you give none. "
         "The default is 127.0.0.1, which only this machine can reach.",
     )
+
+
+def _add_turns(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--concurrency",
         type=_at_least(0),
@@ -386,6 +397,10 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
         help="Let at most this many requests wait, and refuse others with 503. 0, the default, "
         "sets no limit.",
     )
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--max-body-mb",
         type=_at_least(1),
@@ -411,6 +426,10 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="Answer only clients that send this key. Repeat it to accept several keys.",
     )
+
+
+def _add_console_and_log(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--console",
         choices=("off", "view", "edit"),
