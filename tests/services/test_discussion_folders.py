@@ -123,7 +123,7 @@ class TestZip:
         folders.export("trip", tmp_path / "trip.zip")
         with pytest.raises(ArchiveRefused, match="already exists"):
             folders.export("trip", tmp_path / "trip.zip")
-        with pytest.raises(ArchiveRefused, match="there is a discussion 'trip' already"):
+        with pytest.raises(ArchiveRefused, match="the discussion 'trip' already exists"):
             folders.bring_in(tmp_path / "trip.zip")
 
     def test_an_empty_folder_is_in_nobodys_way(self, folders, tmp_path):
@@ -150,8 +150,8 @@ class TestZip:
             ({"trip/vector_memory.db": database("CREATE TABLE other (x)")}, "no such table: memories"),
             ({"trip/vector_memory.db": database("CREATE TABLE memories (x)")}, "no such column"),
             ({"trip/memories.json": b"{}"}, "found an object, allowed: a list of objects"),
-            ({"trip/memory_ends.json": b"[1]"}, "line 1: an object with the strings"),
-            ({"trip/chat_summary.json": b"[1]"}, "entry 1: an object with the strings"),
+            ({"trip/memory_ends.json": b"[1]"}, "line 1: expected an object with the strings"),
+            ({"trip/chat_summary.json": b"[1]"}, "entry 1: expected an object with the strings"),
             ({"trip/timestamps.json": b"[]"}, "found a list, allowed: an object"),
             ({"trip/memories.json": b"[" * 100_000}, r"memories\.json: "),
             ({".making-x/memories.json": b"[]"}, "is not a valid discussion id"),
@@ -215,7 +215,7 @@ class TestZip:
         (folders.root / "trip").rename(folders.root / "moved")
         (folders.root / "trip").mkdir()
         (folders.root / "trip" / name).write_text("[]")
-        with pytest.raises(ArchiveRefused, match=f"trip holds {name}; move that away first"):
+        with pytest.raises(ArchiveRefused, match=f"trip contains {name}; move that away first"):
             folders.bring_in(tmp_path / "trip.zip")
         assert [path.name for path in (folders.root / "trip").iterdir()] == [name]
 
@@ -235,7 +235,7 @@ class TestZip:
             return read(archive, name, *more)
 
         monkeypatch.setattr(zipfile.ZipFile, "read", reading)
-        with pytest.raises(ArchiveRefused, match=r"trip holds memories\.json; move that away first"):
+        with pytest.raises(ArchiveRefused, match=r"trip contains memories\.json; move that away first"):
             folders.bring_in(tmp_path / "trip.zip")
         assert (place / "memories.json").read_text() == "[]"
         assert sorted(path.name for path in folders.root.iterdir()) == ["moved", "trip"]

@@ -274,7 +274,7 @@ class TestBackendThatIsNotThere:
         """Between its tries nobody is told anything."""
         gate = threading.Event()
         one = case(Run(gate, GONE))
-        one.job.request.reach.failed()
+        one.job.request.reach.note_failure()
         threading.Timer(0.2, gate.set).start()
         body = AnswerStream(one.job)
         with pytest.raises(BackendError):
@@ -285,8 +285,8 @@ class TestBackendThatIsNotThere:
         """A backup, or the backend itself that has come up: the stream begins with a heartbeat."""
         gate = threading.Event()
         one = case(Run(gate, *HELLO))
-        one.job.request.reach.failed()
-        threading.Timer(0.1, one.job.request.reach.reached).start()
+        one.job.request.reach.note_failure()
+        threading.Timer(0.1, one.job.request.reach.note_success).start()
         body = AnswerStream(one.job)
         body.wait_for_output()
         assert next(iter(body)) == b":\n\n"
@@ -298,7 +298,7 @@ class TestBackendThatIsNotThere:
         monkeypatch.setattr(answering, "UNREACHED_S", 0.1)
         gate = threading.Event()
         one = case(Run(gate, *HELLO))
-        one.job.request.reach.failed()
+        one.job.request.reach.note_failure()
         body = AnswerStream(one.job)
         body.wait_for_output()
         gate.set()

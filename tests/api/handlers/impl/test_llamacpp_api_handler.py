@@ -92,7 +92,7 @@ class TestCompletion:
         assert answer.status_code == 400 and engine.calls == []
         error = answer.json["error"]
         assert (error["code"], error["type"]) == (400, "invalid_request_error")
-        assert error["message"].startswith("'prompt' must be one text")
+        assert error["message"].startswith("'prompt' must be one string")
 
     @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
     def test_a_hang_up_stops_it(self, serve, engine, stream):
