@@ -368,7 +368,7 @@ class TestBackfill:
 
     @pytest.mark.parametrize(
         ("user", "message"),
-        [({"port": 5000}, "no settings file"), (None, "embeddingEndpointName: an endpoint is needed")],
+        [({"port": 5000}, "no settings file"), (None, "embeddingEndpointName: an endpoint is required here")],
     )
     def test_an_endpoint_is_needed(self, memory_of, house, user, message):
         house.settings()
