@@ -92,7 +92,7 @@ TELETYPE = ClientProtocol(
 class TypeAPI(GenerationView):
     api_type = "teletype"
 
-    def read(self, body, user):
+    def read_question(self, body, user):
         if not isinstance(body.get("key"), str):
             raise ClientRequestError("'key' must be a string", param="key")
         return ClientQuestion([{"role": "user", "content": body["key"]}])

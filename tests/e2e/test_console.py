@@ -126,7 +126,7 @@ def test_several_workers_have_none_unless_it_is_asked_for(start):
     ("words", "why"),
     [
         (("--console-key", "short"), "at least 8 characters"),
-        (("--console", "edit"), "needs --console-key where"),
+        (("--console", "edit"), "needs --console-key with several processes"),
     ],
 )
 def test_several_workers_that_cannot_start(start, tmp_path, words, why):

@@ -15,7 +15,6 @@ from Middleware.common.instance_global_variables import LaunchFacts, launch_fact
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis import failover as egress
 from Middleware.llmapis.call import outgoing_call
-from Middleware.llmapis.call import outgoing_call as open_stream
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_api import LlmApiService, LlmText
 from Middleware.llmapis.llm_handler import LlmHandler
@@ -896,7 +895,7 @@ class TestLogs:
 
     def test_a_dropped_stream_still_has_its_line(self, serve, configs, service, hello, caplog):
         """`__del__` cleans up."""
-        caplog.set_level(logging.INFO, open_stream.__name__.replace("open_stream", "call_log"))
+        caplog.set_level(logging.INFO, "Middleware.llmapis.call.call_log")
         configs.endpoint("E", serve(saying(hello)).url)
         service().stream_batches(asking(HELLO))
         assert "ended closed" in caplog.text

@@ -80,7 +80,7 @@ class TestTranslate:
         """The sampler is dropped as one that the API does not have."""
         apitype = {"type": "x", "samplerFieldMap": {"temperature": None, "top_p": "p"}}
         assert translate({"temperature": 1, "top_p": 0.5}, apitype) == {"p": 0.5}
-        assert "'temperature' is not supported" in caplog.text
+        assert "'temperature' was dropped" in caplog.text
 
     def test_raw_template_arguments_win_over_the_thinking_mode(self):
         """Per leaf: both stay where they do not meet."""

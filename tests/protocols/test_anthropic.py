@@ -237,7 +237,7 @@ class TestStream:
         late = [chunk(tool_calls=[part(0, ": 1}")]), chunk("", reason)]
         text = stream([chunk(tool_calls=[call(0, "a", '{"x"')])], [chunk("y")], late)
         assert text.rstrip().splitlines()[-2] == "event: error"
-        assert "a part of a tool call after text" in text and "message_stop" not in text
+        assert "part of a tool call after text" in text and "message_stop" not in text
 
     @pytest.mark.parametrize("late", ["{}", " "])
     def test_a_late_empty_object_is_what_its_block_says(self, late):

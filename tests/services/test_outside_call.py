@@ -16,7 +16,7 @@ class Notes:
     def __init__(self, keeps_text=True):
         self.keeps_text, self.told = keeps_text, []
 
-    def changed(self, run, what, node):
+    def note_change(self, run, what, node):
         if node is not None and node.calls:
             self.told.append((what, node.calls[-1].ended > NOT_YET))
 

@@ -154,7 +154,7 @@ class News:
         self.seen = look.seq
         pieces = [_event("run", min(seq, safe), look.summary(run)) for seq, run in fresh]
         if gone := self._hub.recorder.removed_since(self._gone_told):
-            pieces.append(_event("removed_since", safe, gone))
+            pieces.append(_event("gone", safe, gone))
         self._gone_told = max(self._gone_told, look.seq)
         if (state := self._new_state(look.now)) is not None:
             pieces.append(_event("state", safe, state))

@@ -364,7 +364,7 @@ class OpenStream(Iterator[Batch]):
             is_slip = self._reader.bad_call and error.kind == "protocol_error"
             if self._given or not self._asks_again or not is_slip:
                 raise
-            logger.warning("%s; once more", error)
+            logger.warning("%s; trying once more", error)
         self._asks_again = False
         self._answer.close()
         self._read_from(self._call.post())

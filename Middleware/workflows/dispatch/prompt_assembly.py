@@ -239,12 +239,14 @@ def _clamp_messages(messages: Messages, clamp: Clamp, prompt: Prompt, keep: int)
 
 
 def _without_orphaned_results(messages: Messages) -> Messages:
-    """Tool results at the front have lost the call that they answer; backends refuse them."""
-    front = leading_system_count(messages)
-    end = front
-    while end < len(messages) and messages[end].get("role") == "tool":
+    """Tool results at the front have lost the call that they answer; backends refuse them. System messages
+    before, between and after them stay.
+    """
+    end = 0
+    while end < len(messages) and messages[end].get("role") in ("system", "tool"):
         end += 1
-    return messages if end == front else messages[:front] + messages[end:]
+    front = [message for message in messages[:end] if message.get("role") == "system"]
+    return messages if len(front) == end else front + messages[end:]
 
 
 # --- chat ---

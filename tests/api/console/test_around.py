@@ -43,10 +43,10 @@ def unfilled(tmp_path, write):
     [
         ("{agent6Output}", [("agent6Output", "is not known yet")]),
         ("{agent2Thinking}", [("agent2Thinking", "is not known yet")]),
-        ("{nobody} and {nobody}", [("nobody", "is no variable")]),
+        ("{nobody} and {nobody}", [("nobody", "is not a variable")]),
         (
             "{todays_date_prety}",
-            [("todays_date_prety", "is no variable (did you mean {todays_date_pretty}?)")],
+            [("todays_date_prety", "is not a variable (did you mean {todays_date_pretty}?)")],
         ),
         ("{agent1Output} {agent3Input} {todays_date_iso} {who} {town} {category_list}", []),
         ('{"json": 1} {{nobody}} {}', []),

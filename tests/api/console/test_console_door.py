@@ -205,7 +205,7 @@ class TestKey:
     def test_a_strange_host_where_a_key_is_set(self, console):
         """The sentence speaks of what opens it, which is not the key."""
         answer = console(key="k2345678").get(STATE, headers={**ASKS, "Host": "evil.example"})
-        way = "this server only answers to local host names; --cors-origin https://evil.example opens it"
+        way = "this server only answers to local host names; allow it with --cors-origin https://evil.example"
         assert (answer.status_code, answer.json) == (
             403,
             {"error": f"host 'evil.example' is not allowed: {way}"},

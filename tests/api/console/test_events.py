@@ -161,7 +161,7 @@ class TestRuns:
         seen = []
         house.clock.now += RUN_EVERY_S
         at.call.first = house.clock.now
-        at.thinks()
+        at.note_thought()
         for _ in range(3):
             seen.append([value["shape"][-1] for *_, value in told(news.since_last(), "run")])
             house.clock.now += RUN_EVERY_S

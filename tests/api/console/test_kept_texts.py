@@ -33,7 +33,7 @@ class TestOneRun:
         kept = keep_within(run)
         node = run.nodes[0]
         texts = [call.raw, call.cleaned, call.thoughts[0], node.output, node.thoughts[0]]
-        assert [text.kept for text in texts] == [TEXT_LIMIT] * 5
+        assert [text.kept_bytes for text in texts] == [TEXT_LIMIT] * 5
         assert (
             (len(run.asked), run.asked_left_out) == (len(call.body), call.body_left_out) == (131_072, 68_928)
         )

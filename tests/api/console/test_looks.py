@@ -71,7 +71,7 @@ class TestPlace:
         third.end("cancelled")
         look = server.look()
         assert [look.place(run) for run in (first, second, third, fourth)] == [0, 1, 0, 2]
-        assert look.summary(fourth)["where"] == look.whole(fourth)["where"] == "2nd in line"
+        assert look.summary(fourth)["where"] == look.run_json(fourth)["where"] == "2nd in line"
 
     def test_of_a_run_that_arrived_later(self, server):
         """This look has not seen it."""
@@ -83,7 +83,7 @@ class TestWhatStoodOut:
     def test_a_summary_counts_it(self, server):
         """The whole run tells it."""
         run, look = server.failed("a"), server.look()
-        told = look.whole(run)["stood_out"]
+        told = look.run_json(run)["stood_out"]
         assert [(one["rule"], one["text"]) for one in told] == [("failed", "no answer today")]
         assert look.summary(run)["stood_out"] == 1
 
@@ -97,7 +97,7 @@ class TestWhatStoodOut:
         run.end("done")
         look = server.look()
         assert look.summary(run)["stood_out"] == 12
-        assert look.whole(run)["stood_out"][-1]["text"] == "and 4 more"
+        assert look.run_json(run)["stood_out"][-1]["text"] == "and 4 more"
 
     def test_the_server_s_slots_are_known(self, server):
         server.slots = 3
@@ -105,7 +105,7 @@ class TestWhatStoodOut:
         run.begin()
         run.begun = run.arrived + 4.2
         run.end("done")
-        [told] = server.look().whole(run)["stood_out"]
+        [told] = server.look().run_json(run)["stood_out"]
         assert told["text"] == "Waited 4.2 s for a free slot: 3 requests at a time (--concurrency)."
 
     def test_earlier_calls_of_the_endpoint_are_known(self, server):
@@ -124,7 +124,7 @@ class TestWhatStoodOut:
             run.tell("node_ended", node)
             run.wall += int(name.removeprefix("r")) if name != "slow" else 60
             run.end("done")
-        [told] = server.look(hour=hour).whole(run)["stood_out"]
+        [told] = server.look(hour=hour).run_json(run)["stood_out"]
         assert told["text"] == "Big wrote 1 tokens a second; 100 is usual."
 
     def test_of_an_ended_run_it_is_found_out_once(self, server):
@@ -150,7 +150,7 @@ class TestWhatStoodOut:
 
 
 class TestSecrets:
-    @pytest.mark.parametrize("shown", ["summary", "whole"])
+    @pytest.mark.parametrize("shown", ["summary", "run_json"])
     def test_none_is_told(self, server, shown):
         """Neither the server's own, nor the client's, nor that of an endpoint that was called."""
         run = server.arrive("a")

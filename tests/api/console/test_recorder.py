@@ -109,7 +109,10 @@ class TestWhatIsKept:
 class TestMemory:
     def test_how_much_is_kept(self, runs):
         run = runs.whole(output="x" * 1000)
-        assert (run.bytes_kept, runs.recorder.kept()) == (1010, {"runs": 1, "bytes": 1010, "limit": 16777216})
+        assert (run.bytes_kept, runs.recorder.kept_sizes()) == (
+            1010,
+            {"runs": 1, "bytes": 1010, "limit": 16777216},
+        )
 
     def test_the_oldest_lose_their_texts(self):
         """Their facts stay, and the length of each text."""
@@ -133,7 +136,7 @@ class TestMemory:
     def test_what_leaves_counts_no_more(self, runs):
         for _ in range(MOST_ENDED + 10):
             runs.whole()
-        assert runs.recorder.kept()["bytes"] == MOST_ENDED * 13
+        assert runs.recorder.kept_sizes()["bytes"] == MOST_ENDED * 13
 
     def test_facts_only(self):
         """With a memory of 0 no text is even asked for."""
@@ -150,8 +153,8 @@ class TestPrivateRuns:
         run = runs.begin(private=True)
         at = run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", "Answer"))
         call = at.call(CallTrace("model", "Big", "x", "m"))
-        call.sends("http://h/v1", marker.encode(), {"X": marker})
-        at.node.cleaned(marker, marker, [marker], ({}, {}, {}, None))
+        call.note_body("http://h/v1", marker.encode(), {"X": marker})
+        at.node.note_cleaning(marker, marker, [marker], ({}, {}, {}, None))
         at.node.output = marker
         call.end("stop")
         run.end("done")
@@ -173,8 +176,8 @@ class TestChanges:
         made = [runs.whole() for _ in range(MOST_ENDED + 1)]
         seen = runs.recorder.seq
         made += [runs.whole() for _ in range(2)]
-        assert runs.recorder.gone(seen) == [made[1].id, made[2].id]
-        assert runs.recorder.gone(0) == [run.id for run in made[:3]]
+        assert runs.recorder.removed_since(seen) == [made[1].id, made[2].id]
+        assert runs.recorder.removed_since(0) == [run.id for run in made[:3]]
 
     def test_readers_have_places(self, runs):
         """One that leaves makes room."""
@@ -217,14 +220,14 @@ def live_through(runs, seed, checks):
     for number in range(dice.randrange(1, 4)):
         at = run.node(NodeTrace("Workflows/mira/Main.json", number + 1, "Standard"))
         call = at.call(CallTrace("model", "Big", "x", "m"))
-        call.sends("http://h/v1", texts(dice).encode(), {})
-        at.node.cleaned(texts(dice), texts(dice), [texts(dice)], None)
+        call.note_body("http://h/v1", texts(dice).encode(), {})
+        at.node.note_cleaning(texts(dice), texts(dice), [texts(dice)], None)
         at.node.output = texts(dice)
         call.end("stop")
         at.node.end()
         at.tell("node_ended")
         checks.append(runs.recorder.run(run.id) is run)
-        kept = runs.recorder.kept()
+        kept = runs.recorder.kept_sizes()
         checks.append(kept["bytes"] <= kept["limit"])
     run.end(dice.choice(["done", "failed", "cancelled", "refused"]))
 

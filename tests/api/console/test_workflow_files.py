@@ -173,7 +173,7 @@ class TestUserOf:
 
 def reading(files, document, *, path=MAIN, user="mira"):
     text = document if isinstance(document, str) else json.dumps(document)
-    return files.read(path, text, text.encode(), user)
+    return files.read_file(path, text, text.encode(), user)
 
 
 class TestRead:
@@ -296,7 +296,7 @@ def test_under_gevent_others_run_while_a_text_is_laid_out(tmp_path):
         "module.problems = lambda *given: waited.append(real.wait(60)) or []\n"
         f"files = module.WorkflowFiles(pathlib.Path({str(tmp_path)!r}))\n"
         "gevent.spawn_later(0.01, real.set)\n"
-        "reading = files.read('Workflows/mira/Main.json', '[{}]', b'[{}]', 'mira')\n"
+        "reading = files.read_file('Workflows/mira/Main.json', '[{}]', b'[{}]', 'mira')\n"
         "assert waited == [True] and reading.kind == 'workflow', (waited, reading)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_S).returncode == 0

@@ -42,5 +42,5 @@ def test_only_handlers_can_register():
 )
 def test_a_handler_states_its_facts(stated, missing):
     """Or it cannot even be imported."""
-    with pytest.raises(TypeError, match=f"X must define its `{missing}`"):
+    with pytest.raises(TypeError, match=f"X must define `{missing}`"):
         type("X", (BaseApiHandler,), stated)

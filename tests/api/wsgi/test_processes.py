@@ -110,7 +110,7 @@ class TestRedis:
     def test_what_is_no_address(self, url):
         """Stops the start with what is allowed, without showing what may hold a password."""
         with pytest.raises(
-            SystemExit, match=r"HEADRACE_REDIS_URL is no address.*redis://HOST:PORT/DB"
+            SystemExit, match=r"HEADRACE_REDIS_URL is not the address.*redis://HOST:PORT/DB"
         ) as stop:
             act_as_one({"HEADRACE_REDIS_URL": url})
         assert url not in str(stop.value)

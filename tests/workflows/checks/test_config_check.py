@@ -249,7 +249,7 @@ class TestServedUsers:
             ("PromptTemplates/own.json", {"promptTemplateSystemPrefix": 5}, "error: promptTemplateSystemPrefix"),
             ("Presets/T/more.json", ["x"], "error: found a list"),
             ("Endpoints/lan/spare.json", {"endpoint": 5, "apiTypeConfigFileName": "Api"}, "error: endpoint: found 5"),
-            ("Presets/T/cold.json", '{"seed": 1, "seed": 2}', "warning: seed: the key 'seed' stands twice"),
+            ("Presets/T/cold.json", '{"seed": 1, "seed": 2}', "warning: seed: the key 'seed' occurs twice"),
             ("PromptTemplates/plain.json", {"promptTemplateSystemPrefx": ""}, "note: promptTemplateSystemPrefx"),
         ],
         ids=["template", "appended-preset", "backup", "preset", "template-of-the-user"],

@@ -206,8 +206,8 @@ class TestFiles:
         assert store.read_json("condensation_tracker.json", None)["lastCondensationHash"]
 
     def test_a_plan_changes_nothing(self, rebuild, store):
-        assert rebuild(FILES).planned() == 3
-        assert rebuild({**FILES, "chunkEstimatedTokenSize": 1000}).planned() == 0
+        assert rebuild(FILES).count_planned() == 3
+        assert rebuild({**FILES, "chunkEstimatedTokenSize": 1000}).count_planned() == 0
         assert not store.folder.exists()
 
     def test_too_few_messages_change_nothing(self, rebuild, store):
@@ -253,7 +253,7 @@ class TestVectors:
         work = rebuild({**VECTORS, "vectorMemoryChunkEstimatedTokenSize": 6})
         said = ["word 0", "yes", "word 1", "yes"]
         work.messages[:] = [{"role": "user", "content": text} for text in said]
-        assert (work.planned(), work.run(nothing)) == (2, 1)
+        assert (work.count_planned(), work.run(nothing)) == (2, 1)
         assert not store.path("vector_memory.db").exists()
 
     def test_a_conversation_of_nothing_worth_keeping_takes_no_memories_away(self, rebuild, store, model):
@@ -281,7 +281,7 @@ class TestVectors:
         with closing(sqlite3.connect(store.path("vector_memory.db"))) as connection:
             connection.execute("VACUUM INTO ?", (str(flat),))
         store.path("vector_memory.db").unlink()
-        assert rebuild(VECTORS_OF_HELLO).planned() == 3
+        assert rebuild(VECTORS_OF_HELLO).count_planned() == 3
         assert rebuild(VECTORS_OF_HELLO).run(nothing) == 0
         assert (len(summaries(flat)), store.path("vector_memory.db")) == (3, flat)
 
@@ -309,5 +309,5 @@ class TestVectors:
         assert len(summaries(VectorDatabase(store).path)) == 3
 
     def test_a_plan_changes_nothing(self, rebuild, store):
-        assert rebuild(VECTORS).planned() == 3
+        assert rebuild(VECTORS).count_planned() == 3
         assert not store.folder.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from Middleware.common.types import Message, Messages
@@ -113,6 +113,7 @@ def test_one_warning_says_that_an_exchange_is_over_the_budget(takes_messages, tu
     assert len(prompt.warnings) == over
 
 
+@example([("tool", ""), ("system", ""), ("tool", ""), ("user", "")], {}, None, ())
 @given(TURNS, NODES, WINDOWS, TOOLS)
 def test_no_window_begins_with_a_result_of_an_older_call(turns, node, window, tools):
     """Backends refuse it."""

@@ -36,7 +36,7 @@ class TestNumbers:
 
     def test_an_unknown_level_is_conservative_with_a_warning(self, caplog):
         assert settings(n=3, wilmerContextEstimationLevel="wild").scaled_size("n") == 3
-        assert "'wild' is not known" in caplog.text
+        assert "'wild' is unknown" in caplog.text
 
 
 class TestOthers:

@@ -35,8 +35,8 @@ def logs(tmp_path, facts):
 
 def test_each_server_has_its_file(logs, tmp_path):
     """A line tells when, and for which user."""
-    logs.said("notes", "ana", "ready")
-    logs.said("web", "ana", "up")
+    logs.write_line("notes", "ana", "ready")
+    logs.write_line("web", "ana", "up")
     assert (tmp_path / "mcp" / "notes.log").read_text().endswith(" [ana] ready\n")
     assert (tmp_path / "mcp" / "web.log").read_text().count("\n") == 1
 
@@ -44,8 +44,8 @@ def test_each_server_has_its_file(logs, tmp_path):
 def test_of_several_users_each_has_its_own(logs, tmp_path, facts):
     """As with the server's own log."""
     facts(log_folder=tmp_path, users=("ana", "ben"))
-    logs.said("notes", "ana", "hers")
-    logs.said("notes", "ben", "his")
+    logs.write_line("notes", "ana", "hers")
+    logs.write_line("notes", "ben", "his")
     assert "hers" in (tmp_path / "ana" / "mcp" / "notes.log").read_text()
     assert "hers" not in (tmp_path / "ben" / "mcp" / "notes.log").read_text()
 
@@ -54,7 +54,7 @@ def test_it_is_rotated(logs, tmp_path, monkeypatch):
     """A server that talks for ever fills no disk."""
     monkeypatch.setattr(mcp_server_logs, "MAX_BYTES", 1000)
     for _ in range(300):
-        logs.said("notes", "ana", "x" * 50)
+        logs.write_line("notes", "ana", "x" * 50)
     files = list((tmp_path / "mcp").iterdir())
     assert len(files) == 1 + mcp_server_logs.BACKUPS
     assert sum(file.stat().st_size for file in files) <= 4000
@@ -64,25 +64,25 @@ def test_secrets_of_the_environment_are_masked(logs, tmp_path, monkeypatch):
     """Those of the server's file are, before a line comes here."""
     monkeypatch.setenv("LOG_TEST_KEY", "sesame-4711")
     from_environment("LOG_TEST_KEY")
-    logs.said("notes", "ana", "key sesame-4711, token=abc")
+    logs.write_line("notes", "ana", "key sesame-4711, token=abc")
     assert (tmp_path / "mcp" / "notes.log").read_text().endswith("key ***, token=***\n")
 
 
 def test_without_log_files_it_is_a_line_of_level_debug(logs, tmp_path, facts, caplog):
     facts(users=("ana",))
     caplog.set_level("INFO")
-    logs.said("notes", "ana", "ready")
+    logs.write_line("notes", "ana", "ready")
     assert not caplog.records
     caplog.set_level("DEBUG")
-    logs.said("notes", "ana", "ready")
+    logs.write_line("notes", "ana", "ready")
     assert caplog.messages == ["MCP server 'notes' says: ready"]
     assert not (tmp_path / "mcp").exists()
 
 
 def test_a_closed_file_is_opened_again(logs, tmp_path):
-    logs.said("notes", "ana", "one")
+    logs.write_line("notes", "ana", "one")
     logs.close()
-    logs.said("notes", "ana", "two")
+    logs.write_line("notes", "ana", "two")
     assert (tmp_path / "mcp" / "notes.log").read_text().count("\n") == 2
 
 
