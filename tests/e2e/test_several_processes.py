@@ -365,7 +365,7 @@ def test_a_redis_that_dies(cluster, backend):
     backend.wait_for_call("redis alone")
     eventually(lambda: all("continues alone" in server.log for server in both.servers))
     both.redis.start()
-    eventually(lambda: all("one of several again" in server.log for server in both.servers))
+    eventually(lambda: all("works together with the others again" in server.log for server in both.servers))
     assert not before.hung_up.is_set()
     waiter = ask(both.connect(0), "redis waits")
     for number, running in ((1, first), (0, second)):
