@@ -147,7 +147,7 @@ def test_whoever_observes_sees_the_call(serve, rig, configs):
     server = serve(counting(rig))
     configs.endpoint("E", server.url, "OpenAI-Embeddings")
     observers = Observers()
-    observers.observe(SimpleNamespace(keeps_text=False, changed=lambda run, what, node: None))
+    observers.observe(SimpleNamespace(keeps_text=False, note_change=lambda run, what, node: None))
     run = observers.begin("r1", "/api/chat")
     node = run.node(NodeTrace("Workflows/mira/Main.json", 1, "VectorMemorySearch"))
     EmbeddingService("E", **configs.given(), trace=node).get_embeddings(["1"])

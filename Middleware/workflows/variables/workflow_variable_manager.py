@@ -30,6 +30,18 @@ from Middleware.workflows.variables.format_text import (
 )
 from Middleware.workflows.variables.providers import VARIABLES, Layer, VariableSource, View
 
+__all__ = [
+    "AllNames",
+    "EarlyNames",
+    "LiveValues",
+    "VariableSource",
+    "fill",
+    "fill_early",
+    "fill_override",
+    "fill_parts",
+    "fill_prefix",
+]
+
 logger = logging.getLogger(__name__)
 
 

@@ -404,6 +404,9 @@ class TestOverrides:
 def test_the_face_is_complete():
     """What other packages use of this one."""
     assert set(variables.__all__) == {
+        "AllNames",
+        "EarlyNames",
+        "LiveValues",
         "VariableSource",
         "fill",
         "fill_early",

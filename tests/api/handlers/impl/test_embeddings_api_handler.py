@@ -245,7 +245,7 @@ class TestEveryRoute:
         """Those who observe runs are not told of it (console.md 3.3): it generates nothing."""
         app, told = serve(), []
         app.door.observers.observe(
-            SimpleNamespace(keeps_text=True, changed=lambda run, what, node: told.append(what))
+            SimpleNamespace(keeps_text=True, note_change=lambda run, what, node: told.append(what))
         )
         ask(app.test_client(), path).close()
         assert (told, len(network.asked)) == ([], 1)

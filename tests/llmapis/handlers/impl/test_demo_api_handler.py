@@ -145,7 +145,7 @@ class TestTold:
     @pytest.fixture
     def node(self):
         observers = Observers()
-        observers.observe(SimpleNamespace(keeps_text=True, changed=lambda *_: None))
+        observers.observe(SimpleNamespace(keeps_text=True, note_change=lambda *_: None))
         run = observers.begin("r1", "/api/chat")
         run.name(RequestContext("r1", "mira", ""), front="", stream=False, asked=b"")
         return run.node(NodeTrace("w", 1, "Standard"))
