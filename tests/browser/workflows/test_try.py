@@ -165,7 +165,7 @@ class TestDryRun:
         page.keyboard.type(" unsaved words")
         page.get_by_role("button", name="Dry run").click()
         region = page.get_by_role("region", name="Dry run")
-        region.get_by_text("of the unsaved text").wait_for()
+        region.get_by_text("from the unsaved text").wait_for()
         rows = region.locator("button.fallrow")
         assert "asks a model" in rows.first.inner_text()
         assert "would write" in rows.last.inner_text()
