@@ -13,6 +13,7 @@ from Middleware.common.constants import VALID_NODE_TYPES
 from Middleware.common.registry import Registry
 from Middleware.utilities.streaming_utils import node_descriptions, node_fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.memory.settings import MEMORY_KEYS
 from Middleware.workflows.models.node_keys import (
     CHILD_NODES,
     COMMON_KEYS,
@@ -67,17 +68,18 @@ def _with_fields(part: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str
     return {**part, "properties": {**part["properties"], **fields}}
 
 
-_OF_SETTINGS: Mapping[str, int | None] = {
-    "chunksPerMemory": 3,
-    "vectorMemoryMaxResponseSizeInTokens": 1024,
-    "vectorMemoryChunkEstimatedTokenSize": 1000,
-    "vectorMemoryMaxMessagesBetweenChunks": 5,
-    "chunkEstimatedTokenSize": 1000,
-    "maxMessagesBetweenChunks": 5,
-    "memoryCondensationBuffer": 0,
-    "offlineWikiApiPort": None,
-}
-"""Numbers that no node reads: of settings files, whose object may be the config of a call."""
+_OTHER_NUMBERS: Mapping[str, int | None] = {"chunksPerMemory": 3, "offlineWikiApiPort": None}
+"""Numbers that no node and no memory settings state; a text in the second stays as it is."""
+
+_NUMBERS_OF_SETTINGS = (
+    "vectorMemoryMaxResponseSizeInTokens",
+    "vectorMemoryChunkEstimatedTokenSize",
+    "vectorMemoryMaxMessagesBetweenChunks",
+    "chunkEstimatedTokenSize",
+    "maxMessagesBetweenChunks",
+    "memoryCondensationBuffer",
+)
+"""Numbers that no node reads: of memory settings, whose object may be the config of a call."""
 
 
 def number_defaults() -> Mapping[str, int | float | None]:
@@ -91,7 +93,8 @@ def number_defaults() -> Mapping[str, int | float | None]:
 
 @lru_cache(maxsize=4)
 def _number_defaults(types: tuple[str, ...]) -> Mapping[str, int | float | None]:
-    found = dict(_OF_SETTINGS)
+    found: dict[str, int | float | None] = {name: MEMORY_KEYS[name].default for name in _NUMBERS_OF_SETTINGS}
+    found |= _OTHER_NUMBERS
     for keys in (COMMON_KEYS, *(NODES[name].KEYS for name in types)):
         for name, key in keys.items():
             if key.number:
