@@ -144,7 +144,11 @@ class TestHover:
     @pytest.mark.parametrize(
         ("file", "text", "said"),
         [
-            ("workflow.json", '[{"type": "Conditional", "cond|ition": "x"}]', "Comparisons, combined with AND"),
+            (
+                "workflow.json",
+                '[{"type": "Conditional", "cond|ition": "x"}]',
+                "Comparisons, combined with AND",
+            ),
             (
                 "workflow.json",
                 '{"nodes": [{"is_resp|onder": true, "endpointName": "e"}]}',
