@@ -162,7 +162,13 @@ def test_no_text_is_kept():
     """Neither of the system prompt nor of the messages, nor who it is."""
     tables = Tables()
     member = Member(MemoryStore("one", tables))
-    ask(ChatFronts(lambda: member), "Secret card.", "Secret word", chat_id="secret-id", owner=ChatOwner("ana", "k"))
+    ask(
+        ChatFronts(lambda: member),
+        "Secret card.",
+        "Secret word",
+        chat_id="secret-id",
+        owner=ChatOwner("ana", "k"),
+    )
     assert tables.notes
     assert not any(word in repr(tables.notes) for word in ("Secret", "secret", "ana"))
 

@@ -31,7 +31,9 @@ def chat_id(tmp_path: Any) -> str:
 @pytest.mark.parametrize("jinja", [False, True], ids=["format", "jinja"])
 def test_the_second_turn(house, chat_id, jinja):
     """What came later is changed, in both kinds of texts."""
-    strings = ["{{ chat_system_prompt_steady }}|{{ chat_system_prompt_changed }}"] if jinja else BOTH["strings"]
+    strings = (
+        ["{{ chat_system_prompt_steady }}|{{ chat_system_prompt_changed }}"] if jinja else BOTH["strings"]
+    )
     node = {**BOTH, "strings": strings, "jinja2": jinja}
     assert house.ask(node, say=FIRST, discussion_id=chat_id).text == "Card.|"
     assert house.ask(node, say=SECOND, discussion_id=chat_id).text == SPLIT
@@ -125,5 +127,7 @@ def test_keys_are_apart(house, chat_id):
 
 def test_who_does_not_name_them_is_not_remembered(house, chat_id):
     """No chat is looked for: the first prompt that counts is the first that asks."""
-    house.ask({"type": "StringConcatenator", "strings": ["{chat_system_prompt}"]}, say=FIRST, discussion_id=chat_id)
+    house.ask(
+        {"type": "StringConcatenator", "strings": ["{chat_system_prompt}"]}, say=FIRST, discussion_id=chat_id
+    )
     assert house.ask(BOTH, say=SECOND, discussion_id=chat_id).text == FIRST_TURN
