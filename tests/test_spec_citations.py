@@ -22,6 +22,7 @@ NAMES = (
     "memory",
     "more-fronts",
     "nodes",
+    "prompt-reuse",
     "tools",
     "workflows",
 )
